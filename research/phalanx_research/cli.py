@@ -1,4 +1,4 @@
-"""`phalanx simulate`: try a policy on a trace before it meets people."""
+"""`phalanx simulate`: try a policy on a trace before users meet it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ BROKEN = 1
 
 
 class Arrival(StrEnum):
-    """What moves a trace on."""
+    """The way in which pods arrive: in order, or at their own times."""
 
     order = "order"
     time = "time"
 
 
 class Rules(StrEnum):
-    """Whose rules jobs run by, with their own times."""
+    """The rules by which jobs with their own times run."""
 
     cluster = "cluster"
     muri = "muri"
@@ -33,69 +33,94 @@ class Rules(StrEnum):
 
 def simulate(
     nodes: Annotated[
-        Path | None, typer.Option(help="The machines: openb or plain CSV, also .gz.")
+        Path | None, typer.Option(help="File of nodes: openb or plain CSV, also .gz.")
     ] = None,
     pods: Annotated[
         Path | None,
-        typer.Option("--pods", help="The work: openb, Muri or plain CSV, or Philly JSON."),
+        typer.Option("--pods", help="File of jobs: openb, Muri or plain CSV, or Philly JSON."),
     ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="A policy's name or a scheduler configuration; repeat to compare."),
+        typer.Option(
+            help="Name of a policy, or path of a scheduler configuration; repeat to compare "
+            "several."
+        ),
     ] = None,
     arrival: Annotated[
         Arrival,
-        typer.Option(help="order: pods come one by one and stay. time: at their own times."),
+        typer.Option(
+            help="order: pods arrive one by one and stay. time: jobs arrive and end at their own "
+            "times."
+        ),
     ] = Arrival.order,
     rules: Annotated[
         Rules,
         typer.Option(
-            help="With --arrival time: cluster, or muri: those of Muri's published tables, for "
-            "srtf, srsf, tiresias, muri-s, muri-l, antman and themis."
+            help="With --arrival time: the rules of a cluster, or those of Muri's published tables "
+            "(muri), for srtf, srsf, tiresias, muri-s, muri-l, antman and themis."
         ),
     ] = Rules.cluster,
     overheads: Annotated[
         bool | None,
         typer.Option(
             "--overheads/--no-overheads",
-            help="With --arrival time: starts cost time or not (yes where the trace names models).",
+            help="With --arrival time: whether starts of jobs cost time (default: yes if the trace "
+            "names models).",
         ),
     ] = None,
     inflate: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Copy pods until so much of all GPUs is asked for (1.3)."),
+        typer.Option(
+            min=0.0,
+            help="With --arrival order: copy pods until they request this multiple of all GPUs "
+            "(default: 1.3).",
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides every shuffle and draw.")] = 42,
-    queues: Annotated[Path | None, typer.Option(help="Queues, with --arrival time.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write a page with plots here.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every shuffle and draw.")] = 42,
+    queues: Annotated[
+        Path | None, typer.Option(help="With --arrival time: YAML or JSON file of queues.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write an HTML page with plots to this file.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
     chaos: Annotated[
-        bool, typer.Option("--chaos", help="Simulate a cluster under faults, drawn from --seed.")
+        bool, typer.Option("--chaos", help="Simulate clusters under faults drawn from --seed.")
     ] = False,
     seeds: Annotated[
-        str | None, typer.Option(help="With --chaos: how many seeds, or a range A-B.")
+        str | None, typer.Option(help="With --chaos: number of seeds, or a range A-B.")
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="With --chaos: write every event of the run here.")
+        Path | None, typer.Option(help="With --chaos: write every event of the run to this file.")
     ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="With --chaos: print every event of the run.")
     ] = False,
     lab: Annotated[
-        bool, typer.Option("--lab", help="Simulate a lab's day, drawn from --seed.")
+        bool, typer.Option("--lab", help="Simulate a lab's day drawn from --seed.")
     ] = False,
-    users: Annotated[int, typer.Option(help="With --lab: how many people.")] = 120,
-    machines: Annotated[int, typer.Option(help="With --lab: nodes; most have 8 GPUs.")] = 32,
-    hours: Annotated[float, typer.Option(help="With --lab: so long people submit.")] = 24.0,
+    users: Annotated[int, typer.Option(help="With --lab: number of users.")] = 120,
+    machines: Annotated[
+        int, typer.Option(help="With --lab: number of nodes; most have 8 GPUs.")
+    ] = 32,
+    hours: Annotated[
+        float, typer.Option(help="With --lab: hours during which users submit jobs.")
+    ] = 24.0,
     promised: Annotated[
-        int, typer.Option(min=0, help="With --lab: keep places for so many of each queue.")
+        int,
+        typer.Option(
+            min=0,
+            help="With --lab: number of gangs of each queue that are promised places (0: none).",
+        ),
     ] = 0,
-    restarts: Annotated[int, typer.Option(min=0, help="With --lab: so often the head dies.")] = 0,
+    restarts: Annotated[
+        int, typer.Option(min=0, help="With --lab: number of times that the head dies.")
+    ] = 0,
 ) -> None:
-    """Run a trace against one or more policies, on virtual time. Exit 2 when a file is wrong.
+    """Run a trace under one or more policies, on virtual time. Exits with 2 when a file is faulty.
 
-    With --chaos: run simulated clusters under faults instead. With --lab: a day of many people's
-    jobs. Exit 1 when a promise breaks.
+    With --chaos: run simulated clusters under faults instead. With --lab: simulate a day of many
+    users' jobs. Both exit with 1 when a promise is broken.
     """
     from phalanx.errors import PhalanxError
 
@@ -110,7 +135,8 @@ def simulate(
         return
     if nodes is None or pods is None or not policy:
         say(
-            "a trace needs --nodes, --pods and --policy; faults need --chaos, a lab --lab", err=True
+            "give --nodes, --pods and --policy for a trace, --chaos for faults, or --lab for a lab",
+            err=True,
         )
         raise typer.Exit(UNUSABLE)
     from phalanx_research.command import Request, run
@@ -141,7 +167,7 @@ def simulate(
     lines = [[figure, *(_cell(r.figures.get(figure)) for r in runs)] for figure in figures]
     typer.echo(table(["", *names], lines, right=names))
     if report is not None:
-        say(f"The page is in {report}.")
+        say(f"Wrote the page to {report}.")
 
 
 def _cell(value: float | int | str | None) -> str:
@@ -191,5 +217,5 @@ def _lab(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command to `app`."""
     app.command(rich_help_panel=RESEARCH)(simulate)

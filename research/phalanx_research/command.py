@@ -1,4 +1,4 @@
-"""What `phalanx simulate` does: read, run each policy, and write the page."""
+"""The work of `phalanx simulate`: read the files, run each policy, and write the page."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from phalanx_research.traces.records import TraceJob, TraceNode
 
 Write = Callable[[str], None]
 DEFAULT_INFLATE = 1.3
-"""The published experiment's."""
+"""The default of `--inflate`, as in the published experiment."""
 Tell = Callable[[float, float], None]
-"""Progress: how much of how much is done."""
+"""A callback for progress: how much is done, and how much there is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Request:
     policies: tuple[str, ...]
     over_time: bool = False
     published: bool = False
-    """The rules of Muri's simulator instead of a cluster's."""
+    """Use the rules of Muri's simulator instead of a cluster's."""
     overheads: bool | None = None
     """Whether starts cost time; None: where the trace names models."""
     inflate: float | None = None
@@ -40,20 +40,26 @@ class Request:
 
 
 class RequestError(PhalanxError, ValueError):
-    """Options that do not go together."""
+    """Options that cannot be combined."""
 
 
 def run(request: Request, *, warn: Write) -> list[ReportRun]:
-    """The runs, a policy each. Raises PhalanxError for what is wrong with files or options."""
+    """Return one run for each policy. Raises PhalanxError for faulty files or options."""
     if len(set(request.policies)) != len(request.policies):
-        raise RequestError(f"--policy names one twice: {', '.join(request.policies)}")
+        raise RequestError(f"--policy names a policy twice: {', '.join(request.policies)}")
     if request.queues is not None and not request.over_time:
-        raise RequestError("--queues needs --arrival time: pods that stay have no queue to wait in")
+        raise RequestError(
+            "--queues needs --arrival time: with --arrival order no pod waits in a queue"
+        )
     if not request.over_time and (request.published or request.overheads is not None):
         option = "--rules" if request.published else "--overheads"
-        raise RequestError(f"{option} needs --arrival time: pods that stay start once, at once")
+        raise RequestError(
+            f"{option} needs --arrival time: with --arrival order every pod starts once, on arrival"
+        )
     if request.inflate is not None and request.over_time:
-        raise RequestError("--inflate needs --arrival order: copies have no time of their own")
+        raise RequestError(
+            "--inflate needs --arrival order: copies of jobs have no times of their own"
+        )
     nodes, jobs = read_nodes(request.nodes), read_jobs(request.pods)
     runs = _over_time if request.over_time else _in_order
     shown = runs(request, nodes, jobs, warn)
@@ -74,7 +80,7 @@ def _over_time(
     timed = timed_jobs(jobs, str(request.pods))
     if len(timed) < len(jobs):
         left = f"{len(jobs) - len(timed):,} of {len(jobs):,} jobs"
-        warn(f"{request.pods}: {left} have no submission or no run time; they are left out")
+        warn(f"{request.pods}: {left} lack a submission time or a run time and are left out")
     shown = []
     for policy in chosen:
         with progress(policy.name) as report:
@@ -114,7 +120,7 @@ def _subtitle(request: Request) -> str:
 
 @contextmanager
 def progress(name: str) -> Iterator[Tell]:
-    """A bar on the terminal's error output; nothing where that is no terminal."""
+    """Show a progress bar on standard error; nothing if that is no terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return

@@ -40,7 +40,7 @@ INTERVALS = 240
 
 
 class UnknownTimedPolicyError(PhalanxError, ValueError):
-    """No policy has this name, neither of jobs nor of nodes."""
+    """No policy of jobs or of nodes has this name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -55,17 +55,20 @@ class UnknownTimedPolicyError(PhalanxError, ValueError):
 
 
 class RulesError(PhalanxError, ValueError):
-    """A policy that does not exist under the rules that were asked for."""
+    """A policy that does not exist under the requested rules."""
 
 
 CLUSTER = Rules()
-"""Those of a cluster that may evict at every cycle."""
+"""The rules of a cluster that may evict in every cycle."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """A policy and how its jobs are simulated: under the configuration and these rules, with GPUs
-    counted on one machine where `pooled`; or, without a configuration, as a studied policy."""
+    """A policy and how its jobs are simulated.
+
+    The jobs run under a configuration and these rules, with all GPUs counted on one machine where
+    `pooled`; or, without a configuration, as a studied policy.
+    """
 
     name: str
     config: Configuration | None
@@ -74,9 +77,10 @@ class Chosen:
 
 
 def usable_policy(policy: str, *, published: bool = False) -> Chosen:
-    """The policy of a name, or of a file (.yaml, .yml), by the rules of a cluster or `published`.
+    """Return the policy of a name or of a file (.yaml, .yml), under a cluster's rules or
+    `published` ones.
 
-    Raises UnknownTimedPolicyError, RulesError, and BatchFileError for a file that is wrong.
+    Raises UnknownTimedPolicyError, RulesError, and BatchFileError for a faulty file.
     """
     name = policy.lower()
     if published and name in PUBLISHED_POLICIES:
@@ -116,8 +120,8 @@ def run_policy(
 ) -> ReportRun:
     """Simulate the jobs under a policy.
 
-    Without a file of queues each queue that a job names has weight 1. What starts cost is added or
-    not by `overheads`; None adds it where the trace names models. Raises PhalanxError.
+    Without a file of queues, each queue that a job names has weight 1. `overheads` says whether
+    starts cost time; None means that they do where the trace names models. Raises PhalanxError.
     """
     if overheads is None:
         overheads = any(job.workload for job in jobs)
@@ -169,8 +173,9 @@ def _shown(result: Result) -> ReportRun:
 
 
 def interval_means(times: Sequence[float], values: Sequence[float]) -> Curve:
-    """The mean of a series in each of `INTERVALS` equal intervals, at their middles, from the first
-    time on; each value of the series holds until the next time.
+    """Return a series' mean in each of `INTERVALS` equal intervals, at their middles.
+
+    The intervals begin at the first time; each value of the series holds until the next time.
     """
     if len(times) < 2 or times[-1] == times[0]:
         return Curve(x=[0.0] * len(values), y=[float(v) for v in values])
@@ -183,20 +188,20 @@ def interval_means(times: Sequence[float], values: Sequence[float]) -> Curve:
 
 
 def _fields(measures: Measures | QueueMeasures) -> dict[str, Figure]:
-    """By name; fractions to what a person or a script compares."""
+    """Return the measures by name, with fractions as numbers that people and scripts compare."""
     values = {name: getattr(measures, name) for name in measures.__struct_fields__}
     return {n: round(v, 3) if isinstance(v, float) else v for n, v in values.items()}
 
 
 def timed_jobs(jobs: Sequence[TraceJob], source: str) -> list[TraceJob]:
-    """The jobs that tell when they came and how long they ran: pods that never started do not.
+    """Return the jobs with a submission time and a run time; pods that never started lack them.
 
-    Raises WorkloadError when none does.
+    Raises WorkloadError when no job has both.
     """
     known = [j for j in jobs if j.submitted_s is not None and j.duration_s is not None]
     if not known:
         raise WorkloadError(
-            f"{source}: no job tells both a submission and a run time; "
-            "without times only --arrival order has a meaning"
+            f"{source}: no job has both a submission time and a run time; use --arrival order for "
+            "a trace without times"
         )
     return known

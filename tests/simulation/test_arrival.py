@@ -172,11 +172,11 @@ def test_a_configuration_names_its_policy(tmp_path: Path) -> None:
     [
         (["--policy", "best"], "there is no policy 'best'; known policies: random, dotprod"),
         (["--policy", "fgd", "--queues", "q.yaml"], "--queues needs --arrival time"),
-        (["--policy", "fgd", "--policy", "fgd"], "--policy names one twice"),
+        (["--policy", "fgd", "--policy", "fgd"], "--policy names a policy twice"),
         (["--policy", "fifo", "--arrival", "time", "--inflate", "2"], "needs --arrival order"),
         (["--policy", "best", "--arrival", "time"], "there is no policy 'best'; there are: fifo"),
-        (["--policy", "fifo", "--arrival", "time"], "no job tells both a submission and a run"),
-        (["--policy", "srtf"], "srtf orders jobs that wait; it needs --arrival time"),
+        (["--policy", "fifo", "--arrival", "time"], "no job has both a submission time and a run"),
+        (["--policy", "srtf"], "srtf orders waiting jobs; use it with --arrival time"),
         (["--policy", "none.yaml"], "none.yaml: No such file"),
         (["--policy", "bare.yaml"], "no plugin 'fragmentation' in any tier"),
     ],
@@ -361,7 +361,7 @@ def test_pods_that_never_ran_are_left_out_of_time(tmp_path: Path) -> None:
     )
     result = CliRunner().invoke(app, [*given, "--policy", "fifo", "--json"])
     assert result.exit_code == 0, result.output
-    assert "1 of 2 jobs have no submission or no run time; they are left out" in result.stderr
+    assert "1 of 2 jobs lack a submission time or a run time and are left out" in result.stderr
     assert json.loads(result.stdout)["jobs"] == 1
 
 

@@ -1,4 +1,4 @@
-"""`phalanx simulate --arrival order`: which policy is meant, one run, and what the page shows."""
+"""`phalanx simulate --arrival order`: the choice of a policy, one run, and its part of the page."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ARGUMENT = "fragmentation.policy"
 
 
 def usable_policy(choice: str) -> str:
-    """The name of a node policy, given itself or as the plugin `fragmentation` of a scheduler
-    configuration (.yaml, .yml).
+    """Return the name of a node policy.
 
-    Raises UnknownPolicyError, WorkloadError for a policy of jobs over time, and BatchFileError for
-    a file that is wrong or lacks the plugin.
+    `choice` is that name, or the path of a scheduler configuration (.yaml, .yml) whose plugin
+    `fragmentation` names it. Raises UnknownPolicyError, WorkloadError for a policy of jobs over
+    time, and BatchFileError for a faulty file or one without the plugin.
     """
     if choice.lower() in CLASSIC:
-        raise WorkloadError(f"{choice} orders jobs that wait; it needs --arrival time")
+        raise WorkloadError(f"{choice} orders waiting jobs; use it with --arrival time")
     name = choice
     path = Path(choice)
     if path.suffix in (".yaml", ".yml"):
@@ -39,8 +39,8 @@ def usable_policy(choice: str) -> str:
         options = [p for tier in config.tiers for p in tier if p.name == PLUGIN]
         if not options:
             raise BatchFileError(
-                f"no plugin {PLUGIN!r} in any tier: arrivals in order are placed by it; "
-                "for the whole session use --arrival time",
+                f"no plugin {PLUGIN!r} in any tier: --arrival order places pods by it; use "
+                "--arrival time for the whole session",
                 choice,
             )
         name = str(options[0].arguments.get(ARGUMENT, RECOMMENDED))
@@ -57,13 +57,13 @@ def run_policy(
     seed: int,
     progress: Callable[[float, float], None],
 ) -> ReportRun:
-    """Draw the workload anew, run one policy on it, and keep what the page shows."""
+    """Draw the workload again, run one policy on it, and keep what the page shows."""
     workload = draw_workload(nodes, jobs, inflate=inflate, seed=seed)
     return shown(run_arrivals(workload, policy, seed=seed, progress=progress), label)
 
 
 def shown(run: ArrivalRun, label: str) -> ReportRun:
-    """A run as the page and the command show it."""
+    """Return a run as the page and the command show it."""
     x = [float(v) for v in run.arrived_pct]
     return ReportRun(
         name=label,

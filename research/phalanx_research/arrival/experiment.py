@@ -1,4 +1,4 @@
-"""Run one policy over one workload, and measure after each arrival."""
+"""Runs one policy over one workload, and measures after each arrival."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ PROGRESS_EVERY = 256
 
 @dataclass(frozen=True, kw_only=True)
 class ArrivalRun:
-    """What came of it. All percentages are of the cluster's GPUs.
+    """The result of a run. All percentages are of the cluster's GPUs.
 
-    The curves have one value for each whole percent of GPUs asked for so far, `arrived_pct`: the
-    mean over the moments that round to it. `gpu_left`: (N, G) at the end, -1 where a node has no
-    such GPU, in the order of `node_names` and `node_models`.
+    The curves have one value for each whole percent of GPUs requested so far, `arrived_pct`: the
+    mean over the moments that round to it. `gpu_left` is an (N, G) array at the end, in the order
+    of `node_names` and `node_models`; -1 where a node has no such GPU.
     """
 
     policy: str
@@ -43,16 +43,16 @@ class ArrivalRun:
 
     @property
     def placements_per_s(self) -> float:
-        """Pods decided on a second, those that found no room included."""
+        """Pods decided per second, including those that found no room."""
         return self.pods / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     def at(self, curve: Floats, arrived_pct: int) -> float | None:
-        """A curve's value; None where the run passed over that percentage or ended before it."""
+        """Return a curve's value; None where the run skipped that percentage or ended before it."""
         found = np.flatnonzero(self.arrived_pct == arrived_pct)
         return float(curve[found[0]]) if len(found) else None
 
     def figures(self) -> dict[str, float | int | None]:
-        """Those of the published table by their usual names, failures and speed; no others."""
+        """Return the figures of the published table by their usual names, failures and speed."""
 
         def rounded(value: float | None) -> float | None:
             return None if value is None else round(value, 3)
@@ -74,10 +74,11 @@ def run_arrivals(
     seed: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ArrivalRun:
-    """Place the pods of `workload` in order of their arrival; one without room is dropped.
+    """Place the pods of `workload` in order of their arrival; a pod without room is dropped.
 
-    `seed` is the one that the workload was drawn from; it is only noted. `progress` hears how
-    many of how many have arrived. Raises UnknownPolicyError, and WorkloadError without any GPU.
+    `seed` is the seed that the workload was drawn from; it is only recorded. `progress` receives
+    how many pods have arrived, and how many there are. Raises UnknownPolicyError, and WorkloadError
+    without any GPU.
     """
     nodes = workload.fresh_nodes()
     capacity = nodes.capacity_milli

@@ -1,8 +1,8 @@
-"""What node policies allocate on `default` and on traces of other forms, as Markdown.
+"""Compares node policies on `default` and on traces of other forms, and prints Markdown.
 
-A folder that has the published traces is measured on these, any other on forms made from `default`.
-The traces are in two halves by a rule that looks at nothing but their names: the policy's constants
-are chosen on one half and judged on the other.
+In a folder with the published traces, policies are measured on these; in any other folder, on forms
+made from `default`. The traces are divided into two halves by a rule that reads only their names:
+the constants of the policy `scarcity` are chosen on one half and judged on the other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ POLICIES = ("firstfit", "fgd", "scarcity")
 HALVES = ("choosing", "judging")
 TRACE_SEED = 1
 END = 1.005
-"""Pods that come after that share of the GPUs was asked for do not count at 100 %."""
+"""The share of the GPUs after whose request pods no longer count at 100 %."""
 _PREFIX = "openb_pod_list_"
 
 Traces = Mapping[str, Sequence[TraceJob]]
@@ -37,7 +37,7 @@ Traces = Mapping[str, Sequence[TraceJob]]
 def allocated(
     nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], policy: str, seed: int
 ) -> float:
-    """Percent of the GPUs in use when pods have asked for 100 %."""
+    """Return the percentage of GPUs in use when pods have requested 100 %."""
     workload = draw_workload(nodes, jobs, inflate=INFLATE, seed=seed)
     limit = END * 1000 * sum(node.gpus for node in nodes)
     asked = accumulate(shape.milli for shape in workload.arrivals)
@@ -47,14 +47,20 @@ def allocated(
 
 
 def half_of(names: Sequence[str], half: str) -> list[str]:
-    """These of the names: in the order of their SHA-256, the first half is for choosing."""
+    """Return one half of the names.
+
+    In the order of their SHA-256, the first half is for choosing constants, the second for judging
+    them.
+    """
     ordered = sorted(names, key=lambda name: hashlib.sha256(name.encode()).hexdigest())
     middle = (len(ordered) + 1) // 2
     return sorted(ordered[:middle] if half == HALVES[0] else ordered[middle:])
 
 
 def traces_in(folder: Path, nodes: Sequence[TraceNode]) -> Traces:
-    """The published traces by name, where there are others than `default`, else made ones."""
+    """Return the published traces by name, where `folder` has others than `default`, else made
+    ones.
+    """
     found = {path.name: path for path in sorted(folder.glob(f"{_PREFIX}*.csv*"))}
     published = {
         name.removeprefix(_PREFIX).partition(".csv")[0]: path for name, path in found.items()
@@ -67,7 +73,7 @@ def traces_in(folder: Path, nodes: Sequence[TraceNode]) -> Traces:
 
 
 def with_constants(text: str) -> None:
-    """Let `scarcity` compute with others: "POWER=0.7,COMMON_PART=1". Raises ValueError."""
+    """Let `scarcity` compute with other constants: "POWER=0.7,COMMON_PART=1". Raises ValueError."""
     for assignment in filter(None, text.split(",")):
         name, _, value = assignment.partition("=")
         if not isinstance(getattr(scarcity, name, None), (int, float)):
@@ -76,13 +82,21 @@ def with_constants(text: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print one row a trace; 1 when scarcity's mean is behind another's on one of them."""
+    """Print one row for each trace; return 1 when scarcity's mean is behind another policy's on
+    any.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="with the nodes and pods of the openb cluster")
-    parser.add_argument("--seeds", default="42", help="one, or first-last")
-    parser.add_argument("--policies", default=",".join(POLICIES), help="scarcity is the last")
-    parser.add_argument("--half", choices=HALVES, help="only these traces")
-    parser.add_argument("--constants", default="", help="of scarcity: NAME=VALUE,...")
+    parser.add_argument(
+        "folder", type=Path, help="folder with the nodes and pods of the openb cluster"
+    )
+    parser.add_argument("--seeds", default="42", help="one seed, or a range first-last")
+    parser.add_argument(
+        "--policies",
+        default=",".join(POLICIES),
+        help="policies to compare; the last must be scarcity",
+    )
+    parser.add_argument("--half", choices=HALVES, help="measure only these traces")
+    parser.add_argument("--constants", default="", help="constants of scarcity: NAME=VALUE,...")
     options = parser.parse_args(arguments)
     with_constants(options.constants)
     first, _, last = options.seeds.partition("-")
@@ -107,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _mean(values: Sequence[float], sign: str = "") -> str:
-    """With how far single seeds lie from it, where there are several."""
+    """Return the mean, followed by the deviation of single seeds where there are several."""
     spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
     return f"{fmean(values):{sign}.2f}{spread}"
 

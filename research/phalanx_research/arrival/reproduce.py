@@ -1,4 +1,6 @@
-"""The published table of the fragmentation experiment beside ours, as Markdown."""
+"""Prints the published table of the fragmentation experiment next to Phalanx's figures, as
+Markdown.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +36,16 @@ PUBLISHED: dict[str, tuple[float, float, float, float]] = {
     "bestfit": (92.86, 93.08, 10.81, 7.05),
     "fgd": (95.23, 95.39, 8.93, 4.73),
 }
-"""Means over ten seeds on the trace `default`, by policy in order of `MEASURES` (Weng et al.,
-USENIX ATC 2023, expected results of its artifact)."""
+"""Means over ten seeds on the trace `default`, by policy in the order of `MEASURES` (Weng et
+al., USENIX ATC 2023, expected results of its artifact).
+"""
 BESIDE = ("firstfit", "scarcity")
 """Policies that the paper lacks."""
 CELL_LIMIT, MEAN_LIMIT = 1.0, 0.3
-"""Points by which a cell, and cells on average, may differ from the published ones."""
+"""Percentage points by which one cell, and cells on average, may differ from the published ones."""
 
 Figures = dict[str, list[list[float]]]
-"""By policy, for each of `MEASURES` the values by seed."""
+"""By policy, for each of `MEASURES`, the values by seed."""
 
 
 def measure(
@@ -65,7 +68,7 @@ def measure(
 
 
 def differences(figures: Figures) -> list[float]:
-    """Ours less the published mean, cell by cell."""
+    """Return Phalanx's mean less the published mean, cell by cell."""
     return [
         fmean(ours) - published
         for policy, cells in PUBLISHED.items()
@@ -74,7 +77,9 @@ def differences(figures: Figures) -> list[float]:
 
 
 def table(figures: Figures) -> str:
-    """Markdown: for each measure the published means, ours with their spread, the difference."""
+    """Return Markdown: for each measure the published means, Phalanx's with their spread, and
+    the difference.
+    """
     lines = []
     policies = [*PUBLISHED, *BESIDE]
     for at, title in enumerate(TITLES):
@@ -106,7 +111,9 @@ def _row(name: str, cells: Sequence[str]) -> str:
 
 
 def main(folder: Path) -> int:
-    """Print the table for the trace in `folder`; 1 when it strays from the published one."""
+    """Print the table for the trace in `folder`; return 1 when it differs too much from the
+    published one.
+    """
     nodes = read_nodes(folder / "openb_node_list_gpu_node.csv.gz")
     jobs = read_jobs(folder / "openb_pod_list_default.csv.gz")
     policies = [*PUBLISHED, *BESIDE]

@@ -1,7 +1,7 @@
-"""Traces of the forms of the published variants of `default`, made from it by rule and seed. Ours.
+"""Traces made from `default` by rule and seed, in the forms of its published variants.
 
-The published experiment varies one property of the default trace at a time; those files are not
-here. What is known of them is the property that each has, and how often which GPU types are named.
+The published experiment varies one property of the default trace at a time, but those files are not
+included here. Known are the property of each variant, and how often it names which GPU types.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ FORMS = (
     *(f"gpuspec{percent}" for percent in (10, 20, 25, 33)),
     *(f"multigpu{percent}" for percent in (20, 30, 40, 50)),
 )
-"""Sixteen forms. `cpu`: that many thousandths of the pods ask for no GPU. The others: of the GPUs
-asked for, that many per cent are asked for in parts, with a GPU type, or several at once."""
+"""Sixteen forms.
+
+`cpu`: this many thousandths of the pods request no GPU. The other forms: this many per cent of the
+requested GPUs are requested in parts, with a GPU type, or several at once.
+"""
 
 SPECS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("T4",), 33),
@@ -37,7 +40,7 @@ SPECS: tuple[tuple[tuple[str, ...], int], ...] = (
 def synthetic_jobs(
     form: str, nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], *, seed: int
 ) -> list[TraceJob]:
-    """Jobs of one of the `FORMS`, made from `jobs`. Raises ValueError for another form."""
+    """Return jobs in one of the `FORMS`, made from `jobs`. Raises ValueError for another form."""
     if form not in FORMS:
         raise ValueError(f"there is no form {form!r}; there are: {', '.join(FORMS)}")
     kind, number = form.rstrip("0123456789"), int(form.lstrip("abcdefghijklmnopqrstuvwxyz"))
@@ -50,7 +53,7 @@ def synthetic_jobs(
 def _cpu(
     jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Pods without a GPU are left out, or come again, until they are that share of all pods."""
+    """Leave out pods without a GPU, or repeat them, until they are that share of all pods."""
     others, chosen = _split(jobs, lambda job: not job.num_gpu)
     return others + _resized(chosen, round(share / (1 - share) * len(others)), draws)
 
@@ -58,7 +61,9 @@ def _cpu(
 def _gpushare(
     jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """As many pods with GPUs as before, of which so many share one that the share is right."""
+    """Keep the number of pods with GPUs, and change how many share a GPU until the share is
+    right.
+    """
     gpu, rest = _split(jobs, lambda job: not job.num_gpu)
     others, chosen = _split(gpu, lambda job: job.shape.is_shared)
     one, other = _milli(chosen) / len(chosen), _milli(others) / len(others)
@@ -69,7 +74,9 @@ def _gpushare(
 def _gpuspec(
     jobs: Sequence[TraceJob], nodes: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Pods drawn one by one name GPU types that could host them, until enough GPUs are typed."""
+    """Let pods drawn one by one name GPU types that could host them, until enough GPUs are
+    typed.
+    """
     made, wanted, typed = list(jobs), share * _milli(jobs), 0
     for index in draws.permutation(len(made)):
         job = made[index]
@@ -85,7 +92,7 @@ def _gpuspec(
 def _multigpu(
     jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Pods of several GPUs come again until that share of the GPUs is asked for by such."""
+    """Repeat pods with several GPUs until such pods request that share of the GPUs."""
     others, chosen = _split(jobs, lambda job: job.num_gpu > 1)
     wanted, asked = share / (1 - share) * _milli(others), _milli(chosen)
     more: list[TraceJob] = []
@@ -98,12 +105,12 @@ def _multigpu(
 def _split(
     jobs: Sequence[TraceJob], chosen: Callable[[TraceJob], bool]
 ) -> tuple[list[TraceJob], list[TraceJob]]:
-    """(the others, the chosen)"""
+    """Return (the other jobs, the chosen jobs)."""
     return [j for j in jobs if not chosen(j)], [j for j in jobs if chosen(j)]
 
 
 def _resized(jobs: list[TraceJob], count: int, draws: np.random.Generator) -> list[TraceJob]:
-    """All of the jobs and some again, or some of them: `count` in the end."""
+    """Return `count` of the jobs: some of them, or all of them and some again."""
     if count <= len(jobs):
         return [jobs[i] for i in np.sort(draws.permutation(len(jobs))[:count])]
     return jobs + [jobs[i] for i in draws.integers(len(jobs), size=count - len(jobs))]
@@ -116,7 +123,7 @@ def _milli(jobs: Sequence[TraceJob]) -> int:
 def _some_models(
     nodes: Sequence[TraceNode], job: TraceJob, draws: np.random.Generator
 ) -> tuple[str, ...]:
-    """One of `SPECS` by its weight, of those with a node that could ever host the job, if any."""
+    """Draw one of `SPECS` by weight, of those with a node that could ever host the job, if any."""
     hosts = {n.model for n in nodes if n.gpus >= job.num_gpu and n.cpu_milli >= job.cpu_milli}
     usable = [(models, weight) for models, weight in SPECS if hosts.intersection(models)]
     if not usable:

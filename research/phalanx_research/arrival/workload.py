@@ -1,4 +1,4 @@
-"""The order of nodes and pods of one arrival experiment, from a seed."""
+"""The order of nodes and pods of one arrival experiment, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from phalanx_research.traces.records import TraceJob, TraceNode
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """Nodes in the order in which equals are preferred, pods in the order of their arrival.
+    """Nodes in the order in which equal ones are preferred, and pods in the order of their arrival.
 
-    `past` is the trace before it was shuffled and inflated: what a cluster's history would tell.
-    `draws` is the source of randomness for a policy.
+    `past` is the trace before shuffling and inflation: what a cluster's history would show. `draws`
+    is the source of randomness for a policy.
     """
 
     nodes: tuple[TraceNode, ...]
@@ -26,7 +26,7 @@ class Workload:
     draws: np.random.Generator
 
     def fresh_nodes(self) -> GpuNodes:
-        """The nodes, empty."""
+        """Return the nodes, empty."""
         return GpuNodes(
             [n.cpu_milli for n in self.nodes],
             [n.memory_mib for n in self.nodes],
@@ -38,11 +38,11 @@ class Workload:
 def draw_workload(
     nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], *, inflate: float, seed: int
 ) -> Workload:
-    """Shuffle nodes and pods; append copies of pods drawn at random until what all ask for would
-    exceed `inflate` times the GPUs there are.
+    """Shuffle nodes and pods, and append copies of pods.
 
-    As in the published experiment the test counts one GPU of the next copy, so the sum overshoots
-    a little where it asks for several.
+    Pods are copied at random until all requests together would exceed `inflate` times the available
+    GPUs. As in the published experiment, the test counts one GPU for the next copy, so the sum
+    overshoots a little when that pod requests several.
     """
     for_nodes, for_pods, for_policy = np.random.SeedSequence(seed).spawn(3)
     node_order = np.random.default_rng(for_nodes).permutation(len(nodes))

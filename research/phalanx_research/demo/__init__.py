@@ -1,4 +1,4 @@
-"""The main job: a search and a training on real handwritten digits, on all cores."""
+"""The main example: a search and a training on real handwritten digits, on all cores."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ TRIALS = 32
 
 
 def run(trials: int = TRIALS, workers: int | None = None, *, json: bool = False) -> int:
-    """Run the demo and print its tables (or JSON); the exit code is 0 when all went well.
+    """Run the demo and print its tables (or JSON); return the exit code.
 
-    `trials` is the number of settings tried, `workers` the number of training actors (one for
-    each CPU by default, at most eight). The code is 1 when something failed or the accuracy is
-    poor, 2 when it could not begin.
+    `trials` is the number of settings tried, `workers` the number of training actors (default: one
+    for each CPU, at most eight). The code is 0 when all went well, 1 when something failed or the
+    accuracy is poor, 2 when the demo could not start.
     """
     from phalanx_research.demo.command import execute
 

@@ -10,11 +10,13 @@ from phalanx.cli.registry import RESEARCH
 
 
 def demo(
-    trials: Annotated[int, typer.Option(min=1, help="Settings that the search tries.")] = 24,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Number of settings that the search tries.")
+    ] = 24,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Training actors (default: one a CPU).")
+        int | None, typer.Option(min=1, help="Number of training actors (default: one per CPU).")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Search and train on real handwritten digits, as tasks, actors and shared objects."""
     from phalanx_research.demo import run
@@ -23,5 +25,5 @@ def demo(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command to `app`."""
     app.command(rich_help_panel=RESEARCH)(demo)

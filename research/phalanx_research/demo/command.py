@@ -1,4 +1,4 @@
-"""The command behind `phalanx demo`: load, search, train, share, and tell how it went."""
+"""The work of `phalanx demo`: load, search, train, share the machine, and report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BURST_TASKS = 10_000
 
 
 def execute(*, trials: int, workers: int | None, json: bool) -> int:
-    """See `phalanx_research.demo.run`."""
+    """Run the demo; see `phalanx_research.demo.run`."""
     if trials < 1 or (workers is not None and workers < 1):
         print(
             f"--trials and --workers must be at least 1, got {trials} and {workers}.",
@@ -36,7 +36,7 @@ def execute(*, trials: int, workers: int | None, json: bool) -> int:
         print(missing, file=sys.stderr)
         return 2
     workers = workers or min(WORKERS_LIMIT, os.cpu_count() or 1)
-    # Progress goes beside the result: JSON on standard output stays JSON.
+    # Progress goes to standard error, so that JSON on standard output stays JSON.
     console = Console(stderr=json)
     is_ours = not phalanx.is_initialized()
     if is_ours:
@@ -64,7 +64,7 @@ def _run(
     searched = search(data_ref, trials, SEED, console)
     problems = list(searched.errors)
     if not searched.trials:
-        return None, [*problems, "every trial failed: there is nothing to train"]
+        return None, [*problems, "every trial failed, so there is nothing to train"]
     best = searched.trials[0].settings
     console.print(f"best settings: {best}", highlight=False)
     try:
@@ -75,8 +75,8 @@ def _run(
         return None, [*problems, f"the training failed: {error}"]
     if training.test < GOOD_ACCURACY:
         problems.append(
-            f"the accuracy on the test images is {training.test:.1%}; "
-            f"{GOOD_ACCURACY:.0%} was to be reached"
+            f"the accuracy on the test images is {training.test:.1%}; at least {GOOD_ACCURACY:.0%} "
+            "is expected"
         )
     try:
         shared = share(console)

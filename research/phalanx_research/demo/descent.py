@@ -10,7 +10,7 @@ from phalanx_research.demo.network import Vector
 
 
 class Settings(NamedTuple):
-    """What the search looks for: the network's width and how it learns."""
+    """The settings that the search varies: the network's width and how it learns."""
 
     hidden: int
     learning_rate: float
@@ -26,7 +26,7 @@ class Settings(NamedTuple):
 
 
 class Descent:
-    """The parameters with their velocity; each step gives a new vector and leaves the old one."""
+    """The parameters with their velocity; each step returns a new vector and keeps the old one."""
 
     def __init__(self, vector: Vector, settings: Settings) -> None:
         self.vector = vector
@@ -34,7 +34,7 @@ class Descent:
         self._settings = settings
 
     def step(self, gradient: Vector) -> Vector:
-        """One step down the gradient (Polyak's heavy ball, with weight decay)."""
+        """Take one step down the gradient (Polyak's heavy ball, with weight decay)."""
         settings = self._settings
         slope = gradient + np.float32(settings.weight_decay) * self.vector
         self._velocity *= np.float32(settings.momentum)

@@ -1,4 +1,4 @@
-"""A small network in NumPy: two hidden layers, its parameters in one flat vector."""
+"""A small network in NumPy: two hidden layers, with all parameters in one flat vector."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ class Shape(NamedTuple):
     hidden: int
 
     def layers(self) -> list[tuple[int, int]]:
-        """Inputs and outputs of each layer."""
+        """The inputs and outputs of each layer."""
         units = (SIDE * SIDE, self.hidden, self.hidden // 2, CLASSES)
         return list(itertools.pairwise(units))
 
 
 def initial(shape: Shape, rng: np.random.Generator) -> Vector:
-    """Random parameters: weights scaled by sqrt(2 / inputs) (He et al. 2015), biases zero."""
+    """Return random parameters: weights scaled by sqrt(2 / inputs) (He et al. 2015), biases
+    zero.
+    """
     parts = [
         part
         for inputs, outputs in shape.layers()
@@ -39,18 +41,18 @@ def initial(shape: Shape, rng: np.random.Generator) -> Vector:
 
 
 def predict(vector: Vector, shape: Shape, pixels: Pixels) -> Labels:
-    """The digit that each image most likely is."""
+    """Return the most likely digit of each image."""
     digits: Labels = _activations(vector, shape, pixels)[-1].argmax(axis=1)
     return digits
 
 
 def accuracy(vector: Vector, shape: Shape, pixels: Pixels, labels: Labels) -> float:
-    """The share of images whose digit is predicted rightly."""
+    """Return the share of images whose digit is predicted correctly."""
     return float((predict(vector, shape, pixels) == labels).mean())
 
 
 def gradient(vector: Vector, shape: Shape, pixels: Pixels, labels: Labels) -> Vector:
-    """The gradient of the mean cross-entropy over the batch, as one flat vector."""
+    """Return the gradient of the mean cross-entropy over the batch, as one flat vector."""
     activations = _activations(vector, shape, pixels)
     scores = activations[-1]
     exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -67,7 +69,7 @@ def gradient(vector: Vector, shape: Shape, pixels: Pixels, labels: Labels) -> Ve
 
 
 def _parts(vector: Vector, shape: Shape) -> Iterator[tuple[Vector, Vector]]:
-    """Views of the weights and the biases of each layer."""
+    """Yield views of the weights and the biases of each layer."""
     at = 0
     for inputs, outputs in shape.layers():
         weights = vector[at : at + inputs * outputs].reshape(inputs, outputs)
@@ -77,7 +79,7 @@ def _parts(vector: Vector, shape: Shape) -> Iterator[tuple[Vector, Vector]]:
 
 
 def _activations(vector: Vector, shape: Shape, pixels: Pixels) -> list[Vector]:
-    """What goes into each layer, and the scores of the last."""
+    """Return the input of each layer, and the scores of the last."""
     activations: list[Vector] = [pixels]
     for weights, biases in _parts(vector, shape):
         activations.append(np.maximum(activations[-1] @ weights + biases, 0))

@@ -1,4 +1,4 @@
-"""The closing tables of the demo, and the same as JSON."""
+"""The closing tables of the demo, and the same figures as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEST = 8
 
 
 class Burst(NamedTuple):
-    """Empty tasks, submitted at once: how many, and the seconds until all results were there."""
+    """Empty tasks submitted at once: their number, and the seconds until all results were there."""
 
     tasks: int
     seconds: float
@@ -32,13 +32,13 @@ class Outcome(NamedTuple):
 
     @property
     def in_place_bytes(self) -> int:
-        """Bytes that tasks and actors read in shared memory, without a copy."""
+        """The bytes that tasks and actors read in shared memory without a copy."""
         trials = sum(trial.in_place_bytes for trial in self.search.trials)
         return trials + self.training.in_place_bytes
 
 
 def tables(outcome: Outcome) -> list[Table]:
-    """The best trials, and the figures of the whole."""
+    """Return the tables of the best trials and of the overall figures."""
     best = Table(title=f"The best {min(BEST, len(outcome.search.trials))} trials")
     for heading in ("units", "rate", "momentum", "decay", "batch", "accuracy", "seconds"):
         best.add_column(heading, justify="right")
@@ -67,9 +67,9 @@ def _figures(outcome: Outcome) -> list[tuple[str, str]]:
         ("accuracy on the test images", f"{training.test:.1%}"),
         ("search", f"{len(search.trials)} trials in {search.seconds:.1f} s"),
         ("training", f"{training.steps} steps in {training.seconds:.1f} s"),
-        ("actor calls a second, in training", f"{training.calls / training.seconds:,.0f}"),
+        ("actor calls per second, in training", f"{training.calls / training.seconds:,.0f}"),
         ("two teams' queues", f"3 gangs of {outcome.shared.members}: one waited, one came back"),
-        ("tasks a second, empty ones", f"{burst.tasks / burst.seconds:,.0f}"),
+        ("empty tasks per second", f"{burst.tasks / burst.seconds:,.0f}"),
         ("data put once in shared memory", f"{outcome.data_bytes / 1e6:.1f} MB"),
         ("bytes moved without copying", f"{outcome.in_place_bytes / 1e6:,.1f} MB"),
         ("time", f"{outcome.seconds:.1f} s"),
@@ -77,7 +77,7 @@ def _figures(outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def document(outcome: Outcome, problems: list[str]) -> dict[str, Any]:
-    """The outcome for machines."""
+    """Return the outcome as a mapping for JSON."""
     search, training, burst = outcome.search, outcome.training, outcome.burst
     return {
         "ok": not problems,

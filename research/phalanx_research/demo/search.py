@@ -1,4 +1,4 @@
-"""The first half of the demo: each set of settings is tried in a task of its own."""
+"""The first part of the demo: each set of settings is tried in a task of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EPOCHS = 6
 
 
 class Trial(NamedTuple):
-    """What came of one set of settings."""
+    """The result of one set of settings."""
 
     settings: Settings
     accuracy: float
@@ -28,7 +28,7 @@ class Trial(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The trials, best first, the errors of those that failed, and the seconds of the whole."""
+    """The trials, best first, the errors of failed trials, and the seconds of the whole search."""
 
     trials: list[Trial]
     errors: list[str]
@@ -36,7 +36,7 @@ class Search(NamedTuple):
 
 
 def sample_settings(count: int, seed: int) -> list[Settings]:
-    """`count` random settings; rates and decays even on a logarithmic scale."""
+    """Return `count` random settings; rates and decays are uniform on a logarithmic scale."""
     rng = np.random.default_rng(seed)
     return [
         Settings(
@@ -51,7 +51,7 @@ def sample_settings(count: int, seed: int) -> list[Settings]:
 
 
 def try_settings(settings: Settings, data: Digits, seed: int) -> Trial:
-    """Train briefly on the training part, and judge on the validation part."""
+    """Train briefly on the training part, and evaluate on the validation part."""
     began = time.perf_counter()
     rng = np.random.default_rng(seed)
     shape = Shape(settings.hidden)
@@ -77,7 +77,7 @@ def search(
     *,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Search:
-    """Try `count` settings as tasks that share the data behind `data_ref`."""
+    """Try `count` settings as tasks that share the data of `data_ref`."""
     began = clock()
     attempt = phalanx.remote(try_settings)
     refs = [attempt.remote(settings, data_ref, seed) for settings in sample_settings(count, seed)]

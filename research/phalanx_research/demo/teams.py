@@ -1,4 +1,4 @@
-"""Two teams' queues on one machine: a gang that runs, one that waits, one that goes first."""
+"""Two teams' queues on one machine: one gang runs, one waits, and one goes first."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from rich.console import Console
 import phalanx
 
 TEAMS = {"vision": 2, "language": 1}
-"""Queue -> its weight."""
+"""The weight of each queue."""
 URGENT = 100
 _PATIENCE_S = 120.0
 
 
 class Shared(NamedTuple):
-    """How the gangs fared: their size, why one waited, and how often the first one started."""
+    """The result of sharing: the gangs' size, why one waited, and how often the first one
+    started.
+    """
 
     members: int
     explained: str
@@ -24,7 +26,7 @@ class Shared(NamedTuple):
 
 
 class Gate:
-    """Holds those that come until it opens, and counts them."""
+    """An actor that holds its callers until it opens, and counts them."""
 
     def __init__(self) -> None:
         self._open = asyncio.Event()
@@ -32,39 +34,39 @@ class Gate:
         self._come = 0
 
     async def enter(self) -> None:
-        """Come back when it is open."""
+        """Wait until the gate is open."""
         async with self._came:
             self._come += 1
             self._came.notify_all()
         await self._open.wait()
 
     async def open(self) -> None:
-        """Let everybody through."""
+        """Let all callers through."""
         self._open.set()
 
     async def come(self, count: int) -> int:
-        """How many have come, once there are so many."""
+        """Wait until at least `count` callers have come; return their number."""
         async with self._came:
             await self._came.wait_for(lambda: self._come >= count)
         return self._come
 
 
 def train_when_open(gate: Any) -> int:
-    """A member that goes on once the gate is open; its rank."""
+    """Run a member that continues once the gate is open; return its rank."""
     phalanx.get(gate.enter.remote())
     return evaluate_alone()
 
 
 def evaluate_alone() -> int:
-    """A member that ends at once; its rank."""
+    """Run a member that ends at once; return its rank."""
     gang = phalanx.get_runtime_context().gang
     return -1 if gang is None else gang.rank
 
 
 def share(console: Console) -> Shared:
-    """One gang takes all CPUs, another team's waits, an urgent one preempts; all of them finish.
+    """Run three gangs: one takes all CPUs, another team's waits, an urgent one preempts the first.
 
-    Raises RuntimeError when a gang came back with other ranks than it has, and GetTimeoutError.
+    Raises RuntimeError when a gang returned other ranks than its own, and GetTimeoutError.
     """
     known = {queue["name"] for queue in phalanx.queues()}
     for name, weight in TEAMS.items():
@@ -83,7 +85,7 @@ def share(console: Console) -> Shared:
     console.print(explained, highlight=False, markup=False)
     urgent = evaluate.gang(size, queue="vision", priority=URGENT).remote()
     _check(urgent, size)
-    console.print("an urgent gang preempted the first one, which goes on later", highlight=False)
+    console.print("an urgent gang preempted the first one, which continues later", highlight=False)
     phalanx.get(gate.open.remote(), timeout=_PATIENCE_S)
     _check(first, size)
     _check(waits, size)
@@ -95,4 +97,4 @@ def share(console: Console) -> Shared:
 def _check(gang: Any, size: int) -> None:
     ranks = phalanx.get(list(gang), timeout=_PATIENCE_S)
     if ranks != list(range(size)):
-        raise RuntimeError(f"a gang of {size} came back with the ranks {ranks}")
+        raise RuntimeError(f"a gang of {size} returned the ranks {ranks}")

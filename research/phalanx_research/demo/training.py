@@ -1,4 +1,4 @@
-"""The second half: data-parallel training, parameters exchanged through actors."""
+"""The second part of the demo: data-parallel training, with parameters exchanged through actors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EPOCHS = 20
 
 
 class Training(NamedTuple):
-    """The outcome: `accuracies` on the validation part after each epoch, `test` at the end."""
+    """The result: `accuracies` on the validation part after each epoch, `test` at the end."""
 
     accuracies: list[float]
     test: float
@@ -30,7 +30,7 @@ class Training(NamedTuple):
 
 
 class ParameterServer:
-    """Holds the parameters, and moves them by the mean of the workers' gradients."""
+    """An actor that holds the parameters, and moves them by the mean of the workers' gradients."""
 
     def __init__(self, settings: Settings, data: Digits, seed: int) -> None:
         self._shape = Shape(settings.hidden)
@@ -39,11 +39,11 @@ class ParameterServer:
         self._in_place_bytes = data.read_in_place_bytes()
 
     def parameters(self) -> Vector:
-        """The parameters as they are now."""
+        """Return the current parameters."""
         return self._descent.vector
 
     def apply(self, *gradients: Vector) -> Vector:
-        """One step; gives the parameters after it."""
+        """Take one step; return the parameters after it."""
         self._in_place_bytes += sum(in_place_bytes(each) for each in gradients)
         total = gradients[0].copy()
         for each in gradients[1:]:
@@ -51,22 +51,22 @@ class ParameterServer:
         return self._descent.step(total / np.float32(len(gradients)))
 
     def validate(self) -> float:
-        """Accuracy on the validation part."""
+        """Return the accuracy on the validation part."""
         data = self._data
         return accuracy(self._descent.vector, self._shape, data.valid_x, data.valid_y)
 
     def test(self) -> float:
-        """Accuracy on the part that nothing has seen yet."""
+        """Return the accuracy on the test part, which nothing has seen before."""
         data = self._data
         return accuracy(self._descent.vector, self._shape, data.test_x, data.test_y)
 
     def read_in_place_bytes(self) -> int:
-        """Bytes of data and gradients that were read without a copy."""
+        """Return the bytes of data and gradients that were read without a copy."""
         return self._in_place_bytes
 
 
 class Worker:
-    """Has every n-th image, in an order of its own, and gives gradients on its batches."""
+    """An actor that has every n-th image, in an order of its own, and computes gradients."""
 
     def __init__(
         self, number: int, workers: int, settings: Settings, data: Digits, seed: int
@@ -80,7 +80,7 @@ class Worker:
         self._at = len(self._rows)
 
     def gradient(self, parameters: Vector) -> Vector:
-        """The gradient at these parameters on the next batch."""
+        """Return the gradient at these parameters on the next batch."""
         self._in_place_bytes += in_place_bytes(parameters)
         if self._at + self._batch > len(self._rows):
             self._rng.shuffle(self._rows)
@@ -90,7 +90,7 @@ class Worker:
         return gradient(parameters, self._shape, self._data.train_x[rows], self._data.train_y[rows])
 
     def read_in_place_bytes(self) -> int:
-        """Bytes of data and parameters that were read without a copy."""
+        """Return the bytes of data and parameters that were read without a copy."""
         return self._in_place_bytes
 
 
@@ -106,9 +106,9 @@ def train(
 ) -> Training:
     """Train with `workers` actors.
 
-    All steps are handed over at once, as calls whose arguments are the results of others:
-    parameters and gradients pass from actor to actor through shared memory, and this process
-    sees none of them.
+    All steps are submitted at once, as calls whose arguments are the results of others. Parameters
+    and gradients pass from actor to actor through shared memory, and this process sees none of
+    them.
     """
     began = clock()
     cpus = phalanx.cluster_resources().get("CPU", 1)

@@ -1,1 +1,1 @@
-"""A lab's day on simulated machines: many people's jobs, under the whole of the head."""
+"""A lab's day on simulated machines: many users' jobs, run by the whole head."""

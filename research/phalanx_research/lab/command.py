@@ -1,4 +1,4 @@
-"""What `phalanx simulate --lab` prints: a table of kinds of work, and the day in sentences."""
+"""The output of `phalanx simulate --lab`: a table of kinds of work, and the day in sentences."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ HEADERS = (
     "KIND", "JOBS", "STARTS", "WAIT P50", "P90", "P99", "GPU-HOURS", "TOLD", "BY THEN", "LATE P90",
 )  # fmt: skip
 _PAIRS = 6
-"""So many pairs of kinds are named, of those where one gave way to the other."""
+"""The number of most frequent pairs of preempted and preempting kinds that are printed."""
 
 
 def run(
     size: Size, seed: int, promised: int, restarts: int, progress: Callable[[float, float], None]
 ) -> Outcome:
-    """Simulate the day. Raises ValueError for a lab that is none."""
+    """Simulate the day. Raises ValueError for an impossible lab."""
     for name, value, least, most in (
         ("--users", size.users, 1, 10_000),
         ("--machines", size.nodes, 4, 1_000),
         ("--hours", size.hours, 1, 168),
     ):
         if not least <= value <= most:
-            raise ValueError(f"{name} {value:g}: allowed is {least} to {most:,}")
+            raise ValueError(f"{name} must be {least} to {most:,}, not {value:g}")
     day = Day(size, seed, promised=promised, restarts=restarts)
     day.run(progress)
     return outcome(day)
 
 
 def rows(found: Outcome) -> list[list[str]]:
-    """The table's rows."""
+    """Return the table's rows."""
     return [_row(one) for one in found.kinds]
 
 
@@ -48,41 +48,41 @@ def _row(one: KindFigures) -> list[str]:
 
 
 def sentences(found: Outcome) -> list[str]:
-    """What stands below the table."""
+    """Return the sentences below the table."""
     states = ", ".join(f"{count} {state}" for state, count in found.states.items())
     said = [
         f"GPUs were in use for {found.busy_pct:.1f} % of the day, {found.busiest_pct:.1f} % in the "
-        f"best hour. All was over after {found.hours:g} hours.",
-        f"Jobs: {states}. {found.elements:,} elements of arrays, {found.attempts:,} attempts in "
-        f"the history, of which {found.gave_way.count:,} gave way to others. {found.gave_up} "
-        "people gave up waiting.",
+        f"busiest hour. All work had ended after {found.hours:g} hours.",
+        f"Jobs: {states}. {found.elements:,} array tasks, {found.attempts:,} attempts in the "
+        f"history, {found.gave_way.count:,} of them preempted. {found.gave_up} users gave up "
+        "waiting.",
     ]
     if found.gave_way.count:
         said.append(_of_giving_way(found.gave_way))
     if found.expected is not None:
         held = found.expected
         said.append(
-            f"Of {held.count} starts that were foretold, half of them {_length(held.lead_p50_s)} "
-            f"or less ahead, {held.by_then_pct:.1f} % came by then (within {SLACK_S:g} s); half "
-            f"of all came {_length(held.early_p50_s)} early or more, and one in ten more than "
-            f"{_length(held.late_p90_s)} late. Of {found.nobody_knew} nobody could say it when "
-            "they began to wait."
+            f"{held.count} starts were forecast, half of them at most {_length(held.lead_p50_s)} "
+            f"ahead. {held.by_then_pct:.1f} % came by the forecast time (within {SLACK_S:g} s). "
+            f"Half of all came at least {_length(held.early_p50_s)} early, and one in ten more "
+            f"than {_length(held.late_p90_s)} late. {found.nobody_knew} had no forecast when they "
+            "began to wait."
         )
     if sum(found.learnt):
         before, between, after = found.learnt
         said.append(
-            f"Where run times were learnt, {between} of {sum(found.learnt)} starts came between "
-            f"their two times, {before} before and {after} after."
+            f"Forecasts from past run times: {between} of {sum(found.learnt)} starts came between "
+            f"the two forecast times, {before} before and {after} after."
         )
     if found.heads > 1:
         said.append(
-            f"The head died {found.heads - 1} times, while {found.promises_met} promises stood."
+            f"The head died {found.heads - 1} times, with {found.promises_met} promises in force."
         )
     said += [f"Refused: {text}" for text in found.refused]
     said.append(
         "\n".join(("Lost:", *found.lost))
         if found.lost
-        else "No job, element, record or promise was lost."
+        else "No job, array task, record or promise was lost."
     )
     said.append(f"History {found.digest}.")
     return said
@@ -92,8 +92,8 @@ def _of_giving_way(found: GaveWay) -> str:
     job, often = found.most
     named = [f"{one.count} {one.kind} to {one.to} ({one.action})" for one in found.pairs[:_PAIRS]]
     return (
-        f"Who gave way were {found.jobs} jobs and elements, {job} most often ({often} times); "
-        f"{found.short} attempts had run for less than {SHORT_S:g} s. Most often: "
+        f"{found.jobs} jobs and array tasks were preempted, {job} most often ({often} times); "
+        f"{found.short} attempts had run for less than {SHORT_S:g} s. Most frequent: "
         f"{', '.join(named)}."
     )
 

@@ -1,4 +1,4 @@
-"""Runs a lab's day: people submit, machines work, the head decides; and at times the head dies."""
+"""Runs a lab's day: users submit, machines work, the head decides, and at times the head dies."""
 
 from __future__ import annotations
 
@@ -26,22 +26,27 @@ from phalanx_research.lab.rules import rules
 from phalanx_research.lab.work import LICENSE, LICENSES, Submission, draw_day, reservations
 
 AWAY_S = 20.0
-"""A head that died is there again after so long."""
+"""Seconds from a head's death to the next head's start."""
 _FIRST_CYCLE_S = 0.5
-"""By then a new head has decided; nobody who waited for it has asked for anything yet."""
+"""Seconds within which a new head has decided; jobs that waited for it have not asked for
+anything yet.
+"""
 _LOOK_S = 600.0
-"""So often somebody looks when what waits is expected to start."""
+"""Seconds between two looks at when waiting work is expected to start."""
 _LONGEST_HOURS = 96.0
-"""What has not ended so long after the last submission is left."""
+"""Hours after the last submission at which unfinished work is given up."""
 assert len(b"no0000") == PREFIX_BYTES
 
 
 class Day:
-    """One day of one lab. Same arguments, same history."""
+    """One day of one lab. Equal arguments give an equal history."""
 
     def __init__(self, size: Size, seed: int, *, promised: int = 0, restarts: int = 0) -> None:
-        """`promised`: of so many of each queue places are kept in time; 0: of none. `restarts`:
-        the head dies so often, at times drawn from the seed."""
+        """Prepare the day.
+
+        `promised`: the number of gangs of each queue that are promised places in time; 0: none.
+        `restarts`: the number of times that the head dies, at times drawn from the seed.
+        """
         self.size = size
         self.kernel = kernel = Kernel(f"lab {seed}")
         self.work = draw_day(size, seed)
@@ -52,12 +57,12 @@ class Day:
         self.gave_up: set[str] = set()
         self.refused: list[str] = []
         self.promises_met = 0
-        """So many had a promise when a head died."""
+        """Promises that were in force when a head died."""
         self.broken: list[str] = []
         """Promises that the next head did not keep."""
         self.heads = 0
         self._left: dict[tuple[str, str], float] = {}
-        """Work left of members that were interrupted and keep what they did."""
+        """Seconds of work left of interrupted members that keep what they did."""
         self.machines = [
             Machine(number, total, kernel, self) for number, total in enumerate(machines(size))
         ]
@@ -72,7 +77,10 @@ class Day:
             kernel.at(draw.uniform(0.05, 0.95) * size.hours * HOUR_S, self._head_dies)
 
     def run(self, progress: Callable[[float, float], None]) -> None:
-        """Until all that was submitted is over. `progress` gets hours done, and in all."""
+        """Run until all submitted work has ended.
+
+        `progress` receives the hours done, and in all.
+        """
         hours, last = 0.0, self.size.hours
         while hours < last or (self._lives() and hours < last + _LONGEST_HOURS):
             hours += 0.5
@@ -80,7 +88,7 @@ class Day:
             progress(min(hours, last), last)
 
     def records(self) -> list[JobRecord]:
-        """All jobs, as the head knows them."""
+        """Return all jobs, as the head knows them."""
         assert self.head is not None
         return list(self.head.control.gang_scheduler.jobs.table.all())
 
@@ -104,7 +112,7 @@ class Day:
             self.kernel.after(AWAY_S + _FIRST_CYCLE_S, partial(self._compare, before))
 
     def _compare(self, before: dict[str, float]) -> None:
-        """Who was promised a time by the last head has no later one from this one."""
+        """Check that no job has a later promised time from this head than from the last one."""
         after = self.store.promises()
         self.promises_met += len(before)
         for uid, at_s in before.items():
@@ -115,7 +123,7 @@ class Day:
                 self.broken.append(f"{uid} starts {now_s - at_s:g} s later with the next head")
 
     def _prepare(self, promised: int) -> None:
-        """Queues, licences and reservations; the machines have joined."""
+        """Create queues, licences and reservations, once the machines have joined."""
         self.kernel.run(0.0)
         assert self.head is not None
         if promised:
@@ -126,10 +134,10 @@ class Day:
         for spec in reservations(self.size):
             self.head.ask(Reserve(spec))
 
-    # ---- people ------------------------------------------------------------------------------
+    # ---- users -------------------------------------------------------------------------------
 
     def _submit(self, one: Submission) -> None:
-        if self.head is None:  # the command asks again until there is one
+        if self.head is None:  # the command asks again until a head runs
             self.kernel.after(AWAY_S, partial(self._submit, one))
             return
         manifest = Manifest("Job", msgspec.msgpack.encode(one.spec))
@@ -152,17 +160,17 @@ class Day:
         if self.head is not None:
             self.estimates.look(self.head.ask(ShowPlan()))
 
-    # ---- what members do (Programs) ----------------------------------------------------------
+    # ---- the work of members (Programs) ------------------------------------------------------
 
     def begins(self, order: StartMember) -> float:
-        """See Programs."""
+        """Return how long a member's command will run, in seconds."""
         self.estimates.began(order.job, self.kernel.now)
         work, position = self._work_of(order)
         self.gpus.change(work.kind, _gpus(work), 1)
         return self._left.get((order.job, order.name), work.runs_s[position])
 
     def ends(self, order: StartMember, ran_s: float, code: int) -> None:
-        """See Programs."""
+        """Note that a member's command has ended."""
         work, position = self._work_of(order)
         self.gpus.change(work.kind, _gpus(work), -1)
         if work.keeps and code:

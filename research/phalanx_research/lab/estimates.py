@@ -1,4 +1,4 @@
-"""What people were told of when their work starts, and when it did."""
+"""Compares the start times that users were told with the real ones."""
 
 from __future__ import annotations
 
@@ -9,46 +9,49 @@ import msgspec
 from phalanx.model.rows.plan import TimePlan
 
 SLACK_S = 60.0
-"""A start that is late by less than this was as said: people are told minutes."""
+"""Seconds by which a start may be late and still count as on time: users are told minutes."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What was first said of one start, in seconds of the day."""
+    """The first estimate of one start, in seconds of the day."""
 
     said_s: float
     at_s: float
     earliest_s: float | None
     is_learnt: bool
-    """It rests on past runs, not on limits alone."""
+    """Whether the estimate uses past run times, not only limits."""
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """How good first estimates were of those that started."""
+    """The quality of the first estimates of work that started."""
 
     count: int
     by_then_pct: float
-    """Started when it was said, or before."""
+    """Percentage of work that started by the estimated time."""
     early_p50_s: float
-    """How much before, of half of them at least."""
+    """Seconds by which at least half of all started before the estimated time."""
     late_p90_s: float
-    """How much later than said nine in ten started at most; 0: no later."""
+    """Seconds after the estimated time by which nine in ten had started; 0: none was late."""
     lead_p50_s: float
-    """How long before the time that it names an estimate was made, of half of them."""
+    """Median of the seconds between an estimate and the time that it names."""
 
 
 class Estimates:
-    """The first estimate of each job and element that waited when somebody looked."""
+    """The first estimate of each job and array task that was waiting when somebody looked."""
 
     def __init__(self, midnight: float) -> None:
-        """`midnight`: the beginning of the day, in seconds since the epoch."""
+        """Start without estimates.
+
+        `midnight`: the beginning of the day, in seconds since the epoch.
+        """
         self.midnight = midnight
         self.said: dict[str, Said] = {}
         self.started: dict[str, float] = {}
         self.unknown: set[str] = set()
-        """Of whom nobody could say when they start when they were first seen to wait."""
+        """Work for which no start could be estimated when it was first seen waiting."""
 
     def look(self, plan: TimePlan) -> None:
-        """A plan as people are shown it."""
+        """Take in a plan, as users are shown it."""
         now_s = plan.now - self.midnight
         for one in plan.starts:
             if one.at_s <= plan.now or one.podgroup in self.said or one.podgroup in self.started:
@@ -63,11 +66,11 @@ class Estimates:
         self.unknown.update(uid for uid in plan.unknown if uid not in self.said)
 
     def began(self, uid: str, now_s: float) -> None:
-        """A job or element started, the first time."""
+        """Note the first start of a job or array task."""
         self.started.setdefault(uid, now_s)
 
     def held(self, uids: Iterable[str]) -> Held | None:
-        """Of these; None where nothing was said of any that started."""
+        """Return the quality of the estimates of these; None where no estimated one has started."""
         pairs = [
             (self.said[uid], self.started[uid])
             for uid in uids
@@ -85,8 +88,11 @@ class Estimates:
         )
 
     def within(self) -> tuple[int, int, int]:
-        """Of those with two times, of which run times were learnt: how many started before the
-        first, between them, and after the second."""
+        """Return how many started before the first, between, and after the second of their two
+        times.
+
+        Only estimates that use past run times have two times.
+        """
         before = between = after = 0
         for uid, said in self.said.items():
             start = self.started.get(uid)
@@ -99,6 +105,6 @@ class Estimates:
 
 
 def quantile(values: Iterable[float], part: float) -> float:
-    """The value that this part of all does not exceed; 0 of none."""
+    """Return the value that this part of all values does not exceed; 0 for no values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0

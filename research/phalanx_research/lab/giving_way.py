@@ -1,4 +1,6 @@
-"""Who gave way to whom on a day, how often the same did, and after how short a time."""
+"""Counts preemptions of a day: of which kinds of work, for which others, and after how short a
+time.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ import msgspec
 from phalanx.model.attempts import PREEMPTED, Attempt
 
 SHORT_S = 60.0
-"""Who ran for less had hardly begun."""
+"""Seconds of run time below which a preempted attempt had hardly started."""
 _SAID = re.compile(r"its place went to [^/]*/(\S+) \((\S+)\)")
 _NOBODY = "nobody"
 
 
 class Giving(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempts of one kind of work that gave way to one other kind, by one action."""
+    """Attempts of one kind of work that were preempted for another kind by one action."""
 
     action: str
     kind: str
@@ -26,21 +28,21 @@ class Giving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GaveWay(msgspec.Struct, frozen=True, kw_only=True):
-    """All attempts that gave way. Members of a gang count each."""
+    """All preempted attempts. Members of a gang count separately."""
 
     count: int
     pairs: tuple[Giving, ...]
-    """The most frequent first."""
+    """The pairs of kinds, the most frequent first."""
     short: int
-    """So many had run for less than `SHORT_S`."""
+    """Attempts that had run for less than `SHORT_S`."""
     jobs: int
-    """Jobs and elements of which at least one did."""
+    """Jobs and array tasks that were preempted at least once."""
     most: tuple[str, int]
-    """The member that did most often, and how often."""
+    """The member that was preempted most often, and how often."""
 
 
 def gave_way(attempts: Iterable[Attempt], kinds: Mapping[str, str]) -> GaveWay:
-    """What the history says of it. `kinds`: the kind of work that each job is, by its name."""
+    """Count the preemptions in the history. `kinds`: the kind of work of each job, by its name."""
     found = [one for one in attempts if one.state == PREEMPTED]
     pairs: Counter[tuple[str, str, str]] = Counter()
     for one in found:

@@ -12,14 +12,14 @@ class GpuUsage:
         self._kernel = kernel
         self.total = total
         self.seconds: dict[str, float] = {}
-        """GPU-seconds by kind of work, of what has ended."""
+        """GPU-seconds of ended programs, by kind of work."""
         self.hours: dict[int, float] = {}
         """GPU-seconds by hour of the day."""
         self._held = 0.0
         self._since = 0.0
 
     def change(self, kind: str, gpus: float, sign: int) -> None:
-        """A program begins (1) or ends (-1)."""
+        """Note that a program starts (`sign` 1) or ends (-1)."""
         self.settle()
         self._held += sign * gpus
         assert 0 <= self._held <= self.total, f"{self._held} of {self.total} GPUs are in use"

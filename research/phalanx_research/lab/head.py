@@ -1,4 +1,4 @@
-"""The head of a simulated lab: the production control store, on storage that writes at once."""
+"""The head of a simulated lab: the production head, on storage that writes at once."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from phalanx_research.chaos.kernel import Kernel
 from phalanx_research.lab.machine import Machine, Wire
 
 MIDNIGHT = 1_800_835_200.0
-"""When the day begins, in seconds since the epoch: a Monday."""
+"""The beginning of the day, in seconds since the epoch: a Monday."""
 TICK_S = 5.0
 _SOON_S = 0.001
 R = TypeVar("R")
 
 
 class History:
-    """See Ledger: it keeps records, and answers nothing, as nobody asks."""
+    """The history in memory. It keeps records and answers no queries, because nobody asks here."""
 
     def __init__(self) -> None:
         self.rows: dict[bytes, AttemptRow] = {}
 
     def add(self, rows: Sequence[LedgerRow], kept: Callable[[], None]) -> None:
-        """See Ledger."""
+        """Add records to the history."""
         for row in rows:
             if isinstance(row, AttemptRow):
                 self.rows[row.key] = row
@@ -51,16 +51,16 @@ class History:
     def attempts(
         self, query: AttemptQuery, answered: Callable[[AttemptPage | Exception], None]
     ) -> None:
-        """See Ledger."""
+        """Answer a query for attempts: never asked here."""
 
     def usage(
         self, query: UsageQuery, answered: Callable[[list[UsageRow] | Exception], None]
     ) -> None:
-        """See Ledger."""
+        """Answer a query for usage: never asked here."""
 
 
 class _Journal:
-    """See state_store.Journal: all is written at once."""
+    """A journal that writes every change at once."""
 
     shortage = ""
     is_stalled = False
@@ -69,33 +69,33 @@ class _Journal:
         self._storage = storage
 
     def record(self, changes: Batch, durable: Callable[[], None] | None = None) -> None:
-        """See Journal."""
+        """Write changes, and confirm them at once."""
         if changes:
             self._storage.apply(changes)
         if durable is not None:
             durable()
 
     def flush(self) -> None:
-        """See Journal."""
+        """Do nothing: every change is already written."""
 
 
 class LabClock:
-    """The head's clocks."""
+    """The head's clocks, which show simulated time."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     def now(self) -> float:
-        """See Clock."""
+        """Return the seconds of the simulation."""
         return self._kernel.now
 
     def wall(self) -> float:
-        """See Clock."""
+        """Return the simulated time of day, in seconds since the epoch."""
         return MIDNIGHT + self._kernel.now
 
 
 class Store:
-    """What outlives a head: its tables, and the history."""
+    """The parts of a head that survive its process: its tables, and the history."""
 
     def __init__(self) -> None:
         self.disk = MemoryDisk("lab")
@@ -103,7 +103,9 @@ class Store:
         self.history = History()
 
     def promises(self) -> dict[str, float]:
-        """When each podgroup starts that was promised a place, in seconds since the epoch."""
+        """Return the start of each podgroup that was promised a place, in seconds since the
+        epoch.
+        """
         rows = self.disk.tables.get(TABLE, {}).values()
         found = [msgspec.msgpack.decode(row, type=PromiseRow) for row in rows]
         return {row.podgroup: row.at_s for row in found}
@@ -138,13 +140,13 @@ class LabHead:
         self._round_by(kernel.now)
 
     def die(self) -> None:
-        """The process is gone, with what was on its way to it."""
+        """End the process, and lose the messages on their way to it."""
         self._is_gone = True
         for machine in self._machines.values():
             machine.head_gone()
 
     def ask(self, request: Request[R]) -> R:
-        """What a request is answered with. Raises what it is refused with."""
+        """Return the answer to a request, or raise its error."""
         answers: list[tuple[msgspec.Raw, WireError | None]] = []
         asker = Asker[R](Role.VISITOR, b"", lambda result, error: answers.append((result, error)))
         handlers = self.control.answering.handlers_of(request.kind)
@@ -164,7 +166,7 @@ class LabHead:
         self._round_by(self._kernel.now)
 
     def _round_by(self, at: float) -> None:
-        """All that happens by then is handled together."""
+        """Handle everything that happens until `at` as one round."""
         if at < self._round_at:
             self._round_at = at
             self._kernel.at(at, self._round)

@@ -1,7 +1,7 @@
 """A simulated machine: a node's own machines for bundles and members, and programs that take time.
 
-What a node decides of bundles and members is production code (`node`), and so is its way to the
-head, which says again what was not confirmed. Programs, connections and files are simulated.
+A node's decisions about bundles and members are production code (`node`), and so is its link to the
+head, which repeats unconfirmed messages. Programs, connections and files are simulated.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from phalanx_research.chaos.kernel import Kernel
 from phalanx_research.chaos.members import NoJobFiles, NoMemoryMeter
 
 STOPS_S = 4.0
-"""A program that hears SIGTERM ends so much later."""
+"""Seconds from SIGTERM to the end of a program."""
 _TERMINATED = SIGNALLED + 15
 
 
 class Programs(Protocol):
-    """What the commands of members do."""
+    """The behaviour of members' commands."""
 
     def begins(self, order: StartMember) -> float:
-        """A member's command begins; for how long it runs, in seconds."""
+        """Start a member's command; return how long it runs, in seconds."""
         ...
 
     def ends(self, order: StartMember, ran_s: float, code: int) -> None:
-        """It has ended, after so long."""
+        """Note that the command has ended after `ran_s` seconds."""
         ...
 
 
 class Wire:
-    """A machine's connection to the head. See Peer."""
+    """A machine's connection to the head, as a Peer."""
 
     tag = "head"
     peer = b""
@@ -59,15 +59,15 @@ class Wire:
 
 
 class _Leases:
-    """See groups.Leases: nothing runs here outside of bundles."""
+    """Leases that never exist, because nothing runs here outside of bundles."""
 
     is_draining = False
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
-        """See Leases."""
+        """Do nothing: nothing runs outside of bundles."""
 
     def end_claim(self, group: bytes) -> None:
-        """See Leases."""
+        """Do nothing: no room is kept for gangs."""
 
 
 class Machine:
@@ -83,7 +83,7 @@ class Machine:
         self._kernel = kernel
         self._programs = programs
         self._running: dict[bytes, tuple[StartMember, float]] = {}
-        """The order of each program that runs, and when it began."""
+        """The order of each running program, and when it started."""
         self._unique = 0
         self._epoch = 0
         self._wire: Wire | None = None
@@ -108,7 +108,7 @@ class Machine:
     # ---- the head ----------------------------------------------------------------------------
 
     def join(self, wire: Wire) -> None:
-        """There is a head, for the first time or again."""
+        """Join a head, for the first time or again."""
         self._wire = wire
         row = ViewRow(
             node_id=self.node_id,
@@ -129,16 +129,16 @@ class Machine:
         self._control.connected(self._wire)
 
     def head_gone(self) -> None:
-        """The head's process has died."""
+        """Note that the head's process has died."""
         self._wire = None
         self._control.disconnected()
 
     def hears(self, message: Any) -> None:
-        """The head says something; what is for machines with other work is passed over."""
+        """Handle a message of the head; ignore messages for machines with other kinds of work."""
         self._table.handle(message)
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Act on the passing of time."""
         now = self._clock()
         self._groups.tick(now)
         self.members.tick(now)
@@ -163,20 +163,20 @@ class Machine:
     # ---- CommandEffects ----------------------------------------------------------------------
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """See CommandEffects."""
+        """Start a program, which ends after a simulated time."""
         self._running[process] = (order, self._kernel.now)
         self._kernel.after(self._programs.begins(order), partial(self._ends, process, 0))
 
     def terminate(self, process: bytes) -> None:
-        """See CommandEffects."""
+        """End a program a few seconds after SIGTERM."""
         self._kernel.after(STOPS_S, partial(self._ends, process, _TERMINATED))
 
     def kill(self, process: bytes) -> None:
-        """See CommandEffects."""
+        """End a program at once."""
         self._kernel.after(0.0, partial(self._ends, process, KILLED))
 
     def signal(self, process: bytes, number: int, to: Receivers) -> None:
-        """See CommandEffects. Programs here save what they did when they end."""
+        """Do nothing: programs here save their work when they end."""
 
     def _ends(self, process: bytes, code: int) -> None:
         found = self._running.pop(process, None)

@@ -1,4 +1,6 @@
-"""The figures of a lab's day: waits and expected starts of each kind of work, GPUs, what held."""
+"""The figures of a lab's day: waits and expected starts by kind of work, GPUs, and kept
+promises.
+"""
 
 from __future__ import annotations
 
@@ -14,36 +16,39 @@ from phalanx_research.lab.work import Submission
 
 
 class KindFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one kind of work. Waits are from the submission, or from when what it comes after had
-    ended, to the first start; of arrays, to that of their first element. In seconds."""
+    """Figures of one kind of work.
+
+    Waits are in seconds, from submission (or the end of the job's dependencies) to the first start;
+    an array's wait is that of its first array task.
+    """
 
     kind: str
     jobs: int
     starts: int
-    """Of jobs and elements, each once."""
+    """Starts of jobs and array tasks, each counted once."""
     wait_p50_s: float
     wait_p90_s: float
     wait_p99_s: float
     gpu_hours: float
     expected: Held | None
-    """How good it was what people were told of their starts."""
+    """The quality of the start times that users were told."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole day. Equal arguments give an equal outcome, `digest` included."""
+    """The whole day. Equal arguments give an equal outcome, including `digest`."""
 
     kinds: tuple[KindFigures, ...]
     expected: Held | None
     learnt: tuple[int, int, int]
-    """Of starts with two times, as run times were learnt: before them, between, and after."""
+    """Starts before, between and after the two times of estimates from past run times."""
     nobody_knew: int
-    """Of whom no start was said when they were first seen to wait."""
+    """Work without an estimated start when it was first seen waiting."""
     busy_pct: float
-    """Of all GPUs, while people submit."""
+    """Percentage of all GPUs in use while users submit."""
     busiest_pct: float
-    """The same in the best hour."""
+    """The same percentage in the busiest hour."""
     states: dict[str, int]
-    """How jobs ended."""
+    """The number of jobs by final state."""
     elements: int
     gave_way: GaveWay
     gave_up: int
@@ -52,16 +57,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Records in the history."""
     heads: int
     promises_met: int
-    """So many had a promise when a head died; who lost it is in `lost`."""
+    """Promises in force when a head died; those that were lost are in `lost`."""
     lost: tuple[str, ...]
-    """Broken promises: jobs, elements, records and reservations that are not there any more."""
+    """Broken promises: jobs, array tasks, records and reservations that are missing."""
     hours: float
-    """Until all was over."""
+    """Hours until all work had ended."""
     digest: str
 
 
 def outcome(day: Day) -> Outcome:
-    """What came of a day that has run."""
+    """Return the outcome of a day that has run."""
     day.gpus.settle()
     records = {job.uid: job for job in day.records()}
     elements: dict[str, list[str]] = {}
@@ -126,7 +131,7 @@ def _kind(
 
 
 def _lost(day: Day, records: dict[str, JobRecord]) -> list[str]:
-    """What was taken and is not accounted for."""
+    """Return everything that was accepted and is not accounted for."""
     found = []
     refused = {text.partition(":")[0] for text in day.refused}
     of_history = {
@@ -138,7 +143,7 @@ def _lost(day: Day, records: dict[str, JobRecord]) -> list[str]:
         if spec.name in refused:
             continue
         if job is None:
-            found.append(f"job {spec.name} is not known any more")
+            found.append(f"job {spec.name} is no longer known")
             continue
         if not job.is_finished:
             found.append(f"job {spec.name} is {job.state}: {job.reason}")
@@ -147,7 +152,7 @@ def _lost(day: Day, records: dict[str, JobRecord]) -> list[str]:
         for uid in uids:
             has_run = uid in day.estimates.started
             if has_run and (uid.partition("/")[2], spec.namespace) not in of_history:
-                found.append(f"{uid} ran, and the history does not know it")
+                found.append(f"{uid} ran, but the history does not have it")
             if not has_run and job.state == st.COMPLETED:
-                found.append(f"{uid} never ran, and {spec.name} is completed")
+                found.append(f"{uid} never ran, but {spec.name} is completed")
     return found

@@ -1,4 +1,4 @@
-"""Who works in a lab, when they come, and what of the cluster their teams and rooms have."""
+"""The users of a lab, when they come, and the shares of their teams and rooms in the cluster."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from phalanx.protocol.requests.queues import QueueFields
 GPUS_PER_NODE = 8
 NODE: dict[str, float] = {"CPU": 96.0, "GPU": float(GPUS_PER_NODE), "memory": 768e9}
 CORE_NODE: dict[str, float] = {"CPU": 128.0, "memory": 512e9}
-"""Every eighth machine has no GPUs."""
+"""The resources of every eighth machine, which has no GPUs."""
 TEAMS = ("vision", "language", "robots", "theory")
 WEIGHTS = (3, 3, 2, 1)
 DESKS = "interactive"
-"""The queue of those who sit in front of what runs."""
+"""The queue of users who watch their work run."""
 HOUR_S = 3_600.0
 _PROFILE = (
     (0, 0.25), (7, 0.6), (9, 1.6), (12, 1.1), (13, 1.7), (18, 0.9), (21, 0.5), (24, 0.5),
 )  # fmt: skip
-"""From which hour on how many come, of the mean."""
+"""From each hour on, how many users come, as a multiple of the mean."""
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """How large the lab is. `hours`: so long people submit; what waits then is still run."""
+    """The size of the lab. `hours`: how long users submit; work that waits then still runs."""
 
     users: int = 120
     nodes: int = 32
@@ -36,17 +36,17 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
         return GPUS_PER_NODE * sum("GPU" in total for total in machines(self))
 
     def count(self, of_a_day: float) -> int:
-        """So many of what comes so often on a day with 224 GPUs, at least one."""
+        """Scale a number per day of a lab with 224 GPUs to this lab; at least one."""
         return max(1, round(of_a_day * self.gpus / 224 * self.hours / 24))
 
 
 def machines(size: Size) -> list[dict[str, float]]:
-    """What each machine has."""
+    """Return the resources of each machine."""
     return [CORE_NODE if i % 8 == 7 else NODE for i in range(size.nodes)]
 
 
 def queues(size: Size) -> list[tuple[str, QueueFields]]:
-    """A queue a team, and one of desks, which has a few GPUs that nobody else gets."""
+    """Return a queue for each team, and one of desks with a few GPUs that nobody else gets."""
     teams = [
         (team, QueueFields(weight=weight, max_time_s=48 * HOUR_S))
         for team, weight in zip(TEAMS, WEIGHTS, strict=True)
@@ -59,7 +59,9 @@ def queues(size: Size) -> list[tuple[str, QueueFields]]:
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """One user: a team, and what they run again and again: (script, median seconds)."""
+    """One user: a team, and the scripts that the user runs again and again: (script, median
+    seconds).
+    """
 
     name: str
     team: str
@@ -67,7 +69,10 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def people(size: Size, draw: random.Random) -> list[Person]:
-    """The users of the lab. A team shares its scripts; each user works with three of them."""
+    """Return the users of the lab.
+
+    A team shares its scripts; each user works with three of them.
+    """
     scripts = {
         team: [
             (f"{team}-{k}.py", draw.lognormvariate(math.log(1.6 * HOUR_S), 0.8)) for k in range(6)
@@ -84,8 +89,10 @@ def people(size: Size, draw: random.Random) -> list[Person]:
 
 
 def moment(draw: random.Random, hours: float, first: float = 0.0, last: float = 24.0) -> float:
-    """A time in seconds at which somebody comes, between these hours of the day; a day that is
-    shorter than 24 hours has the same shape, pressed together."""
+    """Draw a time in seconds at which a user comes, between these hours of the day.
+
+    A day shorter than 24 hours has the same shape, compressed.
+    """
     while True:
         hour = draw.uniform(first, last)
         if draw.random() * 1.7 <= next(part for at, part in reversed(_PROFILE) if at <= hour):

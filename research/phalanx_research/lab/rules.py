@@ -1,4 +1,4 @@
-"""The rules of a lab that keeps promises: those that come with a cluster, and `reservation`."""
+"""The scheduler configuration of a lab that keeps promises: the default with `reservation`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from phalanx.head.gangs.cycles import CONFIGURATION
 
 
 def rules(promised: int) -> str:
-    """Volcano's scheduler configuration, with places promised to so many of each queue."""
+    """Return Volcano's scheduler configuration, with places promised to `promised` gangs per
+    queue.
+    """
     plugin = f"  - name: reservation\n    arguments: {{promised: {promised}, minimum: 1}}\n"
     return CONFIGURATION.replace("  - name: calendar\n", f"  - name: calendar\n{plugin}")

@@ -34,27 +34,29 @@ from phalanx_research.lab.people import (
 COURSE, PATCH = "course", "patch"
 LICENSE, LICENSES = "solver", 6
 _SPREAD = 0.35
-"""Standard deviation of the logarithm of how long the same script runs."""
+"""Standard deviation of the logarithm of one script's run times."""
 _PATIENCE_S = HOUR_S
-"""So long somebody waits at a desk before they give up."""
+"""Seconds for which a user at a desk waits before giving up."""
 _QUARTER_S = 900.0
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """A job, when it comes, and what its members do: `runs_s` has the seconds of a job, or of
-    each element of an array, by position."""
+    """A job, the time of its submission, and the work of its members.
+
+    `runs_s` has the seconds of the job, or of each array task by position.
+    """
 
     at_s: float
     kind: str
     spec: JobSpec
     runs_s: tuple[float, ...]
     keeps: bool = False
-    """Whether what was done before an interruption counts."""
+    """Whether work before an interruption counts."""
     patience_s: float | None = None
 
 
 def draw_day(size: Size, seed: int) -> list[Submission]:
-    """All that is submitted, in order of time. Same arguments, same day."""
+    """Return all submissions in order of time. Equal arguments give an equal day."""
     draw = random.Random(f"lab {seed}")
     drawing = _Drawing(size, draw, people(size, draw))
     found = [one for kind in drawing.kinds() for one in kind]
@@ -62,8 +64,10 @@ def draw_day(size: Size, seed: int) -> list[Submission]:
 
 
 def reservations(size: Size) -> list[Reservation]:
-    """What is kept of the day from its beginning on: a course in the afternoon, and machines that
-    are patched at noon."""
+    """Return the reservations, which exist from the beginning of the day.
+
+    They are for a course in the afternoon, and for machines that are patched at noon.
+    """
     whole = machines(size)
     length_s = size.hours / 12 * HOUR_S
     gpus = float(max(1, size.gpus // 14))
@@ -93,12 +97,12 @@ class _Drawing:
         self._crowd = crowd
         self._count = 0
         self._largest = max(1, size.gpus // GPUS_PER_NODE // 2)
-        """Of gangs, in machines."""
+        """The largest gang, in machines."""
         self._part = min(1.0, size.gpus / 112)
-        """Arrays of a small lab are shorter."""
+        """The factor by which arrays of a small lab are shorter."""
 
     def kinds(self) -> Iterator[Iterator[Submission]]:
-        """The kinds of work, each with how often it comes on a day with 224 GPUs."""
+        """Yield the kinds of work, each with how often it comes on a day with 224 GPUs."""
         count, draw = self._size.count, self._draw
         for _ in range(count(230)):
             yield self._desk()
@@ -125,7 +129,7 @@ class _Drawing:
     # ---- kinds -------------------------------------------------------------------------------
 
     def _desk(self) -> Iterator[Submission]:
-        """Somebody opens a shell with a GPU, works, and leaves; or gives up waiting."""
+        """Open a shell with a GPU, work, and leave; or give up waiting."""
         who, at_s = self._who(), self._when(8, 20)
         ran_s = self._around(2_700.0, 0.8)
         limit_s = self._draw.choice((1.0, 2.0, 2.0, 4.0)) * HOUR_S
@@ -134,7 +138,7 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="desk", spec=spec, runs_s=(ran_s,), patience_s=_PATIENCE_S)
 
     def _alone(self, kind: str, gpus: int) -> Iterator[Submission]:
-        """Training on one machine; one in four says nothing of how long it takes."""
+        """Train on one machine; one user in four does not say how long it takes."""
         who, at_s = self._who(), self._when()
         script, median_s = self._draw.choice(who.scripts)
         spec = self._spec(who, kind, _share(gpus), script)
@@ -143,7 +147,7 @@ class _Drawing:
         yield Submission(at_s=at_s, kind=kind, spec=spec, runs_s=(self._around(median_s),))
 
     def _gang(self) -> Iterator[Submission]:
-        """Training on several whole machines."""
+        """Train on several whole machines."""
         who, at_s = self._who(), self._when()
         script, median_s = self._draw.choice(who.scripts)
         nodes = min(self._draw.choice((2, 2, 2, 4, 4, 8)), self._largest)
@@ -152,7 +156,7 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="gang", spec=spec, runs_s=(self._around(1.5 * median_s),))
 
     def _sweep(self) -> Iterator[Submission]:
-        """An array of trainings, and one that judges each result once it is there."""
+        """Submit an array of trainings, and a job that evaluates each result once it exists."""
         who, at_s = self._who(), self._when()
         count, most = self._several(20, 120), self._draw.choice((8, 16, 32))
         median_s = self._draw.uniform(600.0, 2_400.0)
@@ -165,7 +169,7 @@ class _Drawing:
         yield Submission(at_s=at_s + 1.0, kind="judge", spec=judge, runs_s=runs)
 
     def _grid(self) -> Iterator[Submission]:
-        """Many short tasks on cores."""
+        """Submit many short tasks on cores."""
         who, at_s = self._who(), self._when()
         count = self._several(100, 600)
         spec = self._array(who, "grid", {"CPU": 2.0, "memory": 4e9}, count, None, 200.0)
@@ -173,7 +177,7 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="grid", spec=spec, runs_s=runs)
 
     def _chain(self) -> Iterator[Submission]:
-        """Data, training, and a report however the training ended."""
+        """Submit data preparation, training, and a report however the training ends."""
         who, at_s = self._who(), self._when(0, 18)
         data = self._spec(who, "data", {"CPU": 16.0, "memory": 64e9}, "data.py")
         data = msgspec.structs.replace(data, timing=self._limit(900.0))
@@ -189,7 +193,7 @@ class _Drawing:
             yield Submission(at_s=at_s, kind="chain", spec=spec, runs_s=(self._around(run_s),))
 
     def _urgent(self) -> Iterator[Submission]:
-        """A paper is due: it goes before its team's other work, and takes places from spare."""
+        """Submit urgent work: it goes before its team's other work, and preempts spare work."""
         who, at_s = self._who(), self._when(9, 20)
         nodes = min(2, self._largest)
         spec = self._spec(who, "urgent", _share(GPUS_PER_NODE), "due.py", members=nodes)
@@ -198,7 +202,9 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="urgent", spec=spec, runs_s=(self._around(HOUR_S),))
 
     def _spare(self) -> Iterator[Submission]:
-        """Long training that yields to all others of its team, and goes on where it was."""
+        """Submit long training that yields to all other work of its team, and continues where it
+        was.
+        """
         who, at_s = self._who(), self._when(0, 6)
         spec = self._spec(who, "spare", _share(GPUS_PER_NODE), "spare.py")
         timing = Timing(
@@ -212,7 +218,7 @@ class _Drawing:
         )
 
     def _pupil(self) -> Iterator[Submission]:
-        """Somebody in the course: its GPUs are kept for who names it."""
+        """Submit work of a course, whose GPUs are reserved for jobs that name the reservation."""
         who = self._who()
         at_s = moment(self._draw, self._size.hours, 13.8, 15.5)
         spec = self._spec(who, "pupil", _share(1), "exercise.py")
@@ -221,7 +227,7 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="pupil", spec=spec, runs_s=(self._around(700.0),))
 
     def _licensed(self) -> Iterator[Submission]:
-        """Work that needs one of the few licences of a program."""
+        """Submit work that needs one of the few licences of a program."""
         who, at_s = self._who(), self._when()
         spec = self._spec(who, "licensed", {"CPU": 8.0, "memory": 32e9}, "solve.m")
         spec = msgspec.structs.replace(
@@ -230,7 +236,7 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="licensed", spec=spec, runs_s=(self._around(2_400.0),))
 
     def _backups(self) -> Iterator[Submission]:
-        """One after another, however often they are asked for."""
+        """Submit backups that run one after another, however often they are requested."""
         who = self._crowd[0]
         for hour in range(0, 24, 6):
             spec = self._spec(who, "backup", {"CPU": 2.0, "memory": 8e9}, "backup.sh")
@@ -254,7 +260,9 @@ class _Drawing:
         return max(10.0, float(round(self._draw.lognormvariate(math.log(median_s), spread))))
 
     def _limit(self, median_s: float) -> Timing:
-        """What people ask for: somewhat more than they think it takes, in quarters of an hour."""
+        """Return a user's time limit: somewhat more than the expected time, in quarters of an
+        hour.
+        """
         asked_s = median_s * self._draw.uniform(1.4, 3.0)
         return Timing(limit_s=math.ceil(asked_s / _QUARTER_S) * _QUARTER_S)
 
@@ -287,7 +295,7 @@ class _Drawing:
 
 
 def _share(gpus: int) -> dict[str, float]:
-    """GPUs of a machine, and as large a part of the rest, nearly."""
+    """Return a number of a machine's GPUs, with nearly the same part of its other resources."""
     return {"GPU": float(gpus), "CPU": 11.0 * gpus, "memory": 80e9 * gpus}
 
 

@@ -1,4 +1,4 @@
-"""The heat map: every GPU of every node as one cell, nodes together by GPU model."""
+"""The heat map: every GPU of every node as one cell, with nodes grouped by GPU model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from html import escape
 from phalanx_research.report.run import HeatNode
 
 LEVELS = 6
-"""Shades: 0 is idle, 5 is full; what lies between is a part."""
+"""Shades: 0 is idle, 5 is full, and those between are partly used."""
 CELL, GAP, COLUMNS = 5, 2, 152
-"""Pixels of a cell's side and between nodes, and nodes in one row."""
+"""Pixels of a cell's side and between nodes, and the number of nodes in one row."""
 
 
 def heat_map(nodes: Sequence[HeatNode]) -> str:
-    """HTML: one block a GPU model, one column of cells a node; the fullest nodes come first."""
+    """Return HTML: one block for each GPU model, one column of cells for each node, the fullest
+    nodes first.
+    """
     models = sorted({n.model for n in nodes}, key=lambda m: (-_devices(nodes, m), m))
     return "".join(_block(model, [n for n in nodes if n.model == model]) for model in models)
 
@@ -51,7 +53,7 @@ def _block(model: str, nodes: list[HeatNode]) -> str:
 
 
 def _level(used_pct: float) -> int:
-    """0 only for an idle GPU, the last only for a full one."""
+    """Return the shade: 0 only for an idle GPU, the last only for a full one."""
     if used_pct <= 0:
         return 0
     if used_pct >= 100:

@@ -1,4 +1,4 @@
-"""The whole page: the figures, the plots that have something to show, queues, the heat maps."""
+"""The whole page: figures, plots that have data, queues and heat maps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx_research.report.run import Curve, ReportRun
 from phalanx_research.report.style import COLOURS, STYLE
 from phalanx_research.report.tables import figure_table, queue_table
 
-ASKED = Axis(title="GPUs asked for so far, % of the cluster", low=0)
+ASKED = Axis(title="GPUs requested so far, % of the cluster", low=0)
 TIME = Axis(title="time since the first submission", times=True, low=0)
 GPUS = Axis(title="% of the cluster's GPUs", low=0)
 ALLOCATED = Axis(title=GPUS.title, low=0, high=100)
@@ -19,7 +19,7 @@ LEGEND = ("idle", "up to 25 %", "up to 50 %", "up to 75 %", "nearly full", "full
 
 
 def report_page(runs: Sequence[ReportRun], *, title: str, subtitle: str) -> str:
-    """The HTML text. Raises ValueError without runs, or when two have one name."""
+    """Return the HTML text. Raises ValueError without runs, or when two have the same name."""
     names = [run.name for run in runs]
     if not runs or len(set(names)) != len(names):
         raise ValueError(f"a report needs runs of different names, not {names}")
@@ -51,7 +51,7 @@ def _plots(runs: Sequence[ReportRun], colours: dict[str, int]) -> list[tuple[str
     plots = []
     if lines := curves("allocation"):
         plots.append((
-            "Allocation over load", "What is in use, while pods arrive and stay.",
+            "Allocation over load", "GPUs in use, while pods arrive and stay.",
             line_plot(lines, colours, ASKED, ALLOCATED),
         ))  # fmt: skip
         start = min(85.0, 0.9 * max(max(c.x) for c in lines.values()))
@@ -59,34 +59,34 @@ def _plots(runs: Sequence[ReportRun], colours: dict[str, int]) -> list[tuple[str
         low = Axis(title=ASKED.title, low=start)
         floor = Axis(title=GPUS.title, low=min(near, default=0.0))
         plots.append((
-            "The same, where the cluster fills up", "Here policies part.",
+            "Allocation where the cluster fills up", "The same plot where the policies differ.",
             line_plot(lines, colours, low, floor),
         ))  # fmt: skip
     if lines := curves("fragmentation"):
         plots.append((
-            "Fragmentation over load", "Idle GPU share that a typical pod cannot use.",
+            "Fragmentation over load", "Share of idle GPUs that a typical pod cannot use.",
             line_plot(lines, colours, ASKED, GPUS),
         ))  # fmt: skip
     if lines := curves("over_time"):
         plots.append((
-            "Allocation over time", "What is in use, as the mean of each interval.",
+            "Allocation over time", "GPUs in use, as the mean of each interval.",
             line_plot(lines, colours, TIME, ALLOCATED),
         ))  # fmt: skip
     if lines := curves("fragmented"):
         plots.append((
-            "Fragmentation over time", "What is idle where the typical job cannot use it.",
+            "Fragmentation over time", "Idle GPUs that the typical job cannot use.",
             line_plot(lines, colours, TIME, GPUS),
         ))  # fmt: skip
     if lines := curves("waiting"):
         plots.append((
-            "Waiting over time", "Jobs that are submitted and have not started.",
+            "Waiting over time", "Submitted jobs that have not started.",
             line_plot(lines, colours, TIME, Axis(title="jobs", low=0)),
         ))  # fmt: skip
     times = {run.name: _distribution(run.jct_s) for run in runs if run.jct_s}
     if times:
         least = max(1.0, min(min(c.x) for c in times.values()))
         plots.append((
-            "Job completion times", "The part of jobs that were through within a time.",
+            "Job completion times", "Share of jobs that were completed within a time.",
             line_plot(
                 times, colours,
                 Axis(title="from submission to end", times=True, low=least, log=True),
@@ -102,7 +102,7 @@ def _distribution(values: Sequence[float]) -> Curve:
 
 
 def _queues(runs: Sequence[ReportRun]) -> str:
-    """A table a run: how each queue fared."""
+    """Return a table for each run: the figures of each queue."""
     shown = [run for run in runs if run.queues]
     if not shown:
         return ""
@@ -126,6 +126,6 @@ def _heats(runs: Sequence[ReportRun]) -> str:
         for number, run in enumerate(runs)
     )
     return (
-        "<section><h2>Every GPU at the end</h2><p>A column is a node, a cell one of its GPUs; the "
-        f'fullest nodes come first.</p><div class="scale">{scale}</div>{maps}</section>'
+        "<section><h2>Every GPU at the end</h2><p>Each column is a node, and each cell one of its "
+        f'GPUs; the fullest nodes come first.</p><div class="scale">{scale}</div>{maps}</section>'
     )

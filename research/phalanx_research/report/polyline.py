@@ -1,4 +1,4 @@
-"""A plot of lines as SVG: one line a run, a grid, axes with their names."""
+"""A plot of lines as SVG: one line for each run, a grid, and labelled axes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Axis:
         return Scale(low=low, high=max(high, low + 1e-9), start=start, end=end, log=self.log)
 
     def ticks(self, scale: Scale) -> list[float]:
-        """The values that are written on it."""
+        """Return the values that are written on the axis."""
         if self.log:
             decades = time_decades if self.times else decade_ticks
             ticks = decades(scale.low, scale.high)
@@ -49,12 +49,12 @@ class Axis:
         return (time_ticks if self.times else round_ticks)(scale.low, scale.high)
 
     def label(self, value: float) -> str:
-        """How a value reads."""
+        """Return the text of a value."""
         return seconds(value) if self.times else plain(value)
 
 
 def line_plot(curves: Mapping[str, Curve], colours: Mapping[str, int], x: Axis, y: Axis) -> str:
-    """The SVG of `curves` by run; `colours` gives each run its number in the page's palette."""
+    """Return the SVG of `curves` by run; `colours` has each run's number in the page's palette."""
     shown = {name: _within(curve, x, y) for name, curve in curves.items()}
     xs = x.scale([v for c in shown.values() for v in c.x], LEFT, WIDTH - RIGHT)
     ys = y.scale([v for c in shown.values() for v in c.y], HEIGHT - BOTTOM, TOP)
@@ -94,7 +94,7 @@ def line_plot(curves: Mapping[str, Curve], colours: Mapping[str, int], x: Axis, 
 
 
 def _within(curve: Curve, x: Axis, y: Axis) -> Curve:
-    """The points inside the axes' fixed ends, thinned out to what a screen can show."""
+    """Return the points inside the axes' fixed ends, thinned out to what a screen can show."""
     low = -float("inf") if x.low is None else x.low
     high = float("inf") if x.high is None else x.high
     kept = [(a, b) for a, b in zip(curve.x, curve.y, strict=True) if low <= a <= high]

@@ -1,4 +1,4 @@
-"""What the page shows of one run; parts that a run does not have stay empty."""
+"""The data of one run for the page; parts that a run does not have stay empty."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Figure = float | int | str | None
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """Points of a line, of equal number in both directions."""
+    """The points of a line, as equally long sequences of x and y."""
 
     x: Sequence[float]
     y: Sequence[float]
@@ -18,7 +18,7 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class HeatNode:
-    """One node of the heat map: percent in use of each of its devices."""
+    """One node of the heat map: the percentage in use of each of its devices."""
 
     name: str
     model: str
@@ -29,10 +29,10 @@ class HeatNode:
 class ReportRun:
     """One run, under a name that no other run of the page has.
 
-    `figures` fills a column of the table, by row name; `queues` has a row a queue, by column name.
-    `curves` holds the lines by the plot they belong to: "allocation" and "fragmentation" (percent
-    of the GPUs over the percentage asked for), "over_time" and "fragmented" (percent of the GPUs
-    over seconds), "waiting" (jobs over seconds). `jct_s`: job completion times.
+    `figures` fills a column of the table, by row name. `queues` has a row for each queue, by column
+    name. `curves` holds the lines by the plot that they belong to: "allocation" and "fragmentation"
+    (percentage of the GPUs over the percentage requested), "over_time" and "fragmented" (percentage
+    of the GPUs over seconds), "waiting" (jobs over seconds). `jct_s`: job completion times.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""From values to places on a plot, and the round numbers that stand on its axes."""
+"""Maps values to positions on a plot, and chooses the round numbers on its axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNITS_S = ((DAY_S, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Maps `low`..`high` to `start`..`end`, by logarithm if `log`."""
+    """Maps `low`..`high` to `start`..`end`, logarithmically if `log`."""
 
     low: float
     high: float
@@ -21,7 +21,7 @@ class Scale:
     log: bool = False
 
     def place(self, value: float) -> float:
-        """Where a value stands; what lies outside is put on the edge."""
+        """Return a value's position; values outside are put on the edge."""
         value = min(max(value, self.low), self.high)
         if self.log:
             part = math.log(value / self.low) / math.log(self.high / self.low)
@@ -31,7 +31,7 @@ class Scale:
 
 
 def round_ticks(low: float, high: float, about: int = 6) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten within `low`..`high`."""
+    """Return multiples of 1, 2 or 5 times a power of ten within `low`..`high`."""
     raw = (high - low) / about
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * n for n in (1, 2, 5, 10) if power * n >= raw * 0.999)
@@ -40,31 +40,35 @@ def round_ticks(low: float, high: float, about: int = 6) -> list[float]:
 
 
 def decade_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten within `low`..`high`."""
+    """Return powers of ten within `low`..`high`."""
     return [10.0**n for n in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
 
 
 def time_ticks(low: float, high: float) -> list[float]:
-    """Round times within `low`..`high` seconds, in the largest unit of which it spans two."""
+    """Return round times within `low`..`high` seconds, in the largest unit of which the range
+    spans two.
+    """
     unit = next((size for size, _ in UNITS_S if high - low >= 2 * size), 1.0)
     return [tick * unit for tick in round_ticks(low / unit, high / unit)]
 
 
 def time_decades(low: float, high: float) -> list[float]:
-    """One and ten of each unit within `low`..`high` seconds, and a hundred and a thousand days."""
+    """Return one and ten of each unit within `low`..`high` seconds, and 100 and 1,000 days."""
     units = [size * n for size, _ in reversed(UNITS_S) for n in (1, 10)]
     return [t for t in (*units, 100 * DAY_S, 1000 * DAY_S) if low <= t <= high]
 
 
 def bounds(values: Iterable[float]) -> tuple[float, float]:
-    """The least and the largest value, apart by something; 0 and 1 for none."""
+    """Return the least and the largest value, with some distance between them; 0 and 1 for no
+    value.
+    """
     known = [v for v in values if math.isfinite(v)]
     low, high = min(known, default=0.0), max(known, default=1.0)
     return (low, high) if high > low else (low, low + 1)
 
 
 def seconds(value: float) -> str:
-    """A time in the largest unit in which it is a whole number: 5400 s is 90 min."""
+    """Write a time in the largest unit in which it is a whole number: 5400 s is 90 min."""
     for size, unit in UNITS_S:
         if value >= size and value % size == 0:
             return f"{value / size:g} {unit}"
@@ -72,12 +76,12 @@ def seconds(value: float) -> str:
 
 
 def span(value: float) -> str:
-    """A time to three digits, in the largest unit of which it has one: 5400 s is 1.5 h."""
+    """Write a time to three digits, in the largest unit of which it has one: 5400 s is 1.5 h."""
     size, unit = next((u for u in UNITS_S if value >= u[0]), UNITS_S[-1])
     number = value / size
     return f"{number:,.0f} {unit}" if number >= 100 else f"{number:.3g} {unit}"
 
 
 def plain(value: float) -> str:
-    """A number without needless zeros."""
+    """Write a number without trailing zeros."""
     return f"{value:g}"

@@ -1,4 +1,4 @@
-"""The page's look, light and dark; people who see few colours distinguish those of lines."""
+"""The page's look, light and dark, with line colours that colour-blind people can distinguish."""
 
 STYLE = (
     """
@@ -40,4 +40,4 @@ td:first-child{white-space:normal}table{min-width:100%}}
     + "".join(f".h{n}{{fill:var(--h{n})}}.k{n}{{background:var(--h{n})}}" for n in range(6))
 )
 COLOURS = 8
-"""Runs beyond that use a colour again."""
+"""The number of line colours; further runs use a colour again."""

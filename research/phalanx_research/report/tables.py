@@ -10,40 +10,40 @@ from phalanx_research.report.run import Figure, ReportRun
 from phalanx_research.report.scales import span
 
 TITLES = {
-    "alloc_pct_at_arrived_100": "allocated at 100 % asked for, % of the GPUs",
-    "alloc_pct_at_arrived_130": "allocated at 130 % asked for, % of the GPUs",
-    "frag_pct_capacity_at_50": "fragmented at 50 % asked for, % of the GPUs",
-    "frag_pct_capacity_at_100": "fragmented at 100 % asked for, % of the GPUs",
+    "alloc_pct_at_arrived_100": "allocated at 100 % requested, % of the GPUs",
+    "alloc_pct_at_arrived_130": "allocated at 130 % requested, % of the GPUs",
+    "frag_pct_capacity_at_50": "fragmented at 50 % requested, % of the GPUs",
+    "frag_pct_capacity_at_100": "fragmented at 100 % requested, % of the GPUs",
     "failed_pods": "pods without room",
-    "placements_per_s": "decisions a second",
-    "capacity": "capacity, of that resource",
+    "placements_per_s": "decisions per second",
+    "capacity": "capacity of the resource",
     "never_started": "never started",
     "allocation_pct": "allocated, mean over time, %",
-    "utilisation_pct": "of use in the end, mean over time, %",
+    "utilisation_pct": "useful work, mean over time, %",
     "fragmented_pct": "fragmented, mean over time, %",
     "delay_mean_s": "waiting for the first start, mean",
-    "delay_p99_s": "waiting for the first start, 99 of 100 within",
+    "delay_p99_s": "waiting for the first start, 99th percentile",
     "jct_mean_s": "completion time, mean",
-    "jct_p50_s": "completion time, half within",
-    "jct_p99_s": "completion time, 99 of 100 within",
+    "jct_p50_s": "completion time, median",
+    "jct_p99_s": "completion time, 99th percentile",
     "makespan_s": "from first submission to last end",
     "fairness": "fairness between queues (1 is equal)",
-    "preemptions": "times a job was stopped",
-    "decisions_per_s": "decisions a second",
+    "preemptions": "number of preemptions",
+    "decisions_per_s": "decisions per second",
 }
 QUEUE_TITLES = {
     "name": "queue",
     "delay_mean_s": "waiting, mean",
     "jct_mean_s": "completion, mean",
     "slowdown_mean": "completion ÷ run time, mean",
-    "share_pct": "share of what was used, %",
+    "share_pct": "share of the used resources, %",
 }
 MORE_IS_BETTER = ("alloc", "utili", "fairness", "finished")
 LESS_IS_BETTER = ("frag", "failed", "delay", "jct", "makespan", "never")
 
 
 def figure_table(runs: Sequence[ReportRun]) -> str:
-    """A row a figure, a column a run."""
+    """Return the table: a row for each figure, a column for each run."""
     figures = list(dict.fromkeys(key for run in runs for key in run.figures))
     head = "".join(f"<th>{escape(run.name)}</th>" for run in runs)
     body = ""
@@ -60,7 +60,7 @@ def figure_table(runs: Sequence[ReportRun]) -> str:
 
 
 def _best(column: str, values: list[Figure]) -> float | None:
-    """The value to print bold, where values differ and one direction is better."""
+    """Return the value to print bold, where values differ and one direction is better."""
     numbers = [v for v in values if isinstance(v, int | float)]
     if all(a == b for a, b in pairwise(numbers)):
         return None
@@ -82,7 +82,7 @@ def _shown(name: str, value: Figure) -> str:
 
 
 def queue_table(run: ReportRun) -> str:
-    """A row a queue."""
+    """Return the table: a row for each queue."""
     columns = list(run.queues[0])
     head = "".join(f"<th>{escape(_title(c, QUEUE_TITLES))}</th>" for c in columns)
     body = "".join(

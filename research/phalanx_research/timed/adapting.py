@@ -1,4 +1,4 @@
-"""From the records of a trace to machines and jobs over time."""
+"""Translates the records of a trace into machines and jobs over time."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def from_trace(
     pooled: bool = False,
     overheads: bool = False,
 ) -> tuple[list[NodeSpec], list[Job]]:
-    """Machines in the order of the trace, and jobs that tell a submission and a run time.
+    """Return machines in the order of the trace, and the jobs with a submission and a run time.
 
-    Of a job of one member, GPUs beyond the largest machine's take whole machines and a rest.
-    `pooled` counts only: all machines become one. `overheads` adds what a start takes. Raises
-    WorkloadError for a job that lacks a time.
+    A job of one member with more GPUs than the largest machine takes whole machines and one for the
+    rest. `pooled` only counts: all machines become one. `overheads` adds the time of a start.
+    Raises WorkloadError for a job that lacks a time.
     """
     width = len(str(len(nodes)))
     machines = [_machine(f"{i:0{width}d}-{node.name}", node) for i, node in enumerate(nodes)]
@@ -75,7 +75,7 @@ def _job(
     if job.submitted_s is None or job.duration_s is None:
         lacks = "submission" if job.submitted_s is None else "duration"
         raise WorkloadError(
-            f"job {job.name}: the trace tells no {lacks}; only jobs with both can run over time"
+            f"job {job.name}: the trace has no {lacks}; --arrival time needs both times"
         )
 
     def part(gpus: int, count: int) -> Part:
@@ -105,7 +105,7 @@ def _job(
 
 
 def _training(job: TraceJob) -> Training | None:
-    """An iteration takes its part of the run time, with what the trace's form adds to that."""
+    """Return the training facts of a job: its iterations share its run time."""
     if not job.iterations or job.duration_s is None:
         return None
     return Training(

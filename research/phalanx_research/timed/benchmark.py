@@ -1,7 +1,8 @@
-"""How long a synthetic day takes, on clusters that grow: `run(clock)` gives a row for each.
+"""Measures the simulator on a synthetic day, on growing clusters; `run(clock)` returns a row for
+each.
 
-The configuration is that of Volcano's chart; a cycle runs every two virtual minutes in which
-something changed. Nothing here reads a clock: the caller hands in `clock` (seconds).
+The configuration is that of Volcano's chart. A cycle runs every two virtual minutes in which
+something changed. Nothing here reads a clock: the caller passes `clock` (seconds).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SEED = 42
 def run(
     clock: Callable[[], float], sizes: Sequence[tuple[int, int]] = SIZES
 ) -> list[dict[str, Any]]:
-    """A row per size; `memory_mib` is the most that the process has held so far."""
+    """Return a row for each size; `memory_mib` is the most that the process has held so far."""
     return [_measure(clock, tasks, nodes) for tasks, nodes in sizes]
 
 

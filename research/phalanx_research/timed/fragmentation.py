@@ -1,9 +1,9 @@
-"""How much of what is idle the typical job cannot use.
+"""Measures how much of the idle resources the typical job cannot use.
 
-Typical requests are the shapes that tasks ask for, weighted by how many do, from the commonest on
-until 95 % of the tasks are covered. For each, what is idle on nodes that cannot take one such task
-counts as fragmented; the sum is weighted. Source: the fragmentation measure of FGD (Weng et al.,
-USENIX ATC 2023), with a node's devices counted together.
+Typical requests are the shapes that tasks request, weighted by the number of tasks, from the
+commonest on until 95 % of the tasks are covered. For each typical request, the idle resources of
+nodes that cannot take one such task count as fragmented; the sum is weighted. Source: the
+fragmentation measure of FGD (Weng et al., USENIX ATC 2023), with a node's devices counted together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COVERED = 0.95
 
 
 def typical(jobs: Iterable[Job]) -> list[tuple[Shape, float]]:
-    """Shapes and their weights, which sum to 1; empty without jobs."""
+    """Return shapes and their weights, which sum to 1; empty without jobs."""
     counts: dict[Shape, int] = {}
     by_id: dict[int, Shape] = {}
     for job in jobs:
@@ -47,7 +47,9 @@ class Fragmentation:
         self._requests = [(dims.counts(shape.request), weight) for shape, weight in asked]
 
     def of(self, cluster: Cluster) -> float:
-        """Percent of the capacity that is idle and of no use to the typical request."""
+        """Return the percentage of the capacity that is idle and of no use to the typical
+        request.
+        """
         capacity = float(cluster.capacity[:, self._column].sum())
         if not capacity:
             return 0.0

@@ -1,7 +1,8 @@
 """Virtual time: events in order, and a cycle of the head's scheduler whenever something changed.
 
-Arrivals and finishes of one instant happen before the cycle of that instant. Ties go by the order
-of arrival. Nothing here reads a clock or draws from chance, so equal inputs give equal results.
+Arrivals and finishes of one instant happen before the cycle of that instant. Ties are resolved by
+the order of arrival. Nothing here reads a clock or draws random numbers, so equal inputs give equal
+results.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Clock = Callable[[], float]
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How far a run has come: virtual seconds, and jobs out of all."""
+    """The progress of a run: virtual seconds, and finished jobs of all jobs."""
 
     now_s: float
     submitted: int
@@ -59,11 +60,11 @@ def simulate(
     progress: Callable[[Progress], None] | None = None,
     kept: KeptApart = NOTHING_KEPT,
 ) -> Result:
-    """Run the jobs on the machines until all that can has finished, or until `until_s`.
+    """Run the jobs on the machines until all that can finish have finished, or until `until_s`.
 
-    `clock` (seconds) measures decisions a second; `shells` lends the outside to plugins that need
-    it (they have a planner in time already); `progress` is called after every cycle. Raises
-    WorkloadError for what cannot be simulated.
+    `clock` (seconds) measures decisions per second. `shells` provides the outside to plugins that
+    need it; a planner is already provided. `progress` is called after every cycle. Raises
+    WorkloadError for a workload that cannot be simulated.
     """
     check(jobs, nodes, queues)
     return _Simulation(
@@ -99,7 +100,7 @@ class _Simulation:
         self._arrivals = [Work(job) for job in sorted(jobs, key=lambda job: job.submit_s)]
         self._arrived = 0
         self._live: dict[str, Work] = {}
-        """Submitted jobs that are not through, in order of arrival."""
+        """Submitted jobs that have not finished, in order of arrival."""
         self._finishes: list[tuple[float, int, int, Run]] = []
         self._sequence = 0
         self._time = VirtualClock()
@@ -150,7 +151,7 @@ class _Simulation:
         self._sample(end, last=True)
         return self._result(name, end)
 
-    # -- what comes next ------------------------------------------------------------------------
+    # -- the next event -------------------------------------------------------------------------
 
     def _next_event(self) -> float:
         heap = self._finishes
@@ -162,7 +163,7 @@ class _Simulation:
         return min(finish, arrival, self._timer)
 
     def _happen(self, now: float) -> None:
-        """All events of this instant."""
+        """Handle all events of this instant."""
         new = []
         while (
             self._arrived < len(self._arrivals)
@@ -223,7 +224,9 @@ class _Simulation:
         self._sample(now)
 
     def _carry_out(self, changes: Changes, now: float) -> list[Run]:
-        """Tasks stop that lost their places and got no others, and those start that did not run."""
+        """Stop tasks that lost their places without getting others, and start those that did not
+        run.
+        """
         nobody: set[int] = set()
         for work, lost in changes.lost.items():
             gone = lost - changes.arrived.get(work, nobody)
@@ -254,7 +257,7 @@ class _Simulation:
         self._scheduler.amend(work)
 
     def _announce(self, started: Sequence[Run], now: float) -> None:
-        """Put finishes into the heap: of new runs, or of all where each event costs time."""
+        """Put finishes into the heap: of new runs, or of all runs where each event costs time."""
         runs = started
         if self._rules.overhead == "event":
             runs = [run for work in self._live.values() for run in work.runs]
@@ -263,7 +266,7 @@ class _Simulation:
             heapq.heappush(self._finishes, (run.finish, self._sequence, run.version, run))
 
     def _set_timer(self, now: float) -> None:
-        """When the next cycle is due by time alone."""
+        """Set the time of the next cycle that is due by time alone."""
         self._timer = math.inf
         if self._turns is not None:
             running = [work for work in self._live.values() if work.running]
@@ -274,10 +277,10 @@ class _Simulation:
         if self._running < len(self._live):
             self._timer = min(self._timer, self._kept.next_change(now))
 
-    # -- books ----------------------------------------------------------------------------------
+    # -- accounts -------------------------------------------------------------------------------
 
     def _amount(self, work: Work, tasks: Sequence[int]) -> float:
-        """What these tasks hold of the measured resource."""
+        """Return how much of the measured resource these tasks hold."""
         parts = work.job.parts
         if len(parts) == 1:
             return requested(parts[0].shape, self._resource) * len(tasks)

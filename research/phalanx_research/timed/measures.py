@@ -1,4 +1,4 @@
-"""From job records and series to the measures of a run."""
+"""Computes the measures of a run from job records and series."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from phalanx_research.timed.result import JobRecord, QueueMeasures, Series
 
 
 def mean(values: Sequence[float]) -> float:
-    """0 where there is nothing."""
+    """Return the mean; 0 for no values."""
     return sum(values) / len(values) if values else 0.0
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """`sorted[int(q n)]`, as the published tables count it; 0 where there is nothing."""
+    """Return `sorted[int(q n)]`, as the published tables count it; 0 for no values."""
     return sorted(values)[min(int(q * len(values)), len(values) - 1)] if values else 0.0
 
 
 def jain(values: Sequence[float]) -> float:
-    """Jain's index of fairness, (sum x)^2 / (n * sum x^2): 1 for equals, 1/n for one who has all.
+    """Return Jain's index of fairness, (sum x)^2 / (n * sum x^2).
 
-    Source: Jain, Chiu, Hawe, DEC-TR-301 (1984).
+    The index is 1 when all are equal, and 1/n when one has everything. Source: Jain, Chiu, Hawe,
+    DEC-TR-301 (1984).
     """
     squares = sum(x * x for x in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
 def over_time(series: Series, column: Sequence[float]) -> float:
-    """The mean of a column of the series, each row holding until the next."""
+    """Return the mean of a column of the series, in which each row holds until the next."""
     times = series.time_s
     span = times[-1] - times[0] if times else 0.0
     if not span:
@@ -40,7 +41,7 @@ def over_time(series: Series, column: Sequence[float]) -> float:
 def by_queue(
     records: Sequence[JobRecord], queues: Sequence[QueueSpec], held: dict[str, float]
 ) -> tuple[QueueMeasures, ...]:
-    """A row per queue, by name. `held` gives each queue's resource-seconds."""
+    """Return a row for each queue, by name. `held` has each queue's resource-seconds."""
     mine: dict[str, list[JobRecord]] = {queue.name: [] for queue in queues}
     for record in records:
         mine[record.queue].append(record)

@@ -8,10 +8,10 @@ from phalanx.scheduler.placement.fragmentation.catalogue import canonical
 from phalanx_research.timed.workload import Rules
 
 CLASSIC = ("fifo", "sjf", "srtf", "srsf", "tiresias")
-"""Policies that need no file; each is the plugin of that name before gang."""
+"""Policies that need no file; each is the plugin of that name placed before the plugin gang."""
 
 PUBLISHED_POLICIES = ("srtf", "srsf", "tiresias")
-"""Those that were published with figures: see PUBLISHED."""
+"""The policies with published figures: see PUBLISHED."""
 
 _YAML = """\
 actions: "{actions}"
@@ -32,11 +32,11 @@ _NODE_POLICY = """\
 
 
 def classic(policy: str, *, anew: bool = False) -> Configuration:
-    """The configuration of a classic policy: jobs in its order, each on the first node by name that
-    has room, who does not fit passed over. Policies that preempt evict jobs that come later, or,
-    where all is given out `anew`, leave that to the rules.
+    """Return the configuration of a classic policy.
 
-    Raises KeyError for a name not in CLASSIC.
+    Jobs start in its order, each on the first node by name that has room; jobs that do not fit are
+    passed over. Policies that preempt evict jobs that come later or, with `anew`, leave preemption
+    to the rules. Raises KeyError for a name that is not in CLASSIC.
     """
     if policy not in CLASSIC:
         raise KeyError(policy)
@@ -46,10 +46,11 @@ def classic(policy: str, *, anew: bool = False) -> Configuration:
 
 
 def placed(policy: str) -> Configuration:
-    """The configuration in which jobs start in order of submission, who does not fit passed over,
-    each on the node that a policy of `phalanx.scheduler.placement.fragmentation` picks.
+    """Return the configuration that starts jobs in order of submission and places them by a node
+    policy.
 
-    Raises UnknownPolicyError.
+    Jobs that do not fit are passed over. The policy of `phalanx.scheduler.placement.fragmentation`
+    picks each job's node. Raises UnknownPolicyError.
     """
     name = canonical(policy)
     text = _YAML.format(policy="fifo", actions="allocate") + _NODE_POLICY.format(policy=name)
@@ -57,4 +58,6 @@ def placed(policy: str) -> Configuration:
 
 
 PUBLISHED = Rules(period_s=0.0, overhead="event", anew=True)
-"""The rules under which Muri's simulator (Zhao et al., SIGCOMM 2022) gave its published numbers."""
+"""The rules under which Muri's simulator (Zhao et al., SIGCOMM 2022) produced its published
+numbers.
+"""

@@ -1,4 +1,6 @@
-"""Jobs on their way through virtual time: which tasks run since when, and what is left to do."""
+"""The progress of jobs through virtual time: since when each task runs, and the work that is
+left.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,14 @@ from phalanx.scheduler.cycle.specs import Shape
 from phalanx_research.timed.workload import Job
 
 LONGEST = 20
-"""Digits of the numbers that are put in order as such."""
+"""Digits to which numbers in names are padded for sorting."""
 
 
 class Run:
     """Tasks of one job that started together and have the same work left.
 
-    `left` is their work in seconds at `since`, `unpaid` the overhead that is still to be paid
-    before the work goes on. A run that is `over` has finished or was stopped.
+    `left` is their work in seconds at `since`. `unpaid` is the overhead that must still be paid
+    before the work continues. A run that is `over` has finished or was stopped.
     """
 
     __slots__ = ("left", "over", "since", "tasks", "unpaid", "version", "work")
@@ -27,7 +29,7 @@ class Run:
         self.since = now
         self.unpaid = 0.0
         self.version = 0
-        """Counts changes of the finish, so that an old announcement of it is known as such."""
+        """The number of changes of the finish, by which an outdated announcement is recognized."""
         self.over = False
 
     @property
@@ -35,7 +37,7 @@ class Run:
         return self.since + self.unpaid + self.left
 
     def work_by(self, now: float) -> float:
-        """Seconds of work done since `since`."""
+        """Return the seconds of work done since `since`."""
         return max(0.0, now - self.since - self.unpaid)
 
     def pay_and_go_on(self, now: float, overhead_s: float) -> None:
@@ -56,39 +58,39 @@ class Work:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.called = _called(job.name)
-        """Its gang's name."""
+        """The name of the job's gang."""
         self.uid = f"default/{self.called}"
         self.group = job.name.encode()
-        """Its gang's group."""
+        """The group of the job's gang."""
         self.size = job.size
         self.shapes: Sequence[Shape] = ()
-        """What each task asks for, from its submission to its end."""
+        """The request of each task, from the job's submission to its end."""
         self.left: dict[int, float] = {}
-        """Work left, in seconds, of tasks that were stopped; the others have all before them."""
+        """Seconds of work left of stopped tasks; other waiting tasks have all their work left."""
         self.runs: list[Run] = []
         self.running = 0
         self.done = 0
         self.start: float | None = None
         self.finish: float | None = None
         self.since: float | None = None
-        """When it began to run after it last did not; None while nothing of it runs."""
+        """The time since which the job has been running; None while it does not run."""
         self.ran = 0.0
-        """Seconds in which it ran before `since`."""
+        """Seconds for which the job ran before `since`."""
         self.preemptions = 0
         self.turn: int | None = None
-        """Its place in the order of `turns`, where somebody keeps one."""
+        """The job's place in the order of `turns`, if the policy keeps such an order."""
 
     def ran_by(self, now: float) -> float:
-        """Seconds in which it ran until now."""
+        """Return the seconds for which the job has run until now."""
         return self.ran + (0.0 if self.since is None else now - self.since)
 
     @property
     def is_running(self) -> bool:
-        """Whether it has what it needs to run; of its minimum, ended tasks need nothing more."""
+        """Whether enough tasks run; ended tasks count towards the minimum."""
         return self.running > 0 and self.running + self.done >= self.job.least
 
     def begin(self, tasks: list[int], now: float) -> list[Run]:
-        """These tasks start; a run for each amount of work left."""
+        """Start these tasks; return a run for each amount of work left."""
         made: dict[float, Run] = {}
         for task in tasks:
             left = self.left.pop(task, self.job.work_s)
@@ -106,7 +108,7 @@ class Work:
         return list(made.values())
 
     def complete(self, run: Run, now: float) -> None:
-        """A run's tasks are through; with the last of them so is the job."""
+        """Complete a run's tasks, and the job with its last task."""
         self._close(run)
         self.done += len(run.tasks)
         self._lose(len(run.tasks), now)
@@ -115,8 +117,10 @@ class Work:
             self.shapes = ()
 
     def stop(self, tasks: set[int], now: float, *, keep: bool) -> list[Run]:
-        """These running tasks stop; with `keep` what they did counts. Returns the runs that go on
-        with fewer tasks."""
+        """Stop these running tasks; with `keep` their work counts.
+
+        Returns the runs that continue with fewer tasks.
+        """
         smaller = []
         for run in list(self.runs):
             gone = [task for task in run.tasks if task in tasks]
@@ -134,7 +138,7 @@ class Work:
         return smaller
 
     def longest(self) -> float:
-        """The most work that any task has left at the start of its present run."""
+        """Return the most work that any task had left at the start of its present run."""
         most = [run.left for run in self.runs]
         waiting = self.size - self.running - self.done
         if waiting:
@@ -154,6 +158,8 @@ class Work:
 
 
 def _called(name: str) -> str:
-    """A name by which equals are put in order. The head's scheduler does that as with all texts, so
-    numbers are made equally long: 9 comes before 10."""
+    """Return a name that sorts numbers by value: 9 before 10.
+
+    The head's scheduler orders equals by text, so numbers are padded to equal length.
+    """
     return name.rjust(LONGEST) if name.isdecimal() else name

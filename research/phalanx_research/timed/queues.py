@@ -1,4 +1,6 @@
-"""The file of `--queues`: rows with the keys of a snapshot's queues, or Volcano's Queue objects."""
+"""Reads the file of `--queues`: rows with the keys of a snapshot's queues, or Volcano's Queue
+objects.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from phalanx.scheduler.cycle.specs import QueueSpec
 
 
 def read_queues(text: str, file: str = "") -> tuple[QueueSpec, ...]:
-    """The queues of a YAML or JSON text: a list of rows, or a mapping with that list as `queues`.
+    """Return the queues of a YAML or JSON text: a list of rows, or a mapping with it as `queues`.
 
     A row is `{name, weight, priority, capability, deserved, guarantee, reclaimable, parent, ...}`
     or an object of kind Queue (`metadata.name`, `spec`). Raises BatchFileError with file, line and
@@ -23,7 +25,7 @@ def read_queues(text: str, file: str = "") -> tuple[QueueSpec, ...]:
             row.fail(f"queues holds {queue.name!r} twice")
         found[queue.name] = queue
     if not found:
-        root.fail("no queue is listed; a simulation needs one or more")
+        root.fail("the file lists no queue; a simulation needs at least one")
     for row, queue in zip(rows.items(), found.values(), strict=True):
         if queue.parent and queue.parent not in found:
             row.fail(f"queue {queue.name} has the parent {queue.parent!r}, which is not listed")
@@ -32,7 +34,7 @@ def read_queues(text: str, file: str = "") -> tuple[QueueSpec, ...]:
 
 def _object(at: Place) -> QueueSpec:
     if at.get("kind").text() != "Queue":
-        at.get("kind").fail(f"a row's kind is Queue, not {at.get('kind').value!r}")
+        at.get("kind").fail(f"a row's kind must be Queue, not {at.get('kind').value!r}")
     spec = at.get("spec").keys(
         "weight", "priority", "capability", "deserved", "guarantee", "reclaimable", "parent"
     )

@@ -1,4 +1,4 @@
-"""What a simulation gives: a record per job, series over time, and measures of the whole.
+"""The result of a simulation: a record for each job, series over time, and measures of the whole.
 
 Everything is a frozen value of plain numbers and texts; `msgspec.json.encode` writes it.
 """
@@ -9,7 +9,7 @@ import msgspec
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One job's life in seconds of virtual time; None for what did not come to pass."""
+    """One job's life in seconds of virtual time; None for events that did not happen."""
 
     name: str
     queue: str
@@ -23,20 +23,20 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def delay_s(self) -> float | None:
-        """From submission to the first start."""
+        """The seconds from submission to the first start."""
         return None if self.start_s is None else self.start_s - self.submit_s
 
     @property
     def jct_s(self) -> float | None:
-        """Job completion time: from submission to the end."""
+        """The job completion time: seconds from submission to the end."""
         return None if self.finish_s is None else self.finish_s - self.submit_s
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """Columns of equal length, one row after a cycle (see `Rules.sample_s`).
+    """Columns of equal length, with one row after a cycle (see `Rules.sample_s`).
 
-    `allocated` is in units of `Measures.resource`; `fragmented_pct` is the part of the capacity
-    that is idle where the typical job cannot use it (see `fragmentation`).
+    `allocated` is in units of `Measures.resource`. `fragmented_pct` is the part of the capacity
+    that is idle and that the typical job cannot use (see `fragmentation`).
     """
 
     time_s: tuple[float, ...]
@@ -47,8 +47,11 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue. Means are over its jobs that started (delay) or finished (the others);
-    `slowdown_mean` is JCT over work, `share_pct` its part of all that was allocated."""
+    """One queue.
+
+    Means are over its jobs that started (delay) or finished (the others). `slowdown_mean` is JCT
+    over work; `share_pct` is the queue's part of all that was allocated.
+    """
 
     name: str
     weight: int
@@ -61,13 +64,14 @@ class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measures(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole run. Times are in seconds, percentages of the capacity of `resource` from the first
-    submission to the last finish (`makespan_s` long).
+    """The whole run.
 
-    `allocation_pct` counts what was held; `utilisation_pct` only work that counted in the end, so
-    neither overheads nor work that was lost. `jct_p99_s` is `sorted[int(0.99 n)]`. `fairness` is
-    Jain's index over the queues' mean slowdowns, 1 when all are slowed down alike.
-    `decisions_per_s` is binds and evictions per second of deciding, None where no clock was lent.
+    Times are in seconds. Percentages are of the capacity of `resource` from the first submission to
+    the last finish, `makespan_s` later. `allocation_pct` counts all held resources;
+    `utilisation_pct` counts only work that was kept, so neither overheads nor lost work.
+    `jct_p99_s` is `sorted[int(0.99 n)]`. `fairness` is Jain's index over the queues' mean
+    slowdowns, 1 when all are slowed down equally. `decisions_per_s` is binds and evictions per
+    second of deciding, None without a clock.
     """
 
     resource: str
@@ -92,7 +96,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, to be drawn beside others under its `name`."""
+    """One run, to be plotted next to others under its `name`."""
 
     name: str
     jobs: tuple[JobRecord, ...]

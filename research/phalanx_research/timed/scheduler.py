@@ -1,7 +1,8 @@
 """The head's gang scheduler on simulated machines: its cache, pacing, plan applier and life cycle.
 
-A job is a gang. Machines always have what a plan gives them and answer at once, so no gang is ever
-refused and nothing runs outside of gangs. Everything else is the head's code.
+A job is a gang. Machines always have the resources that a plan assigns, and answer at once.
+Therefore no gang is ever refused, and nothing runs outside of gangs. Everything else is the head's
+code.
 """
 
 from __future__ import annotations
@@ -34,23 +35,25 @@ from phalanx_research.timed.workload import NOTHING_KEPT, KeptApart, Rules
 
 
 class VirtualClock:
-    """Shows the time that it was set to, in seconds."""
+    """A clock that shows the time that it was set to, in seconds."""
 
     def __init__(self) -> None:
         self.at = 0.0
 
     def now(self) -> float:
-        """See Clock."""
+        """Return the time in seconds."""
         return self.at
 
     def wall(self) -> float:
-        """See Clock."""
+        """Return the same time as the time of day."""
         return self.at
 
 
 class Changes:
-    """What a cycle changed: tasks that lost their places and tasks that got one, by job. In a cycle
-    that gives out everything anew a task may be in both."""
+    """The changes of a cycle: tasks that lost their places and tasks that got one, by job.
+
+    A cycle that reassigns the whole cluster may list a task in both.
+    """
 
     def __init__(self) -> None:
         self.lost: dict[Work, set[int]] = {}
@@ -60,7 +63,7 @@ class Changes:
 
 
 class SimulatedScheduler:
-    """All jobs that are submitted and not through, as gangs."""
+    """The scheduler of all submitted and unfinished jobs, which are its gangs."""
 
     def __init__(
         self,
@@ -106,49 +109,50 @@ class SimulatedScheduler:
             registry, self._reservations, source, self, amended, self._failed, meter
         )
         self._changes = Changes()
-        self.cluster()  # the columns begin empty, so that jobs stand in them in order of arrival
+        # make the columns while they are empty, so that jobs stand in them in order of arrival
+        self.cluster()
 
-    # ---- what happens ------------------------------------------------------------------------
+    # ---- events ------------------------------------------------------------------------------
 
     def submit(self, works: Iterable[Work]) -> None:
-        """Jobs wait for their places from now on."""
+        """Add jobs, which wait for places from now on."""
         for work in works:
             self._source.works[work.group] = work
             self._reservations.add(_gang(work))
 
     def end(self, work: Work, tasks: Iterable[int]) -> None:
-        """Tasks are through."""
+        """End tasks."""
         self._reservations.end(self._gang_of(work), tasks)
 
     def amend(self, work: Work) -> None:
-        """A job says something else of itself than before."""
+        """Note that a job's description has changed."""
         self._cache.gang_amended(self._gang_of(work))
 
     def request_cycle(self) -> None:
-        """Something changed, or time alone is a reason."""
+        """Request a cycle, because something changed or time passed."""
         self._cycles.request_cycle()
 
     # ---- cycles ------------------------------------------------------------------------------
 
     @property
     def wake_at(self) -> float:
-        """When the next cycle is due; infinite where nothing changed."""
+        """The time of the next cycle; infinite where nothing changed."""
         return self._cycles.wake_at
 
     def take_all_back(self, works: Iterable[Work]) -> None:
-        """All tasks of these jobs are off their machines and wait, until the next cycle."""
+        """Take all tasks of these jobs off their machines; they wait for the next cycle."""
         for work in works:
             gang = self._gang_of(work)
             self._reservations.handle(gang, gang.among(HELD), Evicted())
 
     def round(self) -> Changes:
-        """Run the cycle that is due. What came of it, and of `take_all_back`."""
+        """Run the cycle that is due; return its changes, and those of `take_all_back`."""
         self._cycles.round(self._clock.at)
         changes, self._changes = self._changes, Changes()
         return changes
 
     def cluster(self) -> Cluster:
-        """Machines, queues and tasks as they are now; valid until the next change."""
+        """Return the current machines, queues and tasks; valid until the next change."""
         return self._cache.cluster(self._clock.at, self._clock.at)
 
     def _gang_of(self, work: Work) -> Gang:
@@ -157,89 +161,95 @@ class SimulatedScheduler:
     def _work_of(self, gang: Gang) -> Work:
         return self._source.works[gang.group]
 
-    # ---- what cycles lead to (CycleEffects, PlanEffects) -------------------------------------
+    # ---- effects of cycles (CycleEffects, PlanEffects) ---------------------------------------
 
     def apply(self, plan: Plan) -> None:
-        """See CycleEffects."""
+        """Apply a plan, and count its decisions."""
         self._changes.decisions += len(plan.binds) + len(plan.evictions)
         self._applier.apply(plan)
 
     def stranded(self, gang: Gang) -> None:
-        """See CycleEffects: it waits on."""
+        """Do nothing: the gang keeps waiting."""
 
     def claim_room(self, now: float) -> float:
-        """See CycleEffects: nothing runs outside of gangs."""
+        """Do nothing: no tasks outside of gangs could hold room."""
         return NEVER
 
     def claim_nothing(self) -> None:
-        """See CycleEffects."""
+        """Do nothing: no room is claimed."""
 
     def report_defect(self, error: Exception) -> None:
-        """See CycleEffects: a simulation ends with it."""
+        """Raise the error: an internal error ends a simulation."""
         raise error
 
     def _failed(self, gang: Gang, error: Exception) -> None:
         raise error
 
     def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
-        """See PlanEffects."""
+        """Do nothing: `lost` handles evicted tasks."""
 
     def placing(self, gang: Gang, nodes: Collection[str]) -> bool:
-        """See PlanEffects: jobs need no ports."""
+        """Return True: jobs need no ports."""
         return True
 
-    # ---- what machines do (ReservationEffects) -----------------------------------------------
+    # ---- effects on machines (ReservationEffects) --------------------------------------------
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """See ReservationEffects."""
+        """Prepare bundles; the machine answers at once."""
         self._reservations.attempts.prepared(node_id, gang.group, number, True, self._clock.at)
 
     def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """See ReservationEffects."""
+        """Commit bundles; the machine answers at once."""
         self._reservations.attempts.committed(node_id, gang.group, number, True, self._clock.at)
 
     def give_back(
         self, node_id: str, group: bytes, number: int, indexes: list[int], ending: Ending
     ) -> None:
-        """See ReservationEffects."""
+        """Give bundles back; the machine answers at once."""
         self._reservations.returned(node_id, group, number)
 
     def when_written(self, action: Callable[[], None]) -> None:
-        """See ReservationEffects: nothing is stored."""
+        """Run the action at once: nothing is stored."""
         action()
 
     def changed(self, gang: Gang) -> None:
-        """See ReservationEffects: nobody looks at bundles."""
+        """Do nothing: nobody looks at bundles."""
 
-    # ---- what became of tasks (Listener) -----------------------------------------------------
+    # ---- changes of tasks (Listener) ---------------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
-        """See Listener."""
+        """Note that tasks got places."""
         self._changes.arrived.setdefault(self._work_of(gang), set()).update(members)
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """See Listener."""
+        """Note that tasks lost their places."""
         self._changes.lost.setdefault(self._work_of(gang), set()).update(members)
 
     def rests(self, gang: Gang) -> None:
-        """See Listener. No machine refuses, so a plan gave places to fewer than the minimum."""
+        """Raise an error: no machine refuses, so the plan itself gave places to fewer than the
+        minimum.
+        """
         raise AssertionError(f"job {gang.name.strip()} was to start with too few tasks")
 
     def over(self, gang: Gang) -> None:
-        """See Listener."""
+        """Do nothing: the job's own end is noted elsewhere."""
         self._cache.gang_changed(gang)
         del self._source.works[gang.group]
 
 
 def _pace(period_s: float) -> Pace:
-    """Cycles so far apart, each of which may evict."""
+    """Return a pace with this distance between cycles, each of which may evict."""
     return Pace(
         pause_s=period_s, pause=0.0, eviction_pause_s=0.0, eviction_pause=0.0, always_evicts=True
     )
 
 
 def _gang(work: Work) -> Gang:
-    """`kind` is its own: policies may tell jobs apart that ask for the same, as by run time."""
+    """Return the gang of a job.
+
+    Each gang has a `kind` of its own: policies may treat jobs with equal requests differently, for
+    example by run time.
+    """
     job = work.job
     return Gang(
         group=work.group,
@@ -257,12 +267,14 @@ def _gang(work: Work) -> Gang:
 
 
 _NO_NEED: dict[str, float] = {}
-"""Leases of simulated tasks are never asked for: `SimulatedCluster.shape` says what they need."""
+"""Leases of simulated tasks are never requested: `SimulatedCluster.shape` has the tasks'
+requests.
+"""
 
 
 def _keep_nothing(table: str, key: bytes, row: object) -> None:
-    """Nothing is stored."""
+    """Store nothing."""
 
 
 def _nothing_follows() -> None:
-    """Queues deserve what the workload says, whichever of them have jobs."""
+    """Do nothing: queues deserve what the workload says, whichever of them have jobs."""

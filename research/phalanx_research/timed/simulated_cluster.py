@@ -1,4 +1,4 @@
-"""What the scheduler reads of a simulated cluster: machines and queues, and jobs as podgroups."""
+"""The scheduler's view of a simulated cluster: machines and queues, and jobs as podgroups."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ from phalanx_research.timed.workload import KeptApart, Rules
 
 
 class SimulatedCluster(PodGroups):
-    """See ClusterSource and GangSpecs. Adds to a gang's podgroup what only a simulated job can say
-    of itself: its user, how long it will run and has run, and its turn."""
+    """The ClusterSource and GangSpecs of a simulation.
+
+    It adds facts to a gang's podgroup that only a simulated job knows: its user, how long it will
+    run and has run, and its turn.
+    """
 
     def __init__(
         self,
@@ -39,34 +42,34 @@ class SimulatedCluster(PodGroups):
         self._queues = queues
         self._pays_starts = rules.overhead == "start"
         self.works: dict[bytes, Work] = {}
-        """Jobs that are submitted and not through, by the group of their gang."""
+        """Submitted and unfinished jobs, by the group of their gang."""
 
     def nodes(self) -> Iterable[NodeSpec]:
-        """See ClusterSource."""
+        """Return the machines."""
         return self._machines
 
     def queues(self) -> Iterable[QueueSpec]:
-        """See ClusterSource."""
+        """Return the queues."""
         return self._queues
 
     def hypernodes(self) -> tuple[HyperNodeSpec, ...]:
-        """See ClusterSource."""
+        """Return the hypernodes: none."""
         return ()
 
     def taken_changes(self) -> Mapping[str, Amounts]:
-        """See ClusterSource: nothing runs outside of gangs."""
+        """Return no changes: nothing runs outside of gangs."""
         return {}
 
     def reservations(self, wall: float) -> tuple[ReservationSpec, ...]:
-        """See ClusterSource."""
+        """Return the reservations."""
         return self._kept.reservations
 
     def licenses(self) -> tuple[LicenseSpec, ...]:
-        """See ClusterSource."""
+        """Return the licences."""
         return self._kept.licenses
 
     def podgroup(self, gang: Gang) -> PodGroupSpec:
-        """See ClusterSource."""
+        """Return the podgroup of a gang."""
         work = self.works[gang.group]
         if work.since is None:
             started, ran_s = None, work.ran
@@ -87,5 +90,5 @@ class SimulatedCluster(PodGroups):
         )
 
     def shape(self, gang: Gang, index: int) -> Shape:
-        """See PodGroups."""
+        """Return the request of one task."""
         return self.works[gang.group].shapes[index]

@@ -1,4 +1,4 @@
-"""The end of a run: everything that was written down, as one result."""
+"""The end of a run: turns everything that was recorded into one result."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ def summarise(
     decisions: int,
     deciding_s: float | None,
 ) -> Result:
-    """`useful` is resource-seconds of work that counted, `held` resource-seconds by queue,
-    `end_s` the virtual time at which the run ended."""
+    """Return the result.
+
+    `useful` is resource-seconds of work that counted, `held` resource-seconds by queue, `end_s` the
+    virtual time at which the run ended.
+    """
     records = tuple(_record(work) for work in works)
     series = recorder.series()
     rows = by_queue(records, queues, dict(held))

@@ -1,9 +1,9 @@
-"""A day of a shared cluster drawn from a seed: as many tasks and machines as asked for.
+"""A day of a shared cluster drawn from a seed, with any number of tasks and machines.
 
-Half of the machines have 64 cores, the other half 96 cores and 8 GPUs. Two of five tasks want 1, 2,
-4 or 8 GPUs, the others 1 to 8 cores; they come in gangs of 1 to 64 from twenty queues, twice as
-many at noon as at midnight. Run times are log-normal with a mean of about an hour for 100 tasks a
-machine, so that the GPUs are wanted to seven tenths over the day and nearly all at noon.
+Half of the machines have 64 cores, the other half 96 cores and 8 GPUs. Two of five tasks request 1,
+2, 4 or 8 GPUs, the others 1 to 8 cores. They come in gangs of 1 to 64 from twenty queues, twice as
+many at noon as at midnight. Run times are log-normal with a mean of about an hour for 100 tasks per
+machine, so that seven tenths of the GPUs are in demand over the day, and nearly all at noon.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ DAY_S = 86_400.0
 QUEUES = 20
 GPU_SIZES = (1, 1, 2, 4, 8, 8)
 CPU_SIZES = (1, 1, 1, 1, 2, 2, 4, 8, 16, 64)
-"""Gangs, by how often they come: four and ten tasks each on average."""
+"""Sizes of gangs, by how often they come: four and ten tasks each on average."""
 GPU_GANGS = 0.625
-"""Part of the gangs that want GPUs, so that two of five tasks do."""
+"""Part of the gangs that request GPUs, so that two of five tasks do."""
 GPUS = (1, 1, 1, 2, 2, 4, 8)
 SPREAD = 1.2
 """Standard deviation of the logarithm of run times."""
 LOAD = 0.7
-"""Part of the GPUs that the day's tasks want on average."""
+"""Part of the GPUs that the day's tasks request on average."""
 
 
 def machines(count: int) -> list[NodeSpec]:
-    """Machines of the two kinds in turn."""
+    """Return machines of the two kinds alternately."""
     width = len(str(count))
     return [
         machine(
@@ -43,12 +43,15 @@ def machines(count: int) -> list[NodeSpec]:
 
 
 def queues() -> tuple[QueueSpec, ...]:
-    """Twenty queues of weights 1 to 4."""
+    """Return twenty queues of weights 1 to 4."""
     return tuple(QueueSpec(name=f"q{i:02d}", weight=1 + i % 4) for i in range(QUEUES))
 
 
 def jobs(tasks: int, nodes: int, seed: int) -> list[Job]:
-    """So many tasks in gangs over a day, by time of submission. Same arguments, same day."""
+    """Return this many tasks in gangs over a day, by time of submission.
+
+    Equal arguments give an equal day.
+    """
     draw = random.Random(seed)
     on_gpus, on_cores = _gpu_shapes(), _core_shapes()
     parts: list[Part] = []
@@ -77,7 +80,7 @@ def jobs(tasks: int, nodes: int, seed: int) -> list[Job]:
 
 
 def _time_of_day(draw: random.Random) -> float:
-    """Whole seconds; a wave between 2/3 at midnight and 4/3 at noon, by rejection."""
+    """Draw whole seconds of a wave between 2/3 at midnight and 4/3 at noon, by rejection."""
     while True:
         time = draw.random() * DAY_S
         if draw.random() * 4 / 3 <= 1 - math.cos(2 * math.pi * time / DAY_S) / 3:

@@ -1,4 +1,4 @@
-"""The turns of the plugin `tiresias`: who stands where in its service queues between cycles."""
+"""The order of jobs for the plugin `tiresias`: their service queues between cycles."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ class Turns:
         self._works: dict[str, Work] = {}
 
     def arrive(self, works: Iterable[Work]) -> None:
-        """Jobs are submitted."""
+        """Add submitted jobs."""
         for work in works:
             self._works[work.uid] = work
             self._queues.arrive((work.uid,))
 
     def leave(self, work: Work) -> None:
-        """A job is through."""
+        """Remove a finished job."""
         del self._works[work.uid]
         self._queues.leave((work.uid,))
 
     def take(self, running: Iterable[Work], now: float) -> list[Work]:
-        """Jobs fall into the service queues where they belong by now. Those with another turn than
-        before."""
+        """Move jobs to the service queues where they belong now; return jobs whose turn changed."""
         self._queues.serve({work.uid: work.ran_by(now) * _gpus(work) for work in running})
         moved = []
         for turn, uid in enumerate(self._queues.order()):
@@ -41,17 +40,17 @@ class Turns:
         return moved
 
     def keep(self, running: Iterable[Work]) -> None:
-        """Who runs after a cycle goes before who waits."""
+        """Put the jobs that run after a cycle before those that wait."""
         self._queues.settle(frozenset(work.uid for work in running))
 
     def next_fall(self, running: Iterable[Work], now: float) -> float:
-        """When the first running job will reach the limit of its service queue."""
+        """Return when the first running job will reach the limit of its service queue."""
         falls = [self._queues.falls_in_s(w.uid, w.ran_by(now), _gpus(w)) for w in running]
         return now + min(falls, default=float("inf"))
 
 
 def turns_of(config: Configuration) -> Turns | None:
-    """The service queues that the configuration asks for; None where it has no `tiresias`."""
+    """Return the service queues of a configuration; None where it has no `tiresias`."""
     for tier in config.tiers:
         for option in tier:
             if option.name == "tiresias":

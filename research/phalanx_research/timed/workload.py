@@ -1,4 +1,4 @@
-"""What a simulated day is made of: machines, jobs with their times, and the rules of the run."""
+"""The parts of a simulated day: machines, jobs with their times, and the rules of the run."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from phalanx.scheduler.cycle.specs import (
 
 GPU = "nvidia.com/gpu"
 PODS = 1_000_000.0
-"""Task slots of a machine, where nobody says otherwise: no limit in effect."""
+"""Task slots of a machine by default: effectively no limit."""
 
 
 class WorkloadError(PhalanxError, ValueError):
-    """A workload that cannot be simulated: which job or machine, what is wrong, what would do."""
+    """A workload that cannot be simulated: the job or machine, the fault, and what is allowed."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -38,11 +38,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Training(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is known of the iterations of a training job that has its GPUs to itself.
+    """Facts about the iterations of a training job that has its GPUs to itself.
 
-    `iteration_s` is what one takes; `stages_s` the parts of that in which it prepares data,
-    computes on GPUs and waits for the network, empty where nobody told. `stated_s` is the run time
-    that its trace states; None for none but the truth.
+    `iteration_s` is the seconds of one iteration. `stages_s` are the parts in which it prepares
+    data, computes on GPUs and waits for the network; empty where they are unknown. `stated_s` is
+    the run time that its trace states; None where only the true time is known.
     """
 
     iteration_s: float
@@ -53,9 +53,9 @@ class Training(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Work that is submitted at one time.
 
-    `work_s` is the time that each task runs where nothing disturbs it. `min_tasks` of its tasks
-    start together or none does; None stands for all. Each start costs `overhead_s` more. `training`
-    is for policies that have jobs share GPUs.
+    `work_s` is the time for which each task runs undisturbed. `min_tasks` of its tasks start
+    together, or none does; None stands for all. Each start costs `overhead_s` in addition.
+    `training` is for policies under which jobs share GPUs.
     """
 
     name: str
@@ -73,28 +73,31 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def size(self) -> int:
-        """Tasks in all."""
+        """The number of all tasks."""
         return sum(part.count for part in self.parts)
 
     @property
     def least(self) -> int:
-        """Tasks that start together."""
+        """The number of tasks that start together."""
         return self.size if self.min_tasks is None else self.min_tasks
 
     def amount(self, resource: str) -> float:
-        """What all of its tasks ask for together."""
+        """Return what all of its tasks request together."""
         return sum(part.count * requested(part.shape, resource) for part in self.parts)
 
 
 class KeptApart(msgspec.Struct, frozen=True, kw_only=True):
-    """What is not for everybody at any time: reservations, and counts of licences. A guest of a
-    reservation runs to its end, also where the reservation ends before."""
+    """Resources that are not available to everybody at all times: reservations, and counts of
+    licences.
+
+    A guest of a reservation runs to its end, even if the reservation ends earlier.
+    """
 
     reservations: tuple[ReservationSpec, ...] = ()
     licenses: tuple[LicenseSpec, ...] = ()
 
     def next_change(self, now: float) -> float:
-        """When the next reservation begins or ends; infinite for never."""
+        """Return when the next reservation begins or ends; infinite for never."""
         windows = (window for one in self.reservations for window in one.windows)
         times = (time for window in windows for time in window if time is not None and time > now)
         return min(times, default=math.inf)
@@ -104,19 +107,26 @@ NOTHING_KEPT = KeptApart()
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """How time passes.
+    """The rules of time.
 
     `period_s`: the least time between two cycles; a cycle runs only if something changed.
+
     `tick_s`: while something waits, a cycle runs at least this often; None: never for time alone.
-    `preempted`: work done before a preemption counts ("checkpoint"), or all since the start is
+
+    `preempted`: work done before a preemption counts ("checkpoint"), or all work since the start is
     done again ("lost").
-    `overhead`: a job's overhead is paid at each start ("start"), or at every cycle by every running
+
+    `overhead`: a job's overhead is paid at each start ("start"), or in every cycle by every running
     job ("event", the rule of Muri's published tables).
-    `anew`: each cycle gives out the whole cluster again, in order, instead of what is free; who is
-    not placed again is preempted, and moving costs nothing.
+
+    `anew`: each cycle assigns the whole cluster again, in order, instead of only free resources; a
+    job that is not placed again is preempted, and moving costs nothing.
+
     `sample_s`: the least time between two rows of the series.
-    `pace`: None lets every cycle evict; `Pace()` is the head's, which evicts more seldom, and only
-    for who has a higher priority or is of another queue. It takes the place of `period_s`.
+
+    `pace`: None lets every cycle evict. `Pace()` is the head's pace, which evicts less often, and
+    only for a job that has a higher priority or is of another queue. It takes the place of
+    `period_s`.
     """
 
     period_s: float = 1.0
@@ -129,22 +139,24 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def requested(shape: Shape, resource: str) -> float:
-    """How much of a resource a task of the shape asks for."""
+    """Return how much of a resource a task of this shape requests."""
     return sum(x for name, x in shape.request if ALIASES.get(name, name) == resource)
 
 
 def machine(
     name: str, *, cpu: float, memory: float = 1e15, gpus: float = 0.0, labels: Labels = ()
 ) -> NodeSpec:
-    """A machine of `cpu` cores, `memory` bytes and `gpus` devices, without a limit on tasks."""
+    """Return a machine of `cpu` cores, `memory` bytes and `gpus` devices, without a limit on
+    tasks.
+    """
     capacity: Amounts = (("cpu", cpu), ("memory", memory), ("pods", PODS))
     return NodeSpec(name=name, capacity=(*capacity, (GPU, gpus)), labels=labels)
 
 
 def check(jobs: Sequence[Job], nodes: Sequence[NodeSpec], queues: Sequence[QueueSpec]) -> None:
-    """Refuse what cannot be simulated. Raises WorkloadError."""
+    """Raise WorkloadError for a workload that cannot be simulated."""
     if not nodes:
-        raise WorkloadError("there are no machines; a simulation needs at least one")
+        raise WorkloadError("a simulation needs at least one machine")
     _distinct("machine", (node.name for node in nodes))
     _distinct("queue", (queue.name for queue in queues))
     _distinct("job", (job.name for job in jobs))
@@ -166,28 +178,33 @@ def _check_job(job: Job, queues: set[str]) -> None:
         ("overhead_s", job.overhead_s),
     ):
         if not (math.isfinite(value) and value >= 0):
-            raise WorkloadError(f"job {job.name}: {what} is {value}, not a time of 0 s or more")
+            raise WorkloadError(
+                f"job {job.name}: {what} must be a time of 0 s or more, not {value}"
+            )
     if job.queue not in queues:
         raise WorkloadError(
-            f"job {job.name}: there is no queue {job.queue!r}; "
-            f"there are {', '.join(sorted(queues))}"
+            f"job {job.name}: there is no queue {job.queue!r}; there are "
+            f"{', '.join(sorted(queues))}"
         )
     if not job.parts or any(part.count < 1 for part in job.parts):
-        raise WorkloadError(f"job {job.name}: every part has one task or more, and there is a part")
+        raise WorkloadError(
+            f"job {job.name}: a job needs at least one part, and each part at least one task"
+        )
     if not 0 <= job.least <= job.size:
         raise WorkloadError(
-            f"job {job.name}: min_tasks is {job.min_tasks}, not between 0 and its {job.size} tasks"
+            f"job {job.name}: min_tasks must be 0 to {job.size}, the number of its tasks, not "
+            f"{job.min_tasks}"
         )
 
 
 def _check_shape(job: Job, shape: Shape, known: set[str]) -> None:
     for name, x in shape.request:
         if not (math.isfinite(x) and x >= 0):
-            raise WorkloadError(f"job {job.name}: a request of {name} is {x}, not 0 or more")
+            raise WorkloadError(f"job {job.name}: a request of {name} must be 0 or more, not {x}")
         if is_counted(name) and ALIASES.get(name, name) not in known:
             raise WorkloadError(
-                f"job {job.name}: it asks for {name}, which no machine has; "
-                f"they have {', '.join(sorted(known))}"
+                f"job {job.name}: it requests {name}, which no machine has; the machines have "
+                f"{', '.join(sorted(known))}"
             )
 
 
@@ -195,5 +212,5 @@ def _distinct(kind: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise WorkloadError(f"two {kind}s are named {name!r}; names are the only identity")
+            raise WorkloadError(f"two {kind}s are named {name!r}; names must be unique")
         seen.add(name)

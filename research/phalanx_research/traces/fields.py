@@ -1,4 +1,4 @@
-"""Rows of a CSV file, field by field, with an error that names file, line and reason."""
+"""Rows of a CSV file, field by field; an error names file, line and reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phalanx.scheduler.placement.fragmentation.shape import WHOLE
 from phalanx_research.traces.records import TraceError
 
 LARGEST = 10**15
-"""No amount or time in a trace is larger, so that sums stay exact."""
+"""The largest amount or time in a trace, so that sums stay exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Row:
         return TraceError(self.source, self.line, reason)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A field as it stands; `default` where it is empty or its column absent."""
+        """Return a field's text; `default` where it is empty or its column is absent."""
         value = self.fields.get(name, "").strip()
         if value:
             return value
@@ -39,7 +39,7 @@ class Row:
         return default
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A finite number of 0 or more."""
+        """Return a finite number of 0 or more."""
         value = self.optional_number(name)
         if value is not None:
             return value
@@ -48,7 +48,7 @@ class Row:
         return default
 
     def optional_number(self, name: str) -> float | None:
-        """A finite number of 0 or more, or None where the field is empty."""
+        """Return a finite number of 0 or more, or None where the field is empty."""
         text = self.fields.get(name, "").strip()
         if not text:
             return None
@@ -63,30 +63,31 @@ class Row:
         return value
 
     def count(self, name: str, default: int | None = None) -> int:
-        """A whole number of 0 or more."""
+        """Return a whole number of 0 or more."""
         value = self.number(name, default)
         if value != int(value):
             raise self.error(f"{name} is {value}; a whole number is needed")
         return int(value)
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Names with | between them, in their order."""
+        """Return names separated by |, in their order."""
         parts = (p.strip() for p in self.fields.get(name, "").split("|"))
         return tuple(sorted({p for p in parts if p}))
 
     def gpus(self, count_name: str, milli_name: str, largest: int | None = None) -> tuple[int, int]:
-        """(GPUs, thousandths of each), checked against each other."""
+        """Return (GPUs, thousandths of each), checked against each other."""
         count = self.count(count_name, 0)
         milli = self.count(milli_name, WHOLE if count and milli_name not in self.fields else 0)
         if largest is not None and count > largest:
-            raise self.error(f"{count_name} is {count}; at most {largest} GPUs fit one pod")
+            raise self.error(f"{count_name} is {count}; one pod has at most {largest} GPUs")
         if count == 0 and milli:
             raise self.error(f"{milli_name} is {milli}, but {count_name} is 0: a share of no GPU")
         if count == 1 and not 1 <= milli <= WHOLE:
             raise self.error(f"{milli_name} is {milli}; for one GPU it must be 1 to 1000")
         if count > 1 and milli != WHOLE:
             raise self.error(
-                f"{milli_name} is {milli}, but {count_name} is {count}: several are whole, 1000"
+                f"{milli_name} is {milli}, but {count_name} is {count}: it must be 1000 where "
+                "there are several GPUs"
             )
         return count, milli
 
@@ -105,7 +106,10 @@ class Row:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file, unpacked if it ends in .gz. Raises TraceError if it cannot be read."""
+    """Return the text of a file, unpacked if it ends in .gz.
+
+    Raises TraceError if it cannot be read.
+    """
     try:
         raw = path.read_bytes()
         plain = gzip.decompress(raw) if path.suffix == ".gz" else raw
@@ -118,7 +122,7 @@ def text_of(path: Path) -> str:
 def check_columns(
     source: str, given: Sequence[str], required: Sequence[str], optional: Sequence[str]
 ) -> None:
-    """Raise TraceError for a column that is missing, unknown or there twice."""
+    """Raise TraceError for a column that is missing, unknown or repeated."""
     known = [*required, *optional]
     for name in given:
         if name not in known:
@@ -126,14 +130,16 @@ def check_columns(
             hint = f"did you mean {close[0]}? " if close else ""
             raise TraceError(source, 1, f"unknown column {name!r}; {hint}known: {', '.join(known)}")
         if list(given).count(name) > 1:
-            raise TraceError(source, 1, f"column {name!r} stands there twice")
+            raise TraceError(source, 1, f"column {name!r} appears twice")
     missing = [name for name in required if name not in given]
     if missing:
-        raise TraceError(source, 1, f"missing column {missing[0]!r}; has: {', '.join(given)}")
+        raise TraceError(
+            source, 1, f"missing column {missing[0]!r}; the file has: {', '.join(given)}"
+        )
 
 
 def rows_of(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> Iterator[Row]:
-    """The lines of a CSV file with a header. Raises TraceError at what is wrong."""
+    """Yield the lines of a CSV file with a header. Raises TraceError for a faulty line."""
     source = str(path)
     lines = csv.reader(io.StringIO(text_of(path), newline=""))
     try:
@@ -154,11 +160,11 @@ def rows_of(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -
 
 
 def unique(rows: Iterator[Row], name: str) -> Iterator[Row]:
-    """The rows, checked that no two share the field `name`."""
+    """Yield the rows, checking that no two share the field `name`."""
     first: dict[str, int] = {}
     for row in rows:
         key = row.text(name)
         if key in first:
-            raise row.error(f"{name} {key!r} stands in line {first[key]} already")
+            raise row.error(f"{name} {key!r} is already in line {first[key]}")
         first[key] = row.line
         yield row

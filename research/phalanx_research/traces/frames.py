@@ -17,17 +17,23 @@ FRAME = "DataFrame"
 
 
 def nodes_from_frame(frame: pandas.DataFrame) -> list[TraceNode]:
-    """Nodes from the columns of a plain node file. Raises TraceError; a line is a row, from 1."""
+    """Return nodes from the columns of a plain node file.
+
+    Raises TraceError, whose line is the number of the row, from 1.
+    """
     return plain.nodes_of(_rows(frame, plain.NODE_COLUMNS, plain.NODE_MORE))
 
 
 def jobs_from_frame(frame: pandas.DataFrame) -> list[TraceJob]:
-    """Jobs from the columns of a plain job file. Raises TraceError; a line is a row, from 1."""
+    """Return jobs from the columns of a plain job file.
+
+    Raises TraceError, whose line is the number of the row, from 1.
+    """
     return plain.jobs_of(_rows(frame, plain.JOB_COLUMNS, plain.JOB_MORE))
 
 
 def frame_of(records: Sequence[TraceJob] | Sequence[TraceNode]) -> pandas.DataFrame:
-    """One row a record, one column a field; models are joined with |."""
+    """Return one row for each record and one column for each field; models are joined with |."""
     import pandas
 
     columns = [f.name for f in fields(records[0])] if records else []

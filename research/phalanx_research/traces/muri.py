@@ -1,4 +1,4 @@
-"""Muri's job traces (CSV, times in milliseconds)."""
+"""Reads Muri's job traces (CSV, times in milliseconds)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "iter
 STAGES = ("resource_time_0", "resource_time_1", "resource_time_2")
 MORE = ("batch_size", "duration", "interval", *STAGES, "priority")
 PROFILING = 1.015
-"""The original's simulator lengthens each job by this factor."""
+"""The factor by which the original's simulator lengthens each job."""
 
 
 def read_jobs(path: Path) -> list[TraceJob]:
-    """Jobs in order of the file; work in seconds = iterations * iteration_time / 1000 * 1.015.
+    """Return jobs in the order of the file; seconds of work = iterations * iteration_time / 1000 *
+    1.015.
 
-    GPUs are in all: what is more than a node has is spread over whole nodes. The column `priority`
-    is 0 for jobs to which GPUs are guaranteed and 1 for opportunistic ones; these come behind, with
-    a priority of -1. Raises TraceError, also where jobs do not come in order of their submission.
+    A job's number of GPUs is its total; a number beyond a node's GPUs is spread over whole nodes.
+    The column `priority` is 0 for jobs with guaranteed GPUs and 1 for opportunistic ones, which
+    come last, with a priority of -1. Raises TraceError, also where jobs are not in order of their
+    submission.
     """
     jobs: list[TraceJob] = []
     last_s = 0.0

@@ -1,4 +1,6 @@
-"""The openb traces of Alibaba (clusterdata, cluster-trace-gpu-v2023): nodes and pods as CSV."""
+"""Reads the openb traces of Alibaba (clusterdata, cluster-trace-gpu-v2023): nodes and pods as
+CSV.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ LARGEST_POD = 8
 
 
 def read_nodes(path: Path) -> list[TraceNode]:
-    """Nodes in order of the file. Raises TraceError."""
+    """Return nodes in the order of the file. Raises TraceError."""
     nodes = []
     for row in unique(rows_of(path, NODE_COLUMNS), "sn"):
         gpus = row.count("gpu")
@@ -35,7 +37,10 @@ def read_nodes(path: Path) -> list[TraceNode]:
 
 
 def read_jobs(path: Path) -> list[TraceJob]:
-    """Pods in order of the file, one job each; the quality of service is the queue."""
+    """Return pods in the order of the file, one job each; the quality of service is the queue.
+
+    Raises TraceError.
+    """
     jobs = []
     for row in unique(rows_of(path, POD_COLUMNS, POD_MORE), "name"):
         gpus, milli = row.gpus("num_gpu", "gpu_milli", LARGEST_POD)

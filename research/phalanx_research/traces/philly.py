@@ -1,4 +1,6 @@
-"""The job log of Microsoft's Philly clusters (philly-traces, cluster_job_log: a JSON array)."""
+"""Reads the job log of Microsoft's Philly clusters (philly-traces, cluster_job_log: a JSON
+array).
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ FIELDS = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
 
 
 def read_jobs(path: Path) -> list[TraceJob]:
-    """Jobs by time of submission, seconds since the first one.
+    """Return jobs by time of submission, in seconds since the first one.
 
-    The virtual cluster is the queue. Start and GPUs are those of the first attempt that tells
-    them, the end is the last attempt's, the duration the sum over attempts; each machine of the
-    attempt is a member, with the largest number of GPUs that one of them has. Jobs that were
-    never placed have none of these. Raises TraceError.
+    The virtual cluster is the queue. Start and GPUs are those of the first attempt that has them,
+    the end is the last attempt's, and the duration is the sum over attempts. Each machine of the
+    attempt is a member, with the largest number of GPUs on any of them. Jobs that were never placed
+    have none of these. Raises TraceError.
     """
     source = str(path)
     text = text_of(path)
@@ -102,7 +104,7 @@ class _Entry:
         )
 
     def _places(self, attempt: dict[str, Any]) -> tuple[int, int]:
-        """(machines, the most GPUs on one of them)"""
+        """Return (machines, the most GPUs on one of them)."""
         places = attempt.get("detail") or []
         try:
             counts = [len(place["gpus"]) for place in places]
@@ -112,7 +114,7 @@ class _Entry:
 
 
 def _lines_of(text: str, count: int) -> list[int]:
-    """The line on which each entry of the array begins."""
+    """Return the line on which each entry of the array begins."""
     decoder = json.JSONDecoder()
     lines, at, line, seen = [], text.index("[") + 1, 1, 0
     for _ in range(count):

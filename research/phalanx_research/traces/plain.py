@@ -1,4 +1,4 @@
-"""The plain CSV of one's own cluster; docs/simulator.md describes its columns."""
+"""Reads the plain CSV of one's own cluster; docs/simulator.md describes its columns."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ JOB_MORE = (
 
 
 def read_nodes(path: Path) -> list[TraceNode]:
-    """Nodes in order of the file. Raises TraceError."""
+    """Return nodes in the order of the file. Raises TraceError."""
     return nodes_of(rows_of(path, NODE_COLUMNS, NODE_MORE))
 
 
 def read_jobs(path: Path) -> list[TraceJob]:
-    """Jobs in order of the file. Raises TraceError."""
+    """Return jobs in the order of the file. Raises TraceError."""
     return jobs_of(rows_of(path, JOB_COLUMNS, JOB_MORE))
 
 
 def nodes_of(rows: Iterable[Row]) -> list[TraceNode]:
-    """Nodes from rows with the columns of a plain node file."""
+    """Return nodes from rows with the columns of a plain node file."""
     nodes = []
     for row in unique(iter(rows), "name"):
         gpus = row.count("gpus", 0)
@@ -48,7 +48,7 @@ def nodes_of(rows: Iterable[Row]) -> list[TraceNode]:
 
 
 def jobs_of(rows: Iterable[Row]) -> list[TraceJob]:
-    """Jobs from rows with the columns of a plain job file."""
+    """Return jobs from rows with the columns of a plain job file."""
     jobs = []
     last_s = 0.0
     for row in unique(iter(rows), "name"):

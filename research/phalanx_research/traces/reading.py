@@ -1,4 +1,4 @@
-"""Read a trace, whichever of the known forms it has: the header tells."""
+"""Reads a trace in any of the known forms, which it recognizes by the header."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from phalanx_research.traces.records import TraceError, TraceJob, TraceNode
 
 
 def read_nodes(path: Path) -> list[TraceNode]:
-    """The nodes of an openb or plain file, perhaps with .gz. Raises TraceError."""
+    """Return the nodes of an openb or plain file, perhaps with .gz. Raises TraceError."""
     reader = openb.read_nodes if "sn" in _header(path) else plain.read_nodes
     nodes = reader(path)
     if not nodes:
-        raise TraceError(str(path), 1, "there are no nodes in it")
+        raise TraceError(str(path), 1, "the file has no nodes")
     return nodes
 
 
 def read_jobs(path: Path) -> list[TraceJob]:
-    """The jobs of an openb, Muri or plain CSV, or of a Philly log (.json). Raises TraceError."""
+    """Return the jobs of an openb, Muri or plain CSV, or of a Philly log (.json).
+
+    Raises TraceError.
+    """
     header = _header(path)
     if path.name.removesuffix(".gz").endswith(".json") or (header and header[0].startswith("[")):
         reader = philly.read_jobs
@@ -31,7 +34,7 @@ def read_jobs(path: Path) -> list[TraceJob]:
         reader = openb.read_jobs
     jobs = reader(path)
     if not jobs:
-        raise TraceError(str(path), 1, "there are no jobs in it")
+        raise TraceError(str(path), 1, "the file has no jobs")
     return jobs
 
 

@@ -1,4 +1,4 @@
-"""One node and one job of a trace, whatever file they came from."""
+"""One node and one job of a trace, whatever file they come from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 
 class TraceError(PhalanxError, ValueError):
-    """A trace cannot be read: which file, which line, and what is wrong there."""
+    """A trace cannot be read; the error names the file, the line and the reason."""
 
     def __init__(self, source: str, line: int, reason: str) -> None:
         super().__init__(source, line, reason)
@@ -36,11 +36,11 @@ class TraceNode:
 class TraceJob:
     """A job of `members` equal pods; amounts are those of one pod.
 
-    Times are seconds since the trace's beginning, None where the trace does not tell. `gpu_milli`
-    is thousandths of each GPU; `models` the GPU models that will do, empty for any. `workload`,
+    Times are seconds since the trace's beginning, None where the trace lacks them. `gpu_milli` is
+    thousandths of each GPU. `models` are the suitable GPU models, empty for any. `workload`,
     `iterations` and `iteration_ms` describe training jobs where they are known, and so do
-    `stages_ms` (how long an iteration prepares data, computes and is on the network) and
-    `stated_s`, the run time in the trace's own words.
+    `stages_ms` (how long an iteration prepares data, computes and uses the network) and `stated_s`,
+    the run time that the trace states.
     """
 
     name: str
@@ -65,5 +65,5 @@ class TraceJob:
 
     @property
     def shape(self) -> Shape:
-        """What placement on GPU nodes sees of it."""
+        """The job's request, as placement on GPU nodes sees it."""
         return Shape(self.cpu_milli, self.memory_mib, self.num_gpu, self.gpu_milli, self.models)

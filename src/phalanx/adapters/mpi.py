@@ -163,7 +163,7 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     if not chosen.program or "RANK" not in os.environ or "PHALANX_JOB" not in os.environ:
         parser.error(
-            "run this inside a job, such as:  "
+            "run this inside a job, such as: "
             "phalanx run --gang 4 -- python -m phalanx.adapters.mpi PROGRAM"
         )
     if os.environ["RANK"] != "0":

@@ -30,7 +30,7 @@ def test_heads_that_die_in_the_middle_of_all_of_it_lose_nothing() -> None:
     assert found.heads == 9
     assert found.promises_met
     assert sentences(found)[-2:] == [
-        "No job, element, record or promise was lost.",
+        "No job, array task, record or promise was lost.",
         f"History {found.digest}.",
     ]
 
@@ -49,9 +49,9 @@ def test_all_kinds_of_work_run_in_a_small_day() -> None:
 @pytest.mark.parametrize(
     ("size", "said"),
     [
-        (Size(users=0), "--users 0: allowed is 1 to 10,000"),
-        (Size(nodes=2), "--machines 2: allowed is 4 to 1,000"),
-        (Size(hours=500.0), "--hours 500: allowed is 1 to 168"),
+        (Size(users=0), "--users must be 1 to 10,000, not 0"),
+        (Size(nodes=2), "--machines must be 4 to 1,000, not 2"),
+        (Size(hours=500.0), "--hours must be 1 to 168, not 500"),
     ],
 )
 def test_a_lab_that_is_none_is_refused(size: Size, said: str) -> None:

@@ -66,7 +66,7 @@ def test_pooled_counts_only() -> None:
 
 
 def test_jobs_without_times_are_named() -> None:
-    with pytest.raises(WorkloadError, match="job j: the trace tells no duration"):
+    with pytest.raises(WorkloadError, match="job j: the trace has no duration"):
         from_trace(NODES, [trained(duration_s=None)])
     with pytest.raises(WorkloadError, match="job j: the trace tells no submission"):
         from_trace(NODES, [trained(submitted_s=None)])
@@ -99,8 +99,8 @@ queues:
         ("- {name: a}\n- {name: b, parent: c}", 2, "the parent 'c', which is not listed"),
         ("- {name: a, wait: 2}", 1, "no key 'wait'"),
         ("- {name: a, capability: {gpu: -1}}", 1, "from 0 to"),
-        ("queues: []", 1, "no queue is listed"),
-        ("- kind: Job\n  metadata: {name: a}", 1, "kind is Queue, not 'Job'"),
+        ("queues: []", 1, "the file lists no queue"),
+        ("- kind: Job\n  metadata: {name: a}", 1, "kind must be Queue, not 'Job'"),
         ("- kind: Queue\n  metadata: {name: a}\n  spec: {color: red}", 3, "no key 'color'"),
     ],
 )

@@ -196,13 +196,16 @@ def test_no_jobs() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a -1 5 1x1", "job a: submit_s is -1"),
-        ("a 0 nan 1x1", "job a: work_s is nan"),
-        ("a 0 5 1x-1", "job a: a request of nvidia.com/gpu is -1"),
+        ("a -1 5 1x1", "job a: submit_s must be a time of 0 s or more, not -1"),
+        ("a 0 nan 1x1", "job a: work_s must be a time of 0 s or more, not nan"),
+        ("a 0 5 1x-1", "job a: a request of nvidia.com/gpu must be 0 or more, not -1"),
         ("a 0 5 1x1 queue=nobody", "job a: there is no queue 'nobody'; there are default"),
         ("a 0 5 1x1\na 1 5 1x1", "two jobs are named 'a'"),
-        ("a 0 5 1x1 min_tasks=2", "job a: min_tasks is 2, not between 0 and its 1 tasks"),
-        ("a 0 5 0x1", "job a: every part has one task or more"),
+        (
+            "a 0 5 1x1 min_tasks=2",
+            "job a: min_tasks must be 0 to 1, the number of its tasks, not 2",
+        ),
+        ("a 0 5 0x1", "job a: a job needs at least one part, and each part at least one"),
     ],
 )
 def test_bad_workloads_are_named(text: str, says: str) -> None:
@@ -213,7 +216,7 @@ def test_bad_workloads_are_named(text: str, says: str) -> None:
 
 def test_machines_must_have_what_is_asked_for() -> None:
     bare = msgspec.structs.replace(TWO[0], capacity=(("cpu", 4.0),))
-    with pytest.raises(WorkloadError, match=r"asks for nvidia.com/gpu, which no machine has"):
+    with pytest.raises(WorkloadError, match=r"requests nvidia.com/gpu, which no machine has"):
         simulate(day("a 0 5 1x1"), [bare], config=classic("fifo"))
     with pytest.raises(WorkloadError, match="no machines"):
         simulate([], [], config=classic("fifo"))

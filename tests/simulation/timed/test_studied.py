@@ -217,8 +217,8 @@ def test_what_is_too_large_is_left_over(policy: str) -> None:
     ("policy", "text", "says"),
     [
         ("muri-s", "a 0 10 1x1", "policy muri-s needs the stage times of every job's iteration"),
-        ("antman", "a 0 10 1x1", "job a has none: a trace tells them as resource_time_0"),
-        ("themis", "a 0 10 1x0.5", "job a asks for 0.5 GPUs"),
+        ("antman", "a 0 10 1x1", "job a has none: a trace has them in the columns resource_time_0"),
+        ("themis", "a 0 10 1x0.5", "job a requests 0.5 GPUs"),
         ("themis", "a 0 10 2x1 min_tasks=1", "job a may start with 1 of its 2 tasks"),
     ],
 )

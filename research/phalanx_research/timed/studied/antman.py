@@ -20,15 +20,18 @@ from phalanx_research.timed.workload import Job
 
 HOST_LOAD = 0.1
 STARTED = 0.01
-"""The part of a host's load that counts from its start on; the rest counts while it waits, too."""
+"""The part of a host's load that counts from its start on; the rest also counts while it waits."""
 GUEST_LOAD = 0.9
 FULL = 0.8
-"""A GPU takes no guest at this load."""
+"""The load at which a GPU takes no guest."""
 
 
 class Gpu:
-    """`load` is a running sum in floating point: guests go by it, and where nothing runs what
-    rounding has left of it decides, in Muri's simulator as here."""
+    """One GPU, its jobs and its load.
+
+    `load` is a running sum in floating point. Guests choose by it, and on GPUs where nothing runs
+    the rounding error of the sum decides, as in Muri's simulator.
+    """
 
     __slots__ = ("guests", "host", "load", "machine")
 
@@ -40,7 +43,7 @@ class Gpu:
 
 
 class AntMan:
-    """See Policy. `gpus` is the number on each machine."""
+    """The policy AntMan. `gpus` is the number on each machine."""
 
     def __init__(self, name: str, gpus: Sequence[int], jobs: Sequence[Job]) -> None:
         needs_stages(name, jobs)
@@ -48,11 +51,11 @@ class AntMan:
         self._gpus = [gpu for machine in self._machines for gpu in machine]
         self._largest = max(gpus)
         self._kept: dict[Live, list[Gpu]] = {}
-        """What each job has, or waits with."""
+        """The GPUs of each job that runs, or that waits with a part of its GPUs."""
         self._running: dict[Live, None] = {}
 
     def decide(self, live: list[Live], now: float) -> Decision:
-        """See Policy."""
+        """Decide which jobs run, hosts first."""
         live.sort(key=lambda one: (_is_guest(one), one.number))
         for one in live:
             if one not in self._running:
@@ -68,7 +71,7 @@ class AntMan:
         )
 
     def leave(self, one: Live) -> None:
-        """See Policy."""
+        """Release the GPUs of a finished job."""
         del self._running[one]
         for gpu in self._kept.pop(one):
             if _is_guest(one):
@@ -79,8 +82,10 @@ class AntMan:
                 gpu.load -= HOST_LOAD
 
     def _keep(self, host: Live) -> None:
-        """Have it keep what it can of what it lacks; with all of it, it starts. One that is too
-        large for the cluster keeps nothing."""
+        """Keep as many of the host's missing GPUs as possible, and start it once it has all.
+
+        A host that is too large for the cluster keeps nothing.
+        """
         if host.gpus > len(self._gpus):
             return
         kept = self._kept.setdefault(host, [])
@@ -94,8 +99,11 @@ class AntMan:
                 gpu.load += STARTED
 
     def _on_one(self, host: Live, kept: Sequence[Gpu]) -> list[Gpu]:
-        """Free GPUs of one machine: of that on which it keeps some, else of the first with enough,
-        else of the first with most."""
+        """Return free GPUs of one machine for a host.
+
+        The machine is the one on which the host keeps some, else the first with enough, else the
+        first with the most.
+        """
         lacks = host.gpus - len(kept)
         if kept:
             return _free(self._machines[kept[0].machine])[:lacks]
@@ -104,7 +112,7 @@ class AntMan:
         return next(enough, max(free, key=len))[:lacks]
 
     def _whole(self, host: Live) -> list[Gpu]:
-        """Free machines. Those of jobs that want part of a machine besides are counted as whole."""
+        """Return free whole machines; a remaining part of a machine counts as a whole one."""
         lacks = host.gpus - len(self._kept[host])
         taken: list[Gpu] = []
         for machine in self._machines:
@@ -113,7 +121,7 @@ class AntMan:
         return taken[:lacks]
 
     def _invite(self, guest: Live) -> None:
-        """Place it, all of it or nothing."""
+        """Place a guest completely, or not at all."""
         room = [gpu for gpu in self._gpus if gpu.load < FULL]
         if len(room) < guest.gpus:
             return
@@ -124,7 +132,7 @@ class AntMan:
             gpu.load += GUEST_LOAD
 
     def _pace(self, one: Live) -> float:
-        """1 for a host, and for a guest where no host runs."""
+        """Return the guest's seconds per second of work; 1 for a host, or where no host runs."""
         if not _is_guest(one):
             return 1.0
         mine = one.training
@@ -141,5 +149,5 @@ def _is_guest(one: Live) -> bool:
 
 
 def _free(machine: Sequence[Gpu]) -> list[Gpu]:
-    """GPUs without a host."""
+    """Return the GPUs without a host."""
     return [gpu for gpu in machine if gpu.host is None]

@@ -11,7 +11,7 @@ from phalanx_research.timed.studied.themis import Themis
 from phalanx_research.timed.workload import Job
 
 Made = Callable[[str, Sequence[int], Sequence[Job]], Policy]
-"""From its name, the GPUs of each machine and the jobs to come."""
+"""Creates a policy from its name, the GPUs of each machine and the jobs to come."""
 
 
 def _muri(rank: Rank) -> Made:
@@ -25,13 +25,13 @@ _MADE: dict[str, Made] = {
     "themis": Themis,
 }
 STUDIED = tuple(_MADE)
-"""Their names."""
+"""The names of the studied policies."""
 
 
 def studied(name: str, gpus: Sequence[int], jobs: Sequence[Job]) -> Policy:
-    """A policy for machines of so many GPUs each, and these jobs.
+    """Return a policy for machines with these numbers of GPUs, and these jobs.
 
-    Raises KeyError for a name not in STUDIED, and WorkloadError for jobs that do not tell what the
-    policy goes by.
+    Raises KeyError for a name that is not in STUDIED, and WorkloadError for jobs without the facts
+    that the policy needs.
     """
     return _MADE[name](name, gpus, jobs)

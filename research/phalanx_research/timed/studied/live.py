@@ -1,4 +1,4 @@
-"""A job between its submission and its end as studied policies see it, and what they answer."""
+"""A job between submission and end as studied policies see it, and the policies' answers."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from phalanx_research.timed.workload import GPU, Job, Training, WorkloadError
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a job runs until the next event: `pace` is seconds for each second of its work, 1 where
-    it is alone; `overhead_s` is what the next event costs it."""
+    """The terms of a job until the next event.
+
+    `pace` is the seconds for each second of its work, 1 where the job is alone; `overhead_s` is the
+    cost of the next event for it.
+    """
 
     pace: float
     overhead_s: float
 
 
 class Live:
-    """One job; equal to itself alone.
+    """One job; equal only to itself.
 
-    `left_s` is its work in seconds alone on its GPUs, `attained_s` the seconds in which it ran.
-    `believed_s` is what a scheduler takes for the work left: what its trace states until it has
-    run, then what is left in truth.
+    `left_s` is its work in seconds alone on its GPUs, `attained_s` the seconds for which it ran.
+    `believed_s` is a scheduler's estimate of the work left: the time that its trace states until it
+    has run, then the true work left.
     """
 
     __slots__ = (
@@ -35,7 +38,7 @@ class Live:
         self.work = work
         self.job: Job = work.job
         self.number = number
-        """Its place in the order of submission."""
+        """The job's place in the order of submission."""
         self.gpus = round(self.job.amount(GPU))
         self.left_s = self.job.work_s
         self.attained_s = 0.0
@@ -44,10 +47,10 @@ class Live:
         self.believed_s = self.job.work_s if stated is None else stated
         self.since = self.job.submit_s
         self.terms: Terms | None = None
-        """None while it waits."""
+        """The job's present terms; None while it waits."""
 
     def pass_time(self, now: float) -> None:
-        """Bring it up to now, where an event takes place."""
+        """Bring the job up to now, where an event takes place."""
         if self.terms is not None:
             passed = now - self.since
             self.left_s -= max(passed - self.terms.overhead_s, 0.0) / self.terms.pace
@@ -57,42 +60,45 @@ class Live:
 
     @property
     def due(self) -> float:
-        """When it will be through if nothing happens before; it runs."""
+        """Return when the running job will finish if nothing happens before."""
         assert self.terms is not None
         return self.since + self.left_s * self.terms.pace
 
     @property
     def training(self) -> Training:
-        """Its iterations, which `needs_stages` has looked for."""
+        """The job's iterations; `needs_stages` has checked that they are known."""
         assert self.job.training is not None
         return self.job.training
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Who runs until the next event, and how many GPUs of each machine somebody holds."""
+    """The jobs that run until the next event, and how many GPUs of each machine are held."""
 
     terms: dict[Live, Terms]
     held: list[int]
 
 
 class Policy(Protocol):
-    """Decides anew at each event."""
+    """Decides again at each event."""
 
     def decide(self, live: list[Live], now: float) -> Decision:
-        """Who of these jobs runs from `now` on. The list is the policy's to keep in an order: new
-        jobs come last, and who is through is missing."""
+        """Decide which of these jobs run from `now` on.
+
+        The policy may keep an order in the list: new jobs are appended, and finished ones are
+        removed.
+        """
 
     def leave(self, one: Live) -> None:
-        """A job is through."""
+        """Note that a job has finished."""
 
 
 def needs_stages(policy: str, jobs: Sequence[Job]) -> None:
-    """Raise WorkloadError for a job whose stage times nobody told."""
+    """Raise WorkloadError for a job whose stage times are unknown."""
     for job in jobs:
         stages_s = () if job.training is None else job.training.stages_s
         if len(stages_s) != 3 or not any(stages_s):
             raise WorkloadError(
                 f"policy {policy} needs the stage times of every job's iteration, and job "
-                f"{job.name} has none: a trace tells them as resource_time_0, _1 and _2"
+                f"{job.name} has none: a trace has them in the columns resource_time_0, _1 and _2"
             )

@@ -1,7 +1,7 @@
-"""Virtual time for the studied policies: everything is decided anew at each arrival and finish.
+"""Virtual time for the studied policies: everything is decided again at each arrival and finish.
 
-Equal inputs give equal results. Machines have GPUs and nothing else: jobs that ask for a part of a
-GPU, or that may run with fewer tasks than all, are refused.
+Equal inputs give equal results. Machines have GPUs and nothing else. Jobs that request a part of a
+GPU, or that may run with fewer than all tasks, are refused.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from phalanx_research.timed.summary import summarise
 from phalanx_research.timed.workload import GPU, Job, WorkloadError, check, requested
 
 TOGETHER = 1e-9
-"""Finishes that differ by no more, relatively, are one event, as in Muri's simulator: else rounding
-would have equal jobs that ran together pay one more overhead."""
+"""The relative difference up to which finishes are one event, as in Muri's simulator: otherwise
+rounding would make equal jobs that ran together pay one more overhead.
+"""
 TOGETHER_S = 1e-4
-"""A finish so close to an arrival is one event with it."""
+"""Seconds up to which a finish and an arrival are one event."""
 
 
 def simulate_studied(
@@ -39,11 +40,12 @@ def simulate_studied(
     clock: Clock | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Run the jobs under a policy of STUDIED until all that can has finished.
+    """Run the jobs under a policy of STUDIED until all that can finish have finished.
 
-    Where GPUs are shared, `utilisation_pct` may be above 100: it counts the time that work would
+    Where GPUs are shared, `utilisation_pct` may exceed 100: it counts the time that the work would
     have taken alone. `clock` and `progress` are those of `phalanx_research.timed.simulate`. Raises
-    KeyError for a name not in STUDIED, and WorkloadError for what cannot be simulated.
+    KeyError for a name that is not in STUDIED, and WorkloadError for a workload that cannot be
+    simulated.
     """
     check(jobs, nodes, queues)
     for job in jobs:
@@ -54,13 +56,13 @@ def simulate_studied(
 def _check(job: Job) -> None:
     if job.amount(GPU) < 1 or any(requested(part.shape, GPU) % 1 for part in job.parts):
         raise WorkloadError(
-            f"job {job.name} asks for {job.amount(GPU):g} GPUs; this policy is for jobs of one or "
-            "more whole ones"
+            f"job {job.name} requests {job.amount(GPU):g} GPUs; this policy needs jobs of one or "
+            "more whole GPUs"
         )
     if job.least < job.size:
         raise WorkloadError(
             f"job {job.name} may start with {job.least} of its {job.size} tasks; under this policy "
-            "all of a job runs or nothing"
+            "a job runs with all tasks or not at all"
         )
 
 
@@ -89,7 +91,7 @@ class _Run:
         self._events = self._decisions = 0
         self._deciding_s = 0.0
         self._held: dict[str, float] = {}
-        """GPU-seconds by queue; who shares a GPU counts it whole."""
+        """GPU-seconds by queue; each job on a shared GPU counts it completely."""
 
     def run(self, name: str, progress: Callable[[Progress], None] | None) -> Result:
         now = 0.0
@@ -125,14 +127,17 @@ class _Run:
         return self._works[self._arrived].job.submit_s if waits else math.inf
 
     def _next_finish(self) -> tuple[float, list[Live]]:
-        """The first finish, and whose. Of those together the first in order tells the time."""
+        """Return the time of the first finish, and the jobs that finish with it.
+
+        If several finish together, the first in order sets the time.
+        """
         running = [one for one in self._live if one.terms is not None]
         first = min((one.due for one in running), default=math.inf)
         ending = [one for one in running if math.isclose(one.due, first, rel_tol=TOGETHER)]
         return (ending[0].due if ending else math.inf), ending
 
     def _happen(self, ending: Sequence[Live], now: float) -> None:
-        """An event, and what is decided upon it."""
+        """Handle an event, and decide again."""
         self._recorder.pass_time(now)
         for one in self._live:
             if one.terms is not None:

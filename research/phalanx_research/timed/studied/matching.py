@@ -1,8 +1,8 @@
-"""Who goes with whom, so that the sum of weights is largest.
+"""Pairs items so that the sum of weights is largest.
 
-Weights depend on kinds alone, and many are of one kind. So what is asked is how many couples of
-each two kinds there are, a small integer program, which HiGHS solves (`scipy.optimize.milp`); of a
-kind, who stands first goes first.
+Weights depend only on kinds, and many items are of one kind. So the question is how many pairs of
+each two kinds to make: a small integer program, which HiGHS solves (`scipy.optimize.milp`). Within
+a kind, the first item is paired first.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Weight: TypeAlias = Callable[[Kind, Kind], float]
 
 
 def matched(kinds: Sequence[Kind], weight: Weight) -> list[int | None]:
-    """The partner of each, None for who stays alone.
+    """Return the partner of each item, None for an item that stays alone.
 
-    `weight`, a function of a module, tells what two kinds are worth together, in any order; 0 or
-    less keeps them apart. Equal arguments give equal partners, also where several choices are the
-    best. Raises WorkloadError where scipy is not installed.
+    `weight`, a function of a module, returns the value of a pair of kinds, in any order; 0 or less
+    keeps them apart. Equal arguments give equal partners, even if several choices are optimal.
+    Raises WorkloadError where scipy is not installed.
     """
     of_kind: dict[Kind, list[int]] = {kind: [] for kind in sorted(set(kinds))}
     for i, kind in enumerate(kinds):
@@ -43,8 +43,10 @@ def matched(kinds: Sequence[Kind], weight: Weight) -> list[int | None]:
 def _couples(
     kinds: tuple[Kind, ...], counts: tuple[int, ...], weight: Weight
 ) -> list[tuple[tuple[Kind, Kind], int]]:
-    """How many couples of two kinds, where so many are of each. Most events ask what one before
-    them did."""
+    """Return how many pairs of two kinds to make, given the count of each kind.
+
+    The result is cached: most events ask what an earlier one asked.
+    """
     pairs = [
         (a, b, weight(kinds[a], kinds[b]))
         for a, b in combinations_with_replacement(range(len(kinds)), 2)
@@ -56,15 +58,13 @@ def _couples(
     try:
         from scipy.optimize import LinearConstraint, milp
     except ImportError:
-        raise WorkloadError(
-            "Muri's grouping needs scipy for its matching: pip install 'phalanx-research[packing]'"
-        ) from None
+        raise WorkloadError("Muri's grouping needs scipy: pip install 'phalanx[packing]'") from None
 
     taken = np.zeros((len(kinds), len(pairs)))
     for column, (a, b, _) in enumerate(pairs):
         taken[a, column] += 1
         taken[b, column] += 1
-    # Without presolve, which writes a line of its own to the standard output at times.
+    # Presolve is off, because it sometimes writes a line to standard output.
     found = milp(
         [-value for _, _, value in pairs],
         constraints=LinearConstraint(taken, ub=counts),

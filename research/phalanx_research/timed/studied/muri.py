@@ -30,25 +30,28 @@ MOST = SLOTS
 """Jobs in a group, and rounds of merging."""
 PROFILING = 1.015
 SLOWER = (0.0, 1.0, 1.33 / PROFILING, 1.5 / PROFILING, 1.37 / PROFILING)
-"""By how much longer an iteration takes than its stages say, by the number of jobs, as Muri's
-simulator has it: the whole measured, less what each job's own times have for profiling already."""
+"""The factors by which an iteration takes longer than its stages, by the number of jobs.
+
+They are those of Muri's simulator: the whole measured slowdown, less the profiling time that each
+job's own times already include.
+"""
 
 Group: TypeAlias = tuple[Live, ...]
 Rank = Callable[[Live], float]
 
 
 def least_left(one: Live) -> float:
-    """Muri-S: GPU-seconds of work left, as far as known."""
+    """Return Muri-S's key: GPU-seconds of work left, as far as known."""
     return one.believed_s * one.gpus
 
 
 def least_attained(one: Live) -> float:
-    """Muri-L: GPU-seconds in which it ran."""
+    """Return Muri-L's key: GPU-seconds for which the job ran."""
     return one.attained_s * one.gpus
 
 
 class Muri:
-    """See Policy. `gpus` is the number on each machine."""
+    """The policy Muri. `gpus` is the number on each machine."""
 
     def __init__(self, name: str, rank: Rank, gpus: Sequence[int], jobs: Sequence[Job]) -> None:
         needs_stages(name, jobs)
@@ -56,7 +59,7 @@ class Muri:
         self._machines = gpus
 
     def decide(self, live: list[Live], now: float) -> Decision:
-        """See Policy."""
+        """Decide which groups run, and where."""
         live.sort(key=self._rank)
         candidates = _candidates(live, Rooms(self._machines))
         groups = _merged(candidates, sum(self._machines))
@@ -65,18 +68,18 @@ class Muri:
         return _placed(live, group_of, Rooms(self._machines))
 
     def leave(self, one: Live) -> None:
-        """See Policy: nothing is kept of it."""
+        """Do nothing: the policy keeps no state of jobs."""
 
 
 def iteration_s(group: Group) -> float:
-    """What an iteration of each of its jobs takes."""
+    """Return how long an iteration of each job of the group takes."""
     if len(group) == 1:
         return group[0].training.iteration_s
     return _shared_s([one.training.stages_s for one in group])
 
 
 def _candidates(live: Iterable[Live], rooms: Rooms) -> dict[int, list[Live]]:
-    """By number of GPUs, in order: step 1."""
+    """Return the candidates in order, by number of GPUs (step 1)."""
     of_size: dict[int, list[Live]] = {}
     for one in live:
         of_size.setdefault(one.gpus, []).append(one)
@@ -93,7 +96,9 @@ def _candidates(live: Iterable[Live], rooms: Rooms) -> dict[int, list[Live]]:
 
 
 def _merged(candidates: dict[int, list[Live]], room: int) -> list[Group]:
-    """Groups that want `room` GPUs in all, or as near to it as four rounds come: step 2."""
+    """Return groups that need `room` GPUs in all, or as close to it as four rounds come (step
+    2).
+    """
     groups: dict[int, list[Group]] = {n: [(one,) for one in c] for n, c in candidates.items()}
     wanted = sum(size * len(these) for size, these in groups.items())
     for _ in range(MOST):
@@ -112,7 +117,7 @@ def _merged(candidates: dict[int, list[Live]], room: int) -> list[Group]:
 
 
 def _pairs(groups: list[Group]) -> list[tuple[Group, ...]]:
-    """Pairs that are to merge, and groups that stay alone, in the order of each one's last."""
+    """Return pairs to merge, and groups that stay alone, in the order of each one's last job."""
     kinds = [tuple(sorted(one.training.stages_s for one in group)) for group in groups]
     partners = matched(kinds, _used)
     pairs: list[tuple[Group, ...]] = []
@@ -125,8 +130,10 @@ def _pairs(groups: list[Group]) -> list[tuple[Group, ...]]:
 
 
 def _used(one: Kind, other: Kind) -> float:
-    """The part of the time in which jobs of both groups together use resources, of the four; 0 for
-    too many jobs."""
+    """Return the part of the time in which both groups together use the four resources.
+
+    0 where the groups have too many jobs together.
+    """
     jobs = one + other
     if len(jobs) > MOST:
         return 0.0
@@ -134,12 +141,12 @@ def _used(one: Kind, other: Kind) -> float:
 
 
 def _shared_s(jobs: Sequence[Stages]) -> float:
-    """An iteration of two jobs or more together."""
+    """Return the seconds of an iteration of two or more jobs together."""
     return interleaved_s(jobs) * SLOWER[len(jobs)]
 
 
 def _placed(live: Iterable[Live], group_of: dict[Live, Group], rooms: Rooms) -> Decision:
-    """Each group goes where its first job finds room: step 3."""
+    """Place each group where its first job finds room (step 3)."""
     terms: dict[Live, Terms] = {}
     placed: set[Group] = set()
     for one in live:

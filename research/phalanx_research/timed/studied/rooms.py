@@ -1,4 +1,4 @@
-"""GPUs by machine, given out first fit."""
+"""GPUs by machine, assigned first fit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ class Rooms:
         self._largest = max(gpus)
 
     def take(self, gpus: int) -> bool:
-        """Give out so many: on the first machine that has them, or, beyond the largest machine, on
-        the first whole machines and the rest on one more. Nothing is given out where that fails."""
+        """Assign this many GPUs, or none if that fails; return whether it succeeded.
+
+        They come from the first machine that has them. A request beyond the largest machine takes
+        the first whole machines, and the rest on one more.
+        """
         whole, rest = divmod(gpus, self._largest) if gpus > self._largest else (0, gpus)
         idle = [i for i, n in enumerate(self._free) if n == self._largest][:whole]
         if len(idle) < whole:
@@ -30,5 +33,5 @@ class Rooms:
         return True
 
     def held(self) -> list[int]:
-        """How many are given out, by machine."""
+        """Return how many GPUs are assigned, by machine."""
         return [n - free for n, free in zip(self._all, self._free, strict=True)]

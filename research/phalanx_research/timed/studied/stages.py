@@ -1,4 +1,4 @@
-"""How long an iteration takes where jobs share GPUs, from the times of its three stages.
+"""Computes how long an iteration takes where jobs share GPUs, from the times of its three stages.
 
 A job's iteration is data (read and prepared by disks and CPUs), GPU, network, in that order. Jobs
 on the same GPUs use different resources at the same time. Times are seconds.
@@ -12,18 +12,21 @@ from functools import lru_cache
 from itertools import permutations
 
 Stages = tuple[float, ...]
-"""Data, GPU, network."""
+"""Seconds of data, GPU and network."""
 SLOTS = 4
-"""Data takes two slots, reading and preparing, GPU and network one each; so many jobs fit."""
+"""Slots of an iteration, and so the most jobs in a group: data takes two slots, reading and
+preparing, GPU and network one each.
+"""
 SETTLED = 1e-3
-"""Two periods that differ by no more, relatively, are the period."""
+"""The relative difference up to which two periods count as equal."""
 
 
 def interleaved_s(jobs: Sequence[Stages]) -> float:
-    """An iteration of jobs that take turns at each resource, in the order that is shortest. Two may
-    be at their data at the same time, as one reads while the other prepares.
+    """Return the seconds of an iteration of jobs that take turns at each resource, in the best
+    order.
 
-    After Muri (Zhao et al., SIGCOMM 2022, section 4), as its simulator computes it.
+    Two jobs may be at their data at the same time, as one reads while the other prepares. After
+    Muri (Zhao et al., SIGCOMM 2022, section 4), as its simulator computes it.
     """
     return _interleaved_s(tuple(sorted(jobs)))
 
@@ -40,8 +43,10 @@ def _interleaved_s(jobs: tuple[Stages, ...]) -> float:
 
 
 def _period_s(jobs: tuple[Stages, ...]) -> float:
-    """The time between two equal slots once things have settled, two rounds being looked at. The
-    k-th job is one slot behind the one before it."""
+    """Return the time between two equal slots in the steady state, computed over two rounds.
+
+    The k-th job is one slot behind the one before it.
+    """
     ends = [0.0]
     for slot in range(2 * SLOTS):
         end = 0.0
@@ -62,10 +67,11 @@ def _period_s(jobs: tuple[Stages, ...]) -> float:
 
 
 def guest_s(guest: Stages, host: Stages, host_iteration_s: float) -> float:
-    """An iteration of a guest that uses a resource only while its host uses another one.
+    """Return the seconds of an iteration of a guest that uses a resource only while its host does
+    not.
 
-    It is a whole number of the host's iterations: in each the guest's stage gets what the host's
-    other two stages take, and what is left of that goes to the guest's next stage. After AntMan
+    The result is a whole number of the host's iterations. In each, the guest's stage gets the time
+    of the host's other two stages, and its remainder goes to the guest's next stage. After AntMan
     (Xiao et al., OSDI 2020), as Muri's simulator computes it.
     """
     data, gpu, network = host
@@ -88,8 +94,11 @@ def guest_s(guest: Stages, host: Stages, host_iteration_s: float) -> float:
 
 
 def _windows(stage_s: float, window_s: float) -> tuple[float, float]:
-    """How many whole windows a stage fills, and the rest. The two are rounded apart, as there: a
-    stage of exactly ten windows may fill ten and have nearly a window left."""
+    """Return how many whole windows a stage fills, and the rest.
+
+    Both are rounded separately, as in Muri's simulator: a stage of exactly ten windows may fill ten
+    and have nearly a window left.
+    """
     if not window_s:
         return (math.inf if stage_s else 0.0), 0.0
     return math.floor(stage_s / window_s), stage_s % window_s

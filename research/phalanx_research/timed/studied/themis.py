@@ -1,13 +1,13 @@
-"""Themis: who is hurt most by sharing the cluster, as its finish time tells, comes first.
+"""Themis: the job that sharing the cluster hurts most, by its finish time, comes first.
 
-After Themis (Mahajan et al., NSDI 2020), as Muri's simulator has it. A job's rho is the time from
-its submission to its finish with a part x of the time on its GPUs, over the same with an equal part
-of the cluster. Parts are such that the largest rho is as small as can be; a lease lasts until the
-next event, and jobs get them in order of their part over the time in which they ran; who has not
-run yet comes first.
+After Themis (Mahajan et al., NSDI 2020), as in Muri's simulator. A job's rho is the time from its
+submission to its finish with a part x of the time on its GPUs, divided by the same time with an
+equal part of the cluster. Parts are chosen so that the largest rho is as small as possible. A lease
+lasts until the next event. Jobs get leases in the order of their part divided by the time for which
+they ran; jobs that have not run yet come first.
 
-Where several choices of parts give the same largest rho, the next largest is as small as can be,
-and so on. Muri's simulator takes what its solver, an interior point method, happens to return.
+Where several choices of parts give the same largest rho, the next largest is as small as possible,
+and so on. Muri's simulator takes whatever its solver, an interior point method, returns.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from phalanx_research.timed.workload import Job
 
 Vector = npt.NDArray[np.float64]
 STEPS = 100
-"""Halvings after which a bound is as close as numbers can be."""
+"""Halvings after which a bound is as precise as floating point allows."""
 UNRUN = 1e9
-"""What a job that has not run has its part multiplied with, instead of divided by its time."""
+"""The factor for the part of a job that has not run, in place of the division by its run time."""
 
 
 class Themis:
-    """See Policy. `gpus` is the number on each machine.
+    """The policy Themis. `gpus` is the number on each machine.
 
-    Where a trace counts iterations, the time alone is counted in them, as in Muri's simulator:
-    there rho is seconds by iteration, and a job of short iterations counts as less hurt.
+    Where a trace counts iterations, only the time alone is counted in them, as in Muri's simulator:
+    there rho is seconds per iteration, and a job of short iterations counts as less hurt.
     """
 
     def __init__(self, name: str, gpus: Sequence[int], jobs: Sequence[Job]) -> None:
         del name, jobs
         self._machines = gpus
         self._before: dict[Live, tuple[float, float]] = {}
-        """Work left and equal part at the last event."""
+        """Each job's work left and equal part at the last event."""
         self._alone: dict[Live, float] = {}
-        """What the work done until now would have taken with an equal part."""
+        """The time that each job's work so far would have taken with an equal part."""
         self._owed: dict[Live, float] = {}
-        """The time that its parts would have given it."""
+        """The time that each job's parts would have given it."""
         self._last = 0.0
 
     def decide(self, live: list[Live], now: float) -> Decision:
-        """See Policy."""
+        """Decide which jobs run: those that are hurt most."""
         if live:
             self._put_in_order(live, now)
         self._last = now
@@ -58,12 +58,13 @@ class Themis:
             for one in live
             if rooms.take(one.gpus)
         }
-        # There, machines are chosen once more, larger jobs first; equals keep the order of that.
+        # Muri's simulator chooses machines once more here, larger jobs first; equals keep that
+        # order.
         live.sort(key=lambda one: one.gpus, reverse=True)
         return Decision(terms=terms, held=rooms.held())
 
     def leave(self, one: Live) -> None:
-        """See Policy."""
+        """Forget a finished job."""
         self._before.pop(one, None)
         self._alone.pop(one, None)
         self._owed.pop(one, None)
@@ -84,7 +85,7 @@ class Themis:
         live.sort(key=rank.__getitem__, reverse=True)
 
     def _alone_s(self, one: Live, part: float) -> float:
-        """How long it would take from its submission to its end with equal parts."""
+        """Return the time from the job's submission to its end with equal parts."""
         unit_s = 1.0 if one.job.training is None else one.job.training.iteration_s
         left = one.left_s / unit_s
         done = self._alone.setdefault(one, 0.0)
@@ -96,8 +97,10 @@ class Themis:
 
 
 def fair_parts(a: Vector, b: Vector, gpus: Vector, room: float) -> Vector:
-    """The parts x, 0 < x <= 1, with gpus @ x <= room, for which the largest of a + b / x is as
-    small as can be, then the next largest, and so on."""
+    """Return the parts x, 0 < x <= 1, with gpus @ x <= room, that minimize the largest a + b / x.
+
+    Among equal choices, the next largest is as small as possible, and so on.
+    """
     parts = np.ones_like(a)
     free = np.ones(len(a), dtype=np.bool_)
     while free.any() and gpus[free].sum() > room:
@@ -106,7 +109,8 @@ def fair_parts(a: Vector, b: Vector, gpus: Vector, room: float) -> Vector:
         if not bound.any():
             parts[free] = b[free] / (worst - a[free])
             break
-        # Even the whole time gives the worst of them no smaller rho: it has that, others share.
+        # Even the whole time does not lower the rho of the worst jobs: they get it, and the others
+        # share.
         worst = (a + b)[bound].max()
         bound &= a + b >= worst
         room -= float(gpus[bound].sum())
@@ -115,7 +119,7 @@ def fair_parts(a: Vector, b: Vector, gpus: Vector, room: float) -> Vector:
 
 
 def _level(a: Vector, b: Vector, gpus: Vector, room: float) -> float:
-    """The rho for which b / (rho - a) take up all the room, by halving."""
+    """Return the rho for which b / (rho - a) take up all the room, by halving."""
     low = float(a.max())
     high = low + float((gpus * b).sum()) / room + float(b.max())
     for _ in range(STEPS):
