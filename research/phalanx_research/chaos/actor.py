@@ -26,7 +26,7 @@ class ActorProcess(Worker, Protocol):
     """The worker process that has become an actor."""
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
-        """Do this after so long, if the process still lives."""
+        """Run an action after this delay, if the process is still alive."""
         ...
 
     def code(
@@ -37,11 +37,11 @@ class ActorProcess(Worker, Protocol):
         started: Callable[[], None],
         kept: list[ObjectRef[Any]],
     ) -> Body:
-        """Runs a call; its outcome as a message, None when the process is to die."""
+        """Run a call; return its outcome as a message, None when the process must die."""
         ...
 
     def finish(self, connection: Connection, context: TaskContext, message: Any) -> bool:
-        """A call has had this outcome; False when that is the end of the process."""
+        """Send a call's outcome; return False when that ends the process."""
         ...
 
 
@@ -57,7 +57,10 @@ class SimActor:
         promises: Promises,
         interruptible: Container[TaskContext],
     ) -> None:
-        """`node`: the connection to its node. `interruptible`: the calls whose code has begun."""
+        """Create the actor.
+
+        `node`: the connection to its node. `interruptible`: the calls whose code has started.
+        """
         self.order = order
         self._worker = worker
         self._node = node
@@ -74,11 +77,11 @@ class SimActor:
 
     @property
     def is_drained(self) -> bool:
-        """Whether nothing is left to do before it ends."""
+        """Whether nothing is left to do before the actor ends."""
         return self._is_draining and self._calls.is_idle and not self._runs
 
     def go_on(self) -> None:
-        """Begin what may begin now."""
+        """Start the calls that may start now."""
         if not self._is_begun:
             self._is_begun = True
             self._promises.actor_begun(self._worker, self.order)
@@ -98,26 +101,26 @@ class SimActor:
         self._node.post(ActorReady(self.order.actor))
 
     def abandon(self) -> None:
-        """Its process is gone."""
+        """Note that the actor's process is gone."""
         for run in self._runs.values():
             run.abandon()
 
     # ---- HostedActor -------------------------------------------------------------------------
 
     def receive(self, connection: Connection, call: Call) -> None:
-        """See HostedActor."""
+        """Take in a call."""
         self._calls.received.append((connection, call))
 
     def waiting(self) -> list[AssignedWork]:
-        """See HostedActor."""
+        """Return the calls that have not started."""
         return self._calls.waiting()
 
     def drain(self) -> None:
-        """See HostedActor."""
+        """Finish the running calls and start no more."""
         self._is_draining = True
 
     def cancel(self, key: Key) -> None:
-        """See HostedActor. Only calls on an event loop can be interrupted."""
+        """Cancel a call. Only calls on an event loop can be interrupted."""
         context = self._calls.cancel(key)
         if context is not None and self._is_concurrent:
             self._worker.later(0.0, partial(self._interrupt, key, context))

@@ -1,10 +1,13 @@
-"""The error of a simulation: something that was promised did not hold."""
+"""The error of a simulation: a promise that did not hold."""
 
 from __future__ import annotations
 
 
 class Broken(Exception):
-    """A promise did not hold. `sentence` says which; `involved`: names whose story tells how."""
+    """A promise did not hold.
+
+    `sentence` says which one. `involved`: the names whose story explains it.
+    """
 
     def __init__(self, sentence: str, involved: list[str]) -> None:
         super().__init__(sentence)
@@ -13,5 +16,5 @@ class Broken(Exception):
 
 
 def group_name(group: bytes) -> str:
-    """A placement group's id for people: those of drivers are words, those of jobs are not."""
+    """Return a group's id for display: drivers' ids are words, jobs' ids are not."""
     return group.decode().strip() if group.isascii() else group.hex()[:12]

@@ -1,4 +1,4 @@
-"""Whether the scheduler's cache, patched by events, is what reading everything again would give."""
+"""Checks that the scheduler's cache, patched by events, equals a complete new reading."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def check_cache(scheduler: GangScheduler) -> None:
 
 
 def differences(scheduler: GangScheduler) -> Iterator[str]:
-    """In words, what of the cache is otherwise than reading it again gives; nothing, as it should
-    be."""
+    """Yield, in words, each difference between the cache and a new reading; nothing when all is
+    well.
+    """
     patched = scheduler.pictures.patched_cluster()
     read = scheduler.pictures.read_cluster()
     for what, mine, theirs in (

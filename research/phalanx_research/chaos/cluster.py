@@ -21,11 +21,11 @@ from phalanx_research.chaos.options import Options
 from phalanx_research.chaos.promises import Promises
 
 _RESTART_S = 1.0
-"""A node that has ended itself is started anew after so long."""
+"""Seconds after which a node that has ended itself is restarted."""
 
 
 class Cluster:
-    """All nodes that ever were, and the head if there is one."""
+    """All nodes that ever existed, and the head if one runs."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Cluster:
         history: History,
         rng: random.Random,
     ) -> None:
-        """`rng` decides how wrong the machines' clocks are."""
+        """Start the cluster. `rng` decides how wrong the machines' clocks are."""
         self._kernel = kernel
         self._rng = rng
         self._network = network
@@ -46,34 +46,34 @@ class Cluster:
         self.trouble = set(options.faults)
         """The faults that may happen to messages."""
         self._nodes: dict[bytes, SimNode] = {}
-        """Every node that ever was, by prefix."""
+        """Every node that ever existed, by prefix."""
         self.drivers: list[SimDriver] = []
         self.disk = SimDisk()
         self._mark = MemoryMark()
         self._lives = 0
         self.head: SimHead | None = None
-        """The head's process; None while there is none."""
+        """The head's process; None while no head runs."""
         self.head_host = self._host("head", CONTROL)
         self.head_up()
         for total in options.nodes:
             self.add_node(total)
 
-    # ---- who is there ------------------------------------------------------------------------
+    # ---- nodes and drivers -------------------------------------------------------------------
 
     def living_nodes(self) -> list[SimNode]:
-        """Nodes whose process runs and whom the head has not given up."""
+        """Return the nodes whose process runs and that the head has not given up."""
         return [n for n in self.running_nodes() if not self._history.is_dead(n.prefix)]
 
     def running_nodes(self) -> list[SimNode]:
-        """Nodes whose process runs, whatever the head thinks of them."""
+        """Return the nodes whose process runs, whatever the head thinks of them."""
         return [node for node in self._nodes.values() if node.host.is_up]
 
     def node_named(self, node_id: str) -> SimNode | None:
-        """The node of this id."""
+        """Return the node with this id."""
         return next((n for n in self._nodes.values() if n.node_id == node_id), None)
 
     def start_driver(self, node: SimNode, name: str) -> SimDriver:
-        """A driver's process starts on this node's machine."""
+        """Start a driver's process on this node's machine."""
         driver = node.start_driver(name)
         self.drivers.append(driver)
         return driver
@@ -88,7 +88,7 @@ class Cluster:
         return host
 
     def add_node(self, total: dict[str, float]) -> None:
-        """A machine joins as a new node."""
+        """Add a machine as a new node."""
         number = len(self._nodes) + 1
         prefix = (f"node{number:02d}" if number < 100 else f"no{number:04d}").encode()
         host = self._host(f"n{number}", prefix)
@@ -105,7 +105,7 @@ class Cluster:
         )
 
     def node_down(self, host: Host, how: str, is_noticed: bool) -> dict[str, float] | None:
-        """A machine goes; what it had is put back when the chaos ends. The resources it had."""
+        """End a machine; return its resources, which are restored when the chaos ends."""
         node = next((n for n in self._nodes.values() if n.host is host), None)
         if node is None or not host.is_up:
             return None
@@ -119,13 +119,13 @@ class Cluster:
         return node.total
 
     def _node_stops(self, node: SimNode, reason: str) -> None:
-        """A node's process ends by itself: the head has no place for it. It is started anew."""
+        """Restart a node whose process ended itself because the head has no place for it."""
         total = self.node_down(node.host, reason, is_noticed=True)
         if total is not None:
             self._kernel.after(_RESTART_S, lambda: self.add_node(total))
 
     def restore_nodes(self) -> None:
-        """As many machines as at the beginning, with the same resources."""
+        """Bring back as many machines as at the beginning, with the same resources."""
         have = [tuple(sorted(node.total.items())) for node in self.running_nodes()]
         for total in self._options.nodes:
             key = tuple(sorted(total.items()))
@@ -137,7 +137,7 @@ class Cluster:
     # ---- the head ----------------------------------------------------------------------------
 
     def head_down(self) -> None:
-        """The head's process dies."""
+        """End the head's process."""
         head, self.head = self.head, None
         if head is None:
             return
@@ -148,8 +148,10 @@ class Cluster:
         self._network.host_down(self.head_host, is_noticed=True)
 
     def torn_head_up(self, batches: int) -> None:
-        """The head's process is to be started on storage that has lost the last batches. It must
-        not begin; then a copy is put back."""
+        """Start the head's process on storage that has lost the last batches.
+
+        The head must refuse to start; then a copy is put back.
+        """
         if self.head is not None or not self.disk.tear(batches):
             return
         self._kernel.log("head", f"its storage has lost the last {batches} batches")
@@ -161,7 +163,7 @@ class Cluster:
             raise Broken("a head begins on storage that has lost what it had confirmed", ["head"])
 
     def head_up(self) -> None:
-        """The head's process is started, on the storage that it had."""
+        """Start the head's process on the storage that it had."""
         if self.head is not None:
             return
         self._lives += 1

@@ -1,4 +1,4 @@
-"""What `phalanx simulate --chaos` does: run seeds, say what came of them, tell a story."""
+"""The work of `phalanx simulate --chaos`: run seeds, print the results, and tell a story."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Write = Callable[[str], None]
 
 
 class SeedsError(PhalanxError, ValueError):
-    """Seeds that are none."""
+    """Invalid seeds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,13 +25,14 @@ class Request:
     seeds: Sequence[int]
     as_json: bool = False
     trace: Path | None = None
-    """Where every event of the run is written, a line each; one seed only."""
+    """The file for every event of the run, one per line; for a single seed only."""
     verbose: bool = False
 
 
 def seeds_of(seed: int, seeds: str | None) -> Sequence[int]:
-    """`seeds` is how many, from `seed` on, or a range A-B with both ends; None: `seed` alone.
+    """Return the seeds of a run.
 
+    `seeds` is their number, from `seed` on, or a range A-B including both ends; None: only `seed`.
     Raises SeedsError for anything else.
     """
     if seeds is None:
@@ -45,9 +46,9 @@ def seeds_of(seed: int, seeds: str | None) -> Sequence[int]:
 
 
 def run(request: Request, *, write: Write) -> bool:
-    """Run all seeds. Whether every promise held in each."""
+    """Run all seeds; return whether every promise held in each."""
     if (request.trace is not None or request.verbose) and len(request.seeds) != 1:
-        raise SeedsError("--trace and --verbose tell one run: give one --seed, and no --seeds")
+        raise SeedsError("--trace and --verbose are for a single run: give --seed without --seeds")
     results = []
     for seed in request.seeds:
         result, world = try_seed(seed)

@@ -1,4 +1,4 @@
-"""Simulated storage: writes that take time, disks that fill, and what a crash leaves of them."""
+"""Simulated storage: slow writes, disks that fill up, and what a crash leaves."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ LATEST = 5
 
 
 class SimDisk(MemoryDisk):
-    """A head's disk, which can lose the last of what was written to it."""
+    """A head's disk, which can lose the last batches written to it."""
 
     def __init__(self) -> None:
         super().__init__("simulated")
         self._undone: deque[tuple[Head, dict[Row, bytes | None]]] = deque(maxlen=LATEST)
-        """Of the last batches, what was there before; the latest is the last."""
+        """The rows before each of the last batches; the latest batch is last."""
         self._lost: list[tuple[Head, dict[Row, bytes | None]]] = []
 
     def before(self, batch: Batch) -> None:
-        """A batch is about to be written."""
+        """Note that a batch is about to be written."""
         self._undone.append((self.head, self._content(batch)))
 
     def tear(self, batches: int) -> bool:
-        """The last batches are lost. False when none can be."""
+        """Lose the last batches. Returns False when none can be lost."""
         while batches and self._undone:
             batches -= 1
             head, rows = self._undone.pop()
@@ -41,7 +41,7 @@ class SimDisk(MemoryDisk):
         return bool(self._lost)
 
     def mend(self) -> None:
-        """A copy of what was lost is put back."""
+        """Put a copy of the lost batches back."""
         while self._lost:
             self._put(*self._lost.pop())
 
@@ -59,7 +59,8 @@ class SimDisk(MemoryDisk):
 
 
 class SimJournal:
-    """Group commit as `storage.journal.Journal` does it, in simulated time and without a thread.
+    """A journal with group commit like `storage.journal.Journal`, in simulated time and without a
+    thread.
 
     Writes happen in order, one at a time; `durable` is called after the write, never before. A
     batch that finds no room is tried again.
@@ -74,7 +75,10 @@ class SimJournal:
         write_s: tuple[float, float],
         settled: Callable[[], None],
     ) -> None:
-        """`settled` is called when answers may have been recorded by a `durable`."""
+        """Start without pending writes.
+
+        `settled` is called when a `durable` may have recorded answers.
+        """
         self._storage = storage
         self._disk = disk
         self._host = host
@@ -89,15 +93,15 @@ class SimJournal:
 
     @property
     def shortage(self) -> str:
-        """See Journal.shortage."""
+        """Return why nothing can be written; empty when all is well."""
         return self._storage.shortage()
 
     def record(self, changes: Batch, durable: Durable | None = None) -> None:
-        """See Journal.record."""
+        """Queue changes for the next write."""
         self._recorded.append((dict(changes), durable))
 
     def flush(self) -> None:
-        """See Journal.flush."""
+        """Start a write, unless one is under way."""
         self._queue.extend(self._recorded)
         self._recorded.clear()
         if self._queue and not self._is_writing:
@@ -128,12 +132,12 @@ class SimJournal:
         merged: dict[Row, bytes | None] = {}
         for changes, _ in records:
             merged.update(changes)
-        if merged and not self._disk.is_full:  # of nothing there is nothing to lose
+        if merged and not self._disk.is_full:  # an empty disk has nothing to lose
             self._disk.before(merged)
         self._storage.apply(merged)
 
     def crash(self) -> None:
-        """The process is gone: of what was handed to the disk the first part is there."""
+        """End the process: only a first part of what was handed to the disk is written."""
         self._is_dead = True
         kept = self._rng.randint(0, len(self._queue))
         while len(self._queue) > kept:
@@ -142,8 +146,8 @@ class SimJournal:
             self._apply(self._queue)
 
     def fileno(self) -> int:
-        """Nothing waits on descriptors here."""
+        """Return no descriptor: nothing waits on descriptors here."""
         return -1
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to release."""

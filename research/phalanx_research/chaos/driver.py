@@ -27,7 +27,7 @@ from phalanx_research.chaos.work import Label, Work
 
 Refs = list[ObjectRef[Any]]
 _TRY_AGAIN_S = 1.0
-"""A program that the head does not take in tries again after so long."""
+"""Seconds after which a program that the head refused tries again."""
 
 
 class SimDriver(SimProcess):
@@ -53,7 +53,7 @@ class SimDriver(SimProcess):
         self.node_end.post(Ask(1, register.kind, encode_request(register)))
 
     def on_message(self, end: End, message: Message) -> None:
-        """See Process. The first answer of the node is this driver's id."""
+        """Handle a message. The node's first answer contains this driver's id."""
         if self.process_id or not self.is_alive:
             super().on_message(end, message)
         elif isinstance(message, Reply):
@@ -68,16 +68,16 @@ class SimDriver(SimProcess):
             self.settle()
 
     def gone(self) -> None:
-        """See SimProcess."""
+        """End the driver's work."""
         if self.process_id:
             super().gone()
 
     def leave(self) -> None:
-        """The program has ended: it says goodbye."""
+        """End the program, and say goodbye."""
         self.node_end.post(Stop("the program ended"))
         self.die("the program ended")
 
-    # ---- what programs ask -------------------------------------------------------------------
+    # ---- requests of programs ----------------------------------------------------------------
 
     def submit(
         self,
@@ -86,8 +86,10 @@ class SimDriver(SimProcess):
         inputs: Refs | None = None,
         nested: Refs | None = None,
     ) -> tuple[Refs, Stream | None]:
-        """A new task: its references, or its stream. `inputs`: references that are arguments,
-        `nested`: references inside of one."""
+        """Submit a task; return its references, or its stream.
+
+        `inputs`: references that are arguments. `nested`: references inside an argument.
+        """
         args, pins = self.arguments(work, nested)
         stream = Stream(self.process_id) if template.returns < 0 else None
         task = self.owner.tasks.new(template, args, inputs, pins)
@@ -96,7 +98,7 @@ class SimDriver(SimProcess):
         return task.refs, stream
 
     def arguments(self, work: Work, nested: Refs | None) -> tuple[Payload, list[Any] | None]:
-        """(payload, pins) of an argument."""
+        """Return (payload, pins) of an argument."""
         data = msgspec.msgpack.encode(work)
         if not nested:
             return data, None
@@ -105,7 +107,7 @@ class SimDriver(SimProcess):
         return Value(INLINE, data, [], [(r._owner, r._number) for r in nested]), [None, nested]
 
     def put(self, is_large: bool) -> ObjectRef[Any]:
-        """A new object of this driver."""
+        """Put a new object of this driver."""
         number = self.owner.next_object()
         label = Label(self.process_id, number, self.process_id).encode()
         if not is_large:
@@ -115,7 +117,7 @@ class SimDriver(SimProcess):
         return self.owner.objects.put(number, value, hold, None)
 
     def create(self, creation: Creation, spec: ActorSpec) -> ActorClient:
-        """A new actor."""
+        """Create an actor."""
         client = self.owner.actors.begin(spec.actor, creation, None, None)
         self.owner.actors.register_when_ready(client, creation, None, spec)
         return client
@@ -129,7 +131,7 @@ class SimDriver(SimProcess):
         stream: Stream | None = None,
         **options: Any,
     ) -> Refs:
-        """Call the actor; the call's references."""
+        """Call an actor; return the call's references."""
         args, pins = self.arguments(work, nested)
         call = self.owner.calls.new(client, "work", args, None, pins, retries=retries, **options)
         self.owner.calls.submit(call, None, stream)
@@ -139,7 +141,7 @@ class SimDriver(SimProcess):
     def start_gang(
         self, group: bytes, templates: list[Template], min_members: int, work: Work
     ) -> None:
-        """A gang of tasks, whose group is there."""
+        """Start a gang of tasks, whose group is created."""
         args, _ = self.arguments(work, None)
         tasks = self.owner.gangs.start(group, templates, min_members, args, None, None)
         self.promises.gang_promised(self, group, min_members, tasks, work)

@@ -1,4 +1,4 @@
-"""`make explore`: random seeds until the time is over; a failing one is written down.
+"""`make explore`: runs random seeds until the time is over, and records each one that fails.
 
     python -m phalanx_research.chaos.explore [--seconds 60] [--found FILE]
 
@@ -20,11 +20,15 @@ LARGEST_SEED = 2**31
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Explore, and say each seed that failed. The seed that runs when the time is over is the
-    last."""
+    """Explore, and print each seed that failed.
+
+    The seed that runs when the time is over is the last.
+    """
     parser = argparse.ArgumentParser(prog="explore", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long (60)")
-    parser.add_argument("--found", type=Path, help="a file that failing seeds are added to")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="seconds to explore (default: 60)"
+    )
+    parser.add_argument("--found", type=Path, help="file to which failing seeds are appended")
     options = parser.parse_args(arguments)
     start = secrets.randbelow(LARGEST_SEED)
     until = time.monotonic() + options.seconds

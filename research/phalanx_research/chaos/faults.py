@@ -1,4 +1,4 @@
-"""Trouble, drawn from the seed: machines and processes end, networks break, clocks differ."""
+"""Faults drawn from the seed: machines and processes end, networks break, clocks differ."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MESSAGE_FAULTS = frozenset({"lose", "twice", "late"})
 """Faults of single messages, which the head's shell meets all the time."""
 
 BAD = (1, 1, 2)
-"""The recovery actions of GPUs that go bad (see `device_health`)."""
+"""The recovery actions of GPUs that fail (see `device_health`)."""
 
 
 class Faults:
-    """Injects faults until the chaos ends, and then mends everything."""
+    """Injects faults until the chaos ends, and then repairs everything."""
 
     def __init__(
         self,
@@ -78,7 +78,9 @@ class Faults:
             self._plan_steps()
 
     def _plan_steps(self) -> None:
-        """The head's time of day is set, back and ahead, and sometimes set right again."""
+        """Plan steps of the head's time of day, backwards and forwards, sometimes followed by a
+        correction.
+        """
         rng, kernel, chaos_s = self._kernel.rng("clock steps"), self._kernel, self._options.chaos_s
         for _ in range(rng.randint(1, 4)):
             step_s = rng.choice((3.0, 90.0, 5400.0, 400 * 86_400.0)) * rng.choice((-1, 1))
@@ -88,13 +90,13 @@ class Faults:
                 kernel.at(min(at + rng.uniform(0.1, 6.0), chaos_s), partial(self._step, -step_s))
 
     def _step(self, step_s: float) -> None:
-        """The head's time of day is another; its other clock goes on."""
+        """Change the head's time of day; its other clock goes on."""
         self.counts["step"] = self.counts.get("step", 0) + 1
         self._cluster.head_host.jumped_s += step_s
         self._tell(self._cluster.head_host, f"its time of day is set by {step_s:+g} s")
 
     def _device(self, which: float, recovery: int, bad_for_s: float) -> None:
-        """A GPU of a node goes bad, and is well again somewhat later."""
+        """Make a GPU of a node fail; it recovers somewhat later."""
         nodes = [one for one in self._cluster.living_nodes() if one.total.get("GPU")]
         if not nodes:
             return
@@ -102,7 +104,7 @@ class Faults:
         number = int(which * 1000) % int(node.total["GPU"])
         self.counts["device"] = self.counts.get("device", 0) + 1
         self._history.had_faults = True
-        if RECOVERY[recovery] == REBOOT:  # then its whole node drains
+        if RECOVERY[recovery] == REBOOT:  # this action drains the whole node
             self._history.drained_nodes.add(node.node_id)
         self._tell(node.host, f"its GPU {number} goes bad: {RECOVERY[recovery]}")
         node.host.guard(partial(node.device_is, number, recovery))
@@ -111,7 +113,7 @@ class Faults:
         self._kernel.after(min(bad_for_s, left_s), lambda: node.host.guard(is_well))
 
     def _jump(self, jump_s: float) -> None:
-        """The head's time of day goes ahead; its other clock goes on."""
+        """Move the head's time of day ahead; its other clock goes on."""
         self.counts["clock"] = self.counts.get("clock", 0) + 1
         self._cluster.head_host.jumped_s += jump_s
         self._tell(self._cluster.head_host, f"its time of day jumps ahead by {jump_s:g} s")
@@ -132,7 +134,7 @@ class Faults:
         self._kernel.log(host.name, text)
 
     def _one(self) -> Host | None:
-        """A node's machine that is up."""
+        """Return a node's machine that is up."""
         hosts = [node.host for node in self._cluster.living_nodes()]
         return self._rng.choice(hosts) if hosts else None
 
@@ -143,16 +145,16 @@ class Faults:
         one, other = self._rng.sample(hosts, 2)
         return one, other
 
-    # ---- kinds -------------------------------------------------------------------------------
+    # ---- kinds of faults ---------------------------------------------------------------------
 
     def _crash(self) -> None:
-        """A machine is gone for good, or until the chaos ends."""
+        """Crash a machine permanently, or until the chaos ends."""
         host = self._one()
         if host is not None:
             self._cluster.node_down(host, "its machine crashes", self._rng.random() < 0.5)
 
     def _restart(self) -> None:
-        """A machine goes and comes back, as a new node."""
+        """Crash a machine and bring it back as a new node."""
         host = self._one()
         if host is not None:
             total = self._cluster.node_down(host, "its machine restarts", self._rng.random() < 0.5)
@@ -161,7 +163,7 @@ class Faults:
                 self._kernel.after(delay_s, lambda: self._cluster.add_node(total))
 
     def _partition(self) -> None:
-        """Nothing gets through between two machines, or between one and all others."""
+        """Block everything between two machines, or between one and all others."""
         network = self._network
         pair = self._two()
         if pair is None:
@@ -184,14 +186,14 @@ class Faults:
         self._kernel.after(lasts_s, mend)
 
     def _cut(self) -> None:
-        """Connections between two machines break; new ones can be made at once."""
+        """Break the connections between two machines; new ones can be made at once."""
         pair = self._two()
         if pair is not None:
             self._tell(pair[0], f"loses its connections to {pair[1].name}")
             self._network.cut(*pair)
 
     def _sever(self) -> None:
-        """One connection between living processes of two machines breaks; all others stay."""
+        """Break one connection between living processes of two machines; all others stay."""
         ends = self._network.between_machines()
         if ends:
             end = self._rng.choice(ends)
@@ -201,7 +203,7 @@ class Faults:
             self._network.sever(end)
 
     def _freeze(self) -> None:
-        """A machine stands still for a while."""
+        """Stop a machine for a while."""
         host = self._cluster.head_host if self._rng.random() < 0.3 else self._one()
         if host is not None:
             seconds = self._rng.choice((0.2, 2.0, 10.0))
@@ -209,8 +211,11 @@ class Faults:
             host.freeze(seconds, ticks_first=self._order.random() < 0.5)
 
     def _pause(self) -> None:
-        """A process is stopped and goes on: the head, a driver or a worker for long, a node's for
-        less than it may be silent."""
+        """Stop a process and continue it.
+
+        The head, a driver or a worker is stopped for long, a node's process for less than it may be
+        silent.
+        """
         seconds = self._rng.choice((0.5, 3.0, 10.0))
         kind = self._rng.choice(("head", "node", "driver", "worker"))
         if kind == "head":
@@ -233,7 +238,7 @@ class Faults:
             node.host.stop(self._rng.choice(found), seconds)
 
     def _slow(self) -> None:
-        """A machine does everything more slowly for a while."""
+        """Slow a machine down for a while."""
         host = self._one()
         if host is None:
             return
@@ -246,12 +251,12 @@ class Faults:
         self._kernel.after(self._rng.uniform(0.5, 6.0), mend)
 
     def _head(self) -> None:
-        """The head's process dies and is started again on the same storage."""
+        """End the head's process and restart it on the same storage."""
         self._cluster.head_down()
         self._kernel.after(self._rng.choice((0.1, 1.0, 5.0)), self._cluster.head_up)
 
     def _torn(self) -> None:
-        """The head's process dies, and its storage has lost its end when it is started again."""
+        """End the head's process, and restart it on storage that has lost its end."""
         self._cluster.head_down()
         batches = self._rng.randint(1, 4)
         delay_s = self._rng.choice((0.1, 1.0, 5.0))
@@ -263,7 +268,7 @@ class Faults:
         self._kernel.after(delay_s, up)
 
     def _full(self) -> None:
-        """The head's disk is full for a while; perhaps its process dies meanwhile."""
+        """Fill the head's disk for a while; its process may die during that time."""
         disk = self._cluster.disk
         if disk.is_full:
             return
@@ -280,8 +285,10 @@ class Faults:
             self._kernel.after(self._rng.uniform(0.0, lasts_s), self._head)
 
     def _dials(self) -> None:
-        """A machine can open no more descriptors for a while, and loses its connection to the
-        head: it finds none to reach it anew."""
+        """Leave a machine without descriptors for a while, and break its connection to the head.
+
+        The machine cannot connect to the head again during that time.
+        """
         host = self._one()
         if host is None:
             return
@@ -295,7 +302,7 @@ class Faults:
         self._kernel.after(self._rng.uniform(0.5, 6.0), mend)
 
     def _worker(self) -> None:
-        """A worker's process dies."""
+        """Kill a worker's process."""
         nodes = [node for node in self._cluster.living_nodes() if node.processes.workers]
         if nodes:
             node = self._rng.choice(nodes)
@@ -303,7 +310,7 @@ class Faults:
             node.host.guard(lambda: worker.die("signal SIGKILL"))
 
     def _drain(self) -> None:
-        """A node is asked to begin nothing new; somewhat later it is stopped."""
+        """Drain a node; somewhat later it is stopped."""
         cluster, drained = self._cluster, self._history.drained_nodes
         nodes = [n for n in cluster.living_nodes() if n.node_id not in drained]
         head = cluster.head
@@ -324,7 +331,7 @@ class Faults:
         self._kernel.after(delay_s, stop)
 
     def _erase(self) -> None:
-        """Some files of objects on one machine are gone by themselves."""
+        """Delete some files of objects on one machine."""
         hosts = [node.host for node in self._cluster.living_nodes() if node.host.files]
         if hosts:
             host = self._rng.choice(hosts)
@@ -335,7 +342,7 @@ class Faults:
             self._tell(host, f"{len(names)} files are gone")
 
     def _driver(self) -> None:
-        """A driver's process dies."""
+        """Kill a driver's process."""
         drivers = [driver for driver in self._cluster.drivers if driver.is_alive]
         if len(drivers) > 1:
             driver = self._rng.choice(drivers)
@@ -344,7 +351,7 @@ class Faults:
     # ---- healing -----------------------------------------------------------------------------
 
     def heal(self) -> None:
-        """No more trouble from here on."""
+        """End all faults and inject no more."""
         self._kernel.log("all", "faults end here")
         self._cluster.trouble.clear()
         self._network.unblock_all()

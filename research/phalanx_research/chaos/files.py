@@ -22,36 +22,36 @@ SIZE_BYTES = 1000
 _COPY_S = 0.01
 _SPILL_S = (0.001, 0.3)
 _GIVES_UP_S = 0.05
-"""So long it takes to find out that a machine cannot be reached."""
+"""Seconds after which a pull finds that a machine cannot be reached."""
 
 
 class ProcessFiles:
-    """One process's access to the files of its machine; see `owner.objects.table.Files`."""
+    """One process's access to its machine's files, as `owner.objects.table.Files`."""
 
     def __init__(self, host: Host, process_id: bytes, node: End) -> None:
-        """`node`: the connection to its node."""
+        """Start without files. `node`: the connection to the process's node."""
         self._files = host.files
         self._disk = host.disk
         self.credit_bytes = 0
-        """So much may be written to memory without asking the node for room."""
+        """Bytes that the process may write to memory without asking the node for room."""
         self._process_id = process_id
         self._node = node
         self._count = 0
         self.dropped: deque[tuple[str, Any, bool]] = deque()
 
     def hold(self, name: str, size: int) -> FileHold:
-        """See Files."""
+        """Return a hold on a file that keeps it while the process reads it."""
         return FileHold(self, name, size, None)
 
     def is_here(self, name: str) -> bool:
-        """See Files."""
+        """Whether the file is on this machine."""
         return name in self._files
 
     def lend(self, name: str) -> None:
-        """See FileStore."""
+        """Hold the file for a reader."""
 
     def write(self, content: bytes, is_for_disk: bool = False) -> Value:
-        """A new file's payload. `is_for_disk`: memory holds no more."""
+        """Write a new file; return its payload. `is_for_disk`: memory has no more room."""
         self._count += 1
         name = f"{self._process_id.hex()}-{self._count}"
         if is_for_disk:
@@ -67,8 +67,11 @@ class ProcessFiles:
         return prefix_of_name(name) != self._process_id[:PREFIX_BYTES]
 
     def release(self) -> None:
-        """Objects were dropped whose owner this process is. What another process wrote here is that
-        one's; a copy, and what lies elsewhere, is the nodes' to delete."""
+        """Release dropped objects that this process owns.
+
+        Nodes delete copies and files elsewhere; a file that another process wrote here is deleted
+        by that process.
+        """
         while self.dropped:
             name = self.dropped.popleft()[0]
             if self.can_be_elsewhere(name):
@@ -79,60 +82,60 @@ class ProcessFiles:
                 self._node.post(GivenBack(name))
 
     def delete(self, name: str) -> None:
-        """An object that this process wrote is gone."""
+        """Delete an object that this process wrote."""
         self._files.pop(name, None)
         self._disk.pop(name, None)
         self._node.post(Dropped(name, 0))
 
 
 class NodeFiles:
-    """See object_store.StoreFiles and object_room.SpillFiles."""
+    """A node's files, as object_store.StoreFiles and object_room.SpillFiles."""
 
     def __init__(
         self, host: Host, rng: random.Random, guarded: Callable[[Callable[[], object]], None]
     ) -> None:
-        """`guarded` does a step of the node."""
+        """Start without files. `guarded` runs a step of the node."""
         self._host = host
         self._files, self._disk = host.files, host.disk
         self._copies: dict[str, bytes] = {}
-        """On disk, of files that are still in memory."""
+        """Copies on disk of files that are still in memory."""
         self._rng = rng
         self._guarded = guarded
 
     def is_in_memory(self, name: str) -> bool:
-        """See StoreFiles."""
+        """Whether the file is in memory."""
         return name in self._files
 
     def is_here(self, name: str) -> bool:
-        """See StoreFiles."""
+        """Whether the file is on this machine."""
         return self._host.content(name) is not None
 
     def stat(self, name: str) -> tuple[float, int] | None:
-        """See StoreFiles."""
+        """Return the time and size of a file; None when it is not in memory."""
         return (0.0, SIZE_BYTES) if name in self._files else None
 
     def delete(self, name: str) -> None:
-        """See StoreFiles."""
+        """Delete a file."""
         self._files.pop(name, None)
         self.delete_spilled(name)
 
     def delete_spilled(self, name: str) -> None:
-        """See StoreFiles."""
+        """Delete a spilled file."""
         self._disk.pop(name, None)
 
     def rename(self, name: str, to: str) -> None:
-        """See StoreFiles."""
+        """Rename a file."""
         if name in self._files:
             self._files[to] = self._files.pop(name)
 
     def written_by(self, process: bytes) -> list[str]:
-        """See StoreFiles."""
+        """Return the files that a process has written."""
         prefix = f"{process.hex()}-"
         places = (self._files, self._disk)
         return [name for place in places for name in place if name.startswith(prefix)]
 
     def copy(self, names: Sequence[str], copied: Copied) -> None:
-        """See SpillFiles."""
+        """Copy files to disk."""
         failures: list[OSError | None] = []
         for name in names:
             content = self._files.get(name)
@@ -143,7 +146,7 @@ class NodeFiles:
         self._host.later(seconds, partial(self._guarded, partial(copied, failures)))
 
     def keep_copy(self, name: str) -> bool:
-        """See SpillFiles."""
+        """Keep the copy in place of the file in memory."""
         content = self._copies.pop(name, None)
         if content is None:
             return False
@@ -152,21 +155,21 @@ class NodeFiles:
         return True
 
     def discard_copy(self, name: str) -> None:
-        """See SpillFiles."""
+        """Drop the copy."""
         self._copies.pop(name, None)
 
 
 class SimTransfers:
-    """See object_store.Transfers."""
+    """Pulls files from other nodes, as object_store.Transfers."""
 
     def __init__(self, host: Host, network: Network, pulled: Callable[[Pulled], None]) -> None:
-        """`pulled`: notifies the node of what came of it."""
+        """Start without transfers. `pulled`: tells the node the result."""
         self._host = host
         self._network = network
         self._pulled = pulled
 
     def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
-        """See Transfers."""
+        """Copy a file from one of these nodes."""
         host, source = self._host, self._network.host_of(nodes[0])
         if source is None or not source.is_up or self._network.is_blocked(host, source):
             missing = Pulled(name, False, "its node cannot be reached", 0, 0.0, may_pass=True)
@@ -176,7 +179,7 @@ class SimTransfers:
         host.later(seconds, partial(self._arrived, name, source, seconds, on_disk))
 
     def let_go(self, name: str) -> None:
-        """See Transfers."""
+        """Let go of a file that was pulled."""
 
     def _arrived(self, name: str, source: Host, seconds: float, on_disk: bool) -> None:
         content = source.content(name) if source.is_up else None

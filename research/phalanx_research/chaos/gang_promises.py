@@ -1,4 +1,4 @@
-"""What was promised of gangs: so many members run together, or none begins; all end as one."""
+"""The promises about gangs: enough members start together, or none does; all end as one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class GangPromise(msgspec.Struct, kw_only=True):
     min_members: int
     tasks: list[Key]
     begun: set[int] = set()
-    """The attempts of which members were ordered to begin."""
+    """The attempts whose members were ordered to start."""
     failed: int = 0
     """Members that failed for a reason of their own."""
     ended_with_it: int = 0
@@ -23,7 +23,7 @@ class GangPromise(msgspec.Struct, kw_only=True):
 
 
 class GangPromises:
-    """Gangs of tasks by their groups."""
+    """Gangs of tasks, by their groups."""
 
     def __init__(self, history: History, kept: dict[Key, Promise]) -> None:
         self._history = history
@@ -31,15 +31,15 @@ class GangPromises:
         self.gangs: dict[bytes | None, GangPromise] = {}
 
     def promised(self, group: bytes, min_members: int, tasks: list[Key]) -> None:
-        """A driver has asked for a gang."""
+        """Note that a driver has asked for a gang."""
         self.gangs[group] = GangPromise(min_members=min_members, tasks=tasks)
         self._history.count("gangs")
 
     def begins(self, group: bytes, attempt: int, placed: int) -> None:
-        """The first members of an attempt are ordered to begin; so many have places."""
+        """Check that an attempt whose first members start has enough placed members."""
         gang = self.gangs.get(group)
         if gang is None or attempt in gang.begun:
-            return  # a node that dies between two of these takes members that had their places
+            return  # a node that dies between two such orders takes members that had their places
         gang.begun.add(attempt)
         over = sum(bool(self._kept[key].outcome) for key in gang.tasks)
         if placed + over < gang.min_members:
@@ -50,8 +50,11 @@ class GangPromises:
             )
 
     def member_failed(self, promise: Promise, is_own: bool) -> None:
-        """A member has failed. `is_own`: for a reason that it can have without its gang. With too
-        many failed, the gang's places go, and what happens to its members then is no fault."""
+        """Note that a member has failed.
+
+        `is_own`: the reason can occur without the gang. With too many failed, the gang loses its
+        places, and the later failures of its members are no fault.
+        """
         gang = self.gangs.get(promise.group)
         if gang is None or promise.group is None:
             return
@@ -61,7 +64,7 @@ class GangPromises:
             self._history.removed_groups.add(promise.group)
 
     def check(self) -> None:
-        """Members that failed with others did so because these were too many."""
+        """Check that members failed with others only because too many had failed."""
         for group, gang in self.gangs.items():
             if gang.ended_with_it and group not in self._history.removed_groups:
                 names = sorted({owner for owner, _ in gang.tasks})

@@ -1,4 +1,4 @@
-"""The simulated head: the production control store behind simulated connections and storage."""
+"""The simulated head: the production head behind simulated connections and storage."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ from phalanx_research.chaos.options import Options
 from phalanx_research.chaos.promises import Promises
 
 _REPEATABLE = (PrepareBundles, CommitBundles, GiveBackBundles)
-"""What the control store says again until it is answered: it may be lost, late, and come twice."""
+"""Messages that the head repeats until they are answered: they may be lost, late or doubled."""
 MIN_ROUND_S = 0.001
 CHECK_EVERY = 5
-"""The scheduler's cache is looked at once in so many ticks."""
+"""Ticks between two checks of the scheduler's cache."""
 _LATE_S = 3.0
 _TROUBLE = 0.2
-"""How often such a message meets each of the faults that may happen to it."""
+"""The probability that such a message meets each of the possible faults."""
 
 
 class HostClock:
-    """The clocks of the head's machine, which may go ahead or astray."""
+    """The clocks of the head's machine, which may be ahead or wrong."""
 
     def __init__(self, host: Host) -> None:
         self.now, self.wall = OwnTime(host.clock), host.wall
 
 
 class SimHead:
-    """One life of the head's process. What `head.process` does, without sockets."""
+    """One life of the head's process: the work of `head.process` without sockets."""
 
     name = "head"
 
@@ -69,8 +69,11 @@ class SimHead:
         mark: MemoryMark,
         life: int,
     ) -> None:
-        """`trouble`: the faults that messages may meet now. `life`: how many heads there were
-        before, and one. Raises StorageError when it cannot begin on this disk."""
+        """Start the head.
+
+        `trouble`: the faults that messages may meet now. `life`: the number of this head, from 1.
+        Raises StorageError when the head cannot start on this disk.
+        """
         self._host = host
         self._write_s = options.write_s
         self._promises = promises
@@ -80,7 +83,7 @@ class SimHead:
         self._rng = host.kernel.rng(f"head {life}")
         self._nodes: dict[bytes, End] = {}
         self._since: dict[bytes, float] = {}
-        """When each of them connected."""
+        """When each connection was made."""
         self._woken_at = 0.0
         self._ticks = 0
         self._clock = HostClock(host)
@@ -104,7 +107,7 @@ class SimHead:
         host.every(options.head_tick_s, partial(host.guard, self._tick))
 
     def crash(self) -> None:
-        """The process is gone; of what it was about to write only the first part is there."""
+        """End the process; only a first part of what it was about to write is written."""
         self._journal.crash()
 
     def _send(self, prefix: bytes, message: Any) -> None:
@@ -144,7 +147,7 @@ class SimHead:
         end.post(message)
 
     def drain(self, node_id: str) -> None:
-        """Somebody asks that a node begins nothing new."""
+        """Drain a node."""
         self.control.nodes.hold(node_id, DRAIN, Hold(reason="it is to be stopped"))
         self._round()
 
@@ -163,7 +166,7 @@ class SimHead:
         self._look()
 
     def _look(self) -> None:
-        """What does the control store say now?"""
+        """Compare what the head reports now with the promises."""
         control, history = self.control, self._history
         for record in control.actor_table.all():
             if record.state == ALIVE:
@@ -177,7 +180,7 @@ class SimHead:
                 _check_places(control, group)
 
     def _wake_in(self, delay_s: float) -> None:
-        """Look again then, unless a look before that is planned."""
+        """Look again after this delay, unless an earlier look is planned."""
         at = self._host.kernel.now + delay_s
         if at >= self._woken_at > self._host.kernel.now:
             return
@@ -185,7 +188,7 @@ class SimHead:
         self._host.later(delay_s, partial(self._host.guard, self._round))
 
     def on_message(self, end: End, message: Message) -> None:
-        """See Process."""
+        """Handle a message over a connection."""
         if end.tag == "node":
             prefix = end.peer[:PREFIX_BYTES]
             for news in decode_body(message.body) if isinstance(message, Reported) else ():
@@ -203,7 +206,7 @@ class SimHead:
         self._round()
 
     def on_end(self, end: End) -> None:
-        """See Process."""
+        """Handle the end of a connection."""
         prefix = end.peer[:PREFIX_BYTES]
         if end.tag == "node" and self._nodes.get(prefix) is end:
             del self._nodes[prefix]
@@ -213,7 +216,7 @@ class SimHead:
 
 
 def _check_places(control: Head, group: KnownGroup) -> None:
-    """Raise Broken when a group that is said to be there has a bundle on no living node."""
+    """Raise Broken when a group that counts as created has a bundle on no living node."""
     gone = [node for node in group.nodes if not control.nodes.is_alive(node)]
     if gone:
         raise Broken(

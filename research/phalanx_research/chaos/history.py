@@ -1,4 +1,4 @@
-"""What has happened in a run, which promises are held against."""
+"""The events of a run against which promises are checked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from phalanx.model.ids import PREFIX_BYTES
 
 
 class History:
-    """Who was there, and what has become of them."""
+    """All nodes and drivers of a run, and their fates."""
 
     def __init__(self) -> None:
         self.had_faults = False
@@ -15,38 +15,40 @@ class History:
         self.dead_nodes: set[str] = set()
         """Ids of nodes that are gone, or that the head has given up."""
         self.drained_nodes: set[str] = set()
-        """Ids of nodes that were asked to begin nothing new."""
+        """Ids of nodes that were asked to start nothing new."""
         self.groups: set[bytes] = set()
-        """Placement groups that drivers have asked for and have not removed."""
+        """Placement groups that drivers have requested and not removed."""
         self.removed_groups: set[bytes] = set()
         self.counts: dict[str, int] = {}
-        """For the summary."""
+        """Counts for the summary."""
         self._nodes: dict[bytes, tuple[str, str]] = {}
-        """(name, id) of each node by its prefix."""
+        """The (name, id) of each node, by its prefix."""
         self._drivers: dict[bytes, str] = {}
 
     def count(self, what: str) -> None:
-        """One more of these."""
+        """Count one event of this kind."""
         self.counts[what] = self.counts.get(what, 0) + 1
 
     def node_joined(self, prefix: bytes, name: str, node_id: str) -> None:
-        """There is a node of this name."""
+        """Note that a node of this name exists."""
         self._nodes[prefix] = (name, node_id)
 
     def driver_joined(self, process: bytes, name: str) -> None:
-        """A driver of this name has its id."""
+        """Note that a driver of this name has its id."""
         self._drivers[process] = name
 
     def is_dead(self, prefix: bytes) -> bool:
-        """Whether there is no such node, or none any more that the head takes for alive."""
+        """Whether no such node exists, or the head no longer takes it for alive."""
         return prefix not in self._nodes or self._nodes[prefix][1] in self.dead_nodes
 
     def name_of_node(self, prefix: bytes) -> str:
-        """A node's name for people."""
+        """Return a node's name for display."""
         return self._nodes[prefix][0] if prefix in self._nodes else prefix.hex()
 
     def name_of(self, process: bytes) -> str:
-        """A process's name for people: of a driver, else the worker's number on its node."""
+        """Return a process's name for display: a driver's name, or a worker's number on its
+        node.
+        """
         found = self._drivers.get(process)
         if found is not None:
             return found

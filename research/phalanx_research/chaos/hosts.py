@@ -1,4 +1,4 @@
-"""Simulated machines: each has a clock of its own, and files."""
+"""Simulated machines: each has its own clock and files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _READS_S = 0.001
 
 
 class Host:
-    """One machine. Its clock may be ahead or behind and run fast or slow; it may stand still."""
+    """One machine.
+
+    Its clock may be ahead or behind and run fast or slow; the machine may stand still.
+    """
 
     def __init__(self, kernel: Kernel, name: str, *, ahead_s: float = 0.0, rate: float = 1.0):
         self.kernel = kernel
@@ -20,13 +23,13 @@ class Host:
         self.can_dial = True
         """Whether its processes can open another descriptor."""
         self.slowness = 1.0
-        """Messages and work take so many times longer."""
+        """The factor by which messages and work take longer."""
         self.files: dict[str, bytes] = {}
-        """Contents of large objects, and of copies, that lie in memory; by name."""
+        """Contents of large objects, and of copies, in memory; by name."""
         self.disk: dict[str, bytes] = {}
-        """The same of those that were spilled."""
+        """Contents of spilled objects, by name."""
         self.jumped_s = 0.0
-        """So far its time of day is ahead of where it was right; below 0: behind."""
+        """Seconds by which its time of day is ahead of the right one; negative: behind."""
         self._ahead_s = ahead_s
         self._rate = rate
         self._frozen_until = 0.0
@@ -35,25 +38,31 @@ class Host:
         """Until when processes of this machine are stopped."""
 
     def clock(self) -> float:
-        """What this machine takes for the time, in seconds."""
+        """Return this machine's clock, in seconds."""
         return self._ahead_s + self.kernel.now * self._rate
 
     def wall(self) -> float:
-        """The time of day as this machine has it."""
+        """Return this machine's time of day."""
         return self.clock() + self.jumped_s
 
     def later(self, delay_s: float, action: Action, process: object = None) -> None:
-        """Do this on this machine after so long, unless it is down by then. `process`: see `do`."""
+        """Run an action on this machine after this delay, unless it is down by then.
+
+        `process`: see `do`.
+        """
         self.kernel.after(delay_s, lambda: self.do(action, process))
 
     def content(self, name: str) -> bytes | None:
-        """What is in an object's file, in memory or on disk; None when it is in neither."""
+        """Return the content of an object's file, in memory or on disk; None when it is in
+        neither.
+        """
         found = self.files.get(name)
         return self.disk.get(name) if found is None else found
 
     def do(self, action: Action, process: object = None) -> None:
-        """Do this now, or when the machine moves again and `process` is not stopped any more; never
-        once the machine is down."""
+        """Run an action now, or when the machine and `process` move again; never once the
+        machine is down.
+        """
         if not self.is_up:
             return
         until, ticks_first = self._moves_at(process)
@@ -64,14 +73,14 @@ class Host:
         action()
 
     def _moves_at(self, process: object) -> tuple[float, bool]:
-        """When the machine and this process of it move, and whether timers come first then."""
+        """Return when the machine and this process move, and whether timers come first then."""
         stopped_until = self._stopped.get(process, 0.0)
         if stopped_until > self._frozen_until:
             return stopped_until, True
         return self._frozen_until, self._ticks_first
 
     def guard(self, action: Callable[[], object]) -> None:
-        """Do a step of a process on this machine. Raises Broken when the step raises anything."""
+        """Run a step of a process on this machine. Raises Broken when the step raises anything."""
         try:
             action()
         except Broken:
@@ -81,19 +90,24 @@ class Host:
             raise Broken(f"a machine on {self.name} raised {what}", [self.name]) from error
 
     def freeze(self, seconds: float, ticks_first: bool = False) -> None:
-        """Nothing moves here for so long; what comes waits. `ticks_first`: when the machine moves
-        again, its timers are due before it reads a message, as where a wait was interrupted."""
+        """Stop the machine for this time; messages wait.
+
+        `ticks_first`: when the machine moves again, its timers are due before it reads a message,
+        as after an interrupted wait.
+        """
         self._frozen_until = max(self._frozen_until, self.kernel.now + seconds)
         self._ticks_first = ticks_first
 
     def stop(self, process: object, seconds: float) -> None:
-        """One process stands still for so long, and its timers come first when it goes on."""
+        """Stop one process for this time; its timers come first when it continues."""
         self._stopped[process] = max(self._stopped.get(process, 0.0), self.kernel.now + seconds)
 
     def timer(self, delay_s: float, action: Action, process: object = None) -> None:
-        """Do this after so long, if the machine is up by then; `process`: see `do`. A machine that
-        moves again after it stood still reads messages first, as a loop over sockets does, unless
-        it was frozen or stopped in another way."""
+        """Run an action after this delay, if the machine is up by then; `process`: see `do`.
+
+        A machine that moves again reads messages first, as a loop over sockets does, unless it was
+        frozen or stopped in another way.
+        """
 
         def due() -> None:
             until, ticks_first = self._moves_at(process)
@@ -105,7 +119,7 @@ class Host:
         self.kernel.after(delay_s, due)
 
     def every(self, period_s: float, action: Action, process: object = None) -> None:
-        """Do this again and again, as long as the machine is up; `process`: see `do`."""
+        """Repeat an action as long as the machine is up; `process`: see `do`."""
 
         def again() -> None:
             self.timer(period_s, again, process)
@@ -115,5 +129,5 @@ class Host:
 
 
 def raise_defect(error: Exception) -> None:
-    """A defect that would be tried again is to be found here."""
+    """Raise an internal error here instead of trying again, so that the simulation finds it."""
     raise error

@@ -1,4 +1,4 @@
-"""What simulated drivers do with jobs: submit, stop, resume, cancel and delete them."""
+"""The jobs of simulated drivers: submit, stop, resume, cancel and delete them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _KINDS = (AFTER_OK, AFTER_ANY, AFTER_NOT_OK, AFTER)
 
 
 class JobProgram:
-    """The jobs of one driver, drawn from the seed. They do not end with it."""
+    """The jobs of one driver, drawn from the seed. They outlive the driver."""
 
     def __init__(
         self, options: Options, driver: SimDriver, queues: list[str], later: Later
@@ -78,11 +78,11 @@ class JobProgram:
         self._pairs_rng = driver.host.kernel.rng(f"pairs of jobs of {driver.name}")
         self._lines_rng = driver.host.kernel.rng(f"lines of jobs of {driver.name}")
         self._arrays: list[tuple[str, int]] = []
-        """Arrays so far, each with its last index."""
+        """The arrays so far, each with its last index."""
         self._time_rng = driver.host.kernel.rng(f"times of jobs of {driver.name}")
 
     def plan(self, left_s: float) -> None:
-        """Submit some jobs within so long."""
+        """Submit some jobs within this time."""
         options = self._options
         for number in range(-(-options.jobs // options.drivers)):
             self._later(self._rng.uniform(0.0, left_s), partial(self._submit, number))
@@ -93,7 +93,7 @@ class JobProgram:
         spec = self._in_line(spec)
         draw = rng.random()
         if not _fits(spec, self._options.nodes):
-            return  # while a machine is not missed yet the cluster looks larger
+            return  # the cluster looks larger until the head notices that a machine is gone
 
         def answered(answer: Callable[[], list[AppliedInfo]]) -> None:
             try:
@@ -117,7 +117,7 @@ class JobProgram:
         )
 
     def _change_while_it_waits(self, spec: JobSpec) -> None:
-        """Hold it and release it, or have it wait elsewhere; refused where it waits no longer."""
+        """Hold and release a job, or move it to another queue; refused when it no longer waits."""
         if not self._options.has_times:
             return
         rng, notify = self._time_rng, self._driver.owner.requests.notify
@@ -132,7 +132,7 @@ class JobProgram:
             self._later(rng.uniform(0.0, 2.0), partial(notify, request))
 
     def _timing(self) -> Timing:
-        """What a job asks of time: nothing, more often than not."""
+        """Draw a job's timing; most jobs have none."""
         rng = self._time_rng
         if not self._options.has_times or rng.random() < 0.4:
             return Timing()
@@ -154,7 +154,7 @@ class JobProgram:
         )
 
     def _with_others(self, spec: JobSpec, number: int) -> JobSpec:
-        """The same job as an array, or after others of this driver."""
+        """Make the job an array, or let it wait for others of this driver."""
         rng = self._others_rng
         if not self._options.has_others:
             return spec
@@ -181,7 +181,7 @@ class JobProgram:
         return self._with_pairs(spec)
 
     def _with_pairs(self, spec: JobSpec) -> JobSpec:
-        """An array may wait, element by element, for an earlier one that has no fewer."""
+        """Let an array wait, task by task, for an earlier array that is at least as long."""
         if spec.array is None:
             return spec
         rng, last = self._pairs_rng, spec.array.last
@@ -193,14 +193,14 @@ class JobProgram:
         return msgspec.structs.replace(spec, after=Dependencies(needs=(pair,)))
 
     def _in_line(self, spec: JobSpec) -> JobSpec:
-        """One of jobs that run one at a time, of all drivers or of this one."""
+        """Let the job be one of those that run one at a time, of all drivers or of this one."""
         rng, after = self._lines_rng, spec.after
         if not self._options.has_others or rng.random() < 0.4:
             return spec
         word = rng.choice(("line", "line", "line", f"line-{self._driver.name}"))
         one = Dependency(kind=SINGLETON, job=f"{spec.namespace}/{word}")
         if after is not None and after.is_any:
-            return spec  # it would begin without its turn
+            return spec  # a job with places already would begin out of turn
         needs = (*(after.needs if after is not None else ()), one)
         return msgspec.structs.replace(spec, after=Dependencies(needs=needs))
 
@@ -252,7 +252,7 @@ class JobProgram:
 
 
 def _fits(spec: JobSpec, nodes: Sequence[dict[str, float]]) -> bool:
-    """Whether the minimums of all groups find room side by side when nothing else is there."""
+    """Whether the minimums of all groups fit side by side on an empty cluster."""
     left = [dict(node) for node in nodes]
     needs = [g.template.needs for g in spec.groups for _ in range(g.min_available)]
     for need in sorted(needs, key=lambda n: (-n.get("GPU", 0.0), -n["CPU"])):

@@ -1,4 +1,4 @@
-"""What was promised of jobs, and what their simulated commands did."""
+"""The promises about jobs, checked against what their simulated commands did."""
 
 from __future__ import annotations
 
@@ -20,70 +20,75 @@ from phalanx_research.chaos.broken import Broken
 from phalanx_research.chaos.history import History
 
 SLOWEST = 0.9
-"""Clocks of machines differ by less."""
+"""A bound on the relative speed of machines' clocks."""
 AT_REST = st.FINISHED | {st.ABORTED}
-"""A job in these states needs nothing more, unless somebody resumes it."""
+"""The states in which a job needs nothing more, unless somebody resumes it."""
 
 
 class _Run(msgspec.Struct, kw_only=True):
     """A member's commands on one node."""
 
     node: bytes
-    """Its prefix."""
+    """The node's prefix."""
     attempt: int
     commands: int = 0
 
 
 class JobPromises:
-    """Jobs that the control store took, by their names."""
+    """Jobs that the head accepted, by their names."""
 
     def __init__(self, history: History, now: Callable[[], float]) -> None:
         self._history = history
         self._now = now
         self._ran_s: dict[str, float] = {}
-        """How long any command of each job ran, in all."""
+        """Seconds for which any command of each job ran, in all."""
         self._ran_from: dict[str, float] = {}
-        """Since when some command of a job runs, or is to start again in place."""
+        """Since when some command of a job has been running, or is due to restart in place."""
         self._unheard: dict[tuple[bytes, bytes, int, int], tuple[str, float]] = {}
-        """The job of each (node, group, index, attempt) whose commands ended, and when: the head
-        has not heard so."""
+        """The job of each (node, group, index, attempt) whose commands ended, and when; the head
+        has not heard of the end.
+        """
         self._unheard_s: dict[str, float] = {}
-        """How long the head took a member of each job for running that had ended."""
+        """Seconds for which the head took an ended member of each job for running."""
         self._restarting: set[tuple[str, str]] = set()
-        """(job, member) of commands that failed and are to start again in place."""
+        """The (job, member) of commands that failed and will restart in place."""
         self._taken: dict[str, JobSpec] = {}
         self._lines: dict[str, str] = {}
-        """The word of each job of which one at a time runs."""
+        """The singleton word of each job of which one at a time runs."""
         self._deleted: set[str] = set()
         self._runs: dict[tuple[str, str], list[_Run]] = {}
         self._attempts: set[tuple[str, str, bytes, int]] = set()
-        """(job, member, gang, attempt) of all that ever began."""
+        """The (job, member, gang, attempt) of all starts."""
         self._warned: set[tuple[str, str, bytes, int]] = set()
-        """(job, member, gang, attempt) of all that got the signal before their end."""
+        """The (job, member, gang, attempt) of all that got the signal before their end."""
         self._begun: set[tuple[bytes, int]] = set()
-        """(group, attempt) of which members were asked to begin."""
+        """The (group, attempt) whose members were asked to start."""
         self._succeeded: dict[str, set[str]] = {}
-        """Members of each job of which a command came to its end."""
+        """The members of each job that had a successful command."""
 
     def asked(self, spec: JobSpec) -> None:
-        """Somebody asks for this job; perhaps it is taken and nobody hears so."""
+        """Note that somebody asks for a job; it may be accepted without anybody receiving the
+        answer.
+        """
         if word := _word_of(spec):
             self._lines[spec.uid] = word
 
     def taken(self, spec: JobSpec) -> None:
-        """The control store has said that it has this job."""
+        """Note that the head has accepted the job."""
         self._taken[spec.uid] = spec
         self._history.count("jobs")
 
     def deleted(self, uid: str) -> None:
-        """Somebody wants it forgotten."""
+        """Note that somebody wants the job deleted."""
         self._deleted.add(uid)
 
     # ---- commands ----------------------------------------------------------------------------
 
     def started(self, node: bytes, order: StartMember) -> None:
-        """A command of a member begins: no other attempt of that member runs, but on a node that
-        was given up and does not know it."""
+        """Check a command that starts: no other attempt of its member runs.
+
+        Attempts on a node that was given up without knowing it do not count.
+        """
         runs = self._runs.setdefault((order.job, order.name), [])
         for run in runs:
             is_given_up = self._history.is_dead(run.node)
@@ -114,7 +119,7 @@ class JobPromises:
         self._restarting.discard((order.job, order.name))
 
     def _check_line(self, node: bytes, order: StartMember) -> None:
-        """Of singletons of one word only one runs at a time."""
+        """Check that only one singleton of a word runs at a time."""
         job = _array_of(order.job) or order.job
         word = self._lines.get(job)
         if word is None:
@@ -134,7 +139,7 @@ class JobPromises:
                     )
 
     def ended(self, node: bytes, order: StartMember, code: int) -> None:
-        """A command of a member has ended."""
+        """Note that a command of a member has ended."""
         runs = self._runs.get((order.job, order.name), [])
         for run in [r for r in runs if r.node == node and r.attempt == order.attempt]:
             run.commands -= 1
@@ -149,7 +154,7 @@ class JobPromises:
             self._succeeded.setdefault(order.job, set()).add(order.name)
 
     def warned(self, node: bytes, order: StartMember) -> None:
-        """A command of a member gets the signal before the end: each start once."""
+        """Check that a member gets the signal before its end only once in each start."""
         attempt = (order.job, order.name, order.group, order.attempt)
         if attempt in self._warned:
             name = self._history.name_of_node(node)
@@ -162,12 +167,12 @@ class JobPromises:
         self._history.count("warned members")
 
     def heard(self, node: bytes, news: MemberNews, since: float) -> None:
-        """The head hears of a member over a connection that is there since then."""
+        """Note that the head hears of a member over a connection made at `since`."""
         if news.code is not None:
             self._heard((node, news.group, news.index, news.attempt), since)
 
     def cut_off(self, node: bytes, since: float) -> None:
-        """The head has lost such a connection, and counts on for nobody there."""
+        """Note that the head has lost a connection, and waits for no more news from there."""
         for member in [one for one in self._unheard if one[0] == node]:
             self._heard(member, since)
 
@@ -178,14 +183,14 @@ class JobPromises:
             self._unheard_s[job] = self._unheard_s.get(job, 0.0) + late_s
 
     def node_gone(self, node: bytes) -> None:
-        """A node's process has ended, and all commands with it."""
+        """Note that a node's process has ended, and all commands with it."""
         for key, runs in self._runs.items():
             self._runs[key] = [run for run in runs if run.node != node]
         for job in list(self._ran_from):
             self._look_who_runs(job)
 
     def _is_restarted(self, order: StartMember) -> bool:
-        """Whether a member of a job that fails may start again where it is."""
+        """Whether a failed member of the job may restart in place."""
         spec = self._taken.get(order.job)
         if spec is None:
             return False
@@ -193,7 +198,7 @@ class JobPromises:
         return any(g.name == name and g.template.restart == "OnFailure" for g in spec.groups)
 
     def _look_who_runs(self, job: str) -> None:
-        """Commands of a job have ended: perhaps no other runs, or is to start again in place."""
+        """Note that commands of a job have ended: perhaps no other runs or is due to restart."""
         if any(uid == job for uid, _ in self._restarting):
             return
         if not any(runs for (uid, _), runs in self._runs.items() if uid == job):
@@ -204,12 +209,12 @@ class JobPromises:
         begun = self._ran_from.get(job)
         return self._ran_s.get(job, 0.0) + (0.0 if begun is None else self._now() - begun)
 
-    # ---- what the head says ------------------------------------------------------------------
+    # ---- reports of the head -----------------------------------------------------------------
 
     def gang_begins(self, record: JobRecord, group: KnownGroup, attempt: int) -> None:
-        """Members of a job are asked to begin: with those that are over there are enough."""
+        """Check that a job's members that start, and those that are over, are enough."""
         if (group.group, attempt) in self._begun:
-            return  # a node that dies between two of these takes members that had their places
+            return  # a node that dies between two such orders takes members that had their places
         self._begun.add((group.group, attempt))
         self._check_others(record)
         over = record.count(st.SUCCEEDED, st.FAILED)
@@ -224,7 +229,7 @@ class JobPromises:
             )
 
     def _check_others(self, record: JobRecord) -> None:
-        """What a job waits for has come true, as far as commands show it."""
+        """Check that a job's dependencies hold, as far as commands show it."""
         spec = record.spec
         if spec.element is not None:
             spec = self._taken.get(spec.element.array, spec)
@@ -242,9 +247,9 @@ class JobPromises:
     def _is_met(self, need: Dependency, record: JobRecord) -> bool:
         other = self._taken.get(need.job)
         if other is None:
-            return True  # it was taken, and nobody was left to hear so
+            return True  # the job was accepted, and nobody was left to receive the answer
         if need.kind == AFTER:
-            return True  # it may have been ended before it began
+            return True  # the job may have been ended before it started
         if need.kind == AFTER_CORR:
             element = record.spec.element
             assert element is not None
@@ -260,14 +265,16 @@ class JobPromises:
         return by_policy or done >= least
 
     def open(self, control: Head | None) -> list[str]:
-        """Jobs that have still something to do, or that nobody knows any more, in words. `control`:
-        the head's; None while there is none."""
+        """Return, in words, the jobs that are unfinished, or that are no longer known.
+
+        `control`: the head's; None while no head runs.
+        """
         scheduler = None if control is None else control.gangs_if_used
         if scheduler is None:
             return sorted(self._taken.keys() - self._deleted)
         known = {job.uid: job for job in scheduler.jobs.table.all()}
         open_jobs = {uid: job for uid, job in known.items() if job.state not in AT_REST}
-        # Who was to release a held one may have ended.
+        # The driver that would have released a held job may have ended.
         left = [
             f"{uid} is {job.state}"
             for uid, job in open_jobs.items()
@@ -277,7 +284,7 @@ class JobPromises:
         return left + [f"{uid} is not known any more" for uid in lost]
 
     def check_ends(self, control: Head | None) -> None:
-        """Who is said to be completed has as many members that were."""
+        """Check that every completed job has enough successful members."""
         scheduler = None if control is None else control.gangs_if_used
         for job in scheduler.jobs.table.all() if scheduler is not None else ():
             if job.spec.array is not None:
@@ -291,7 +298,7 @@ class JobPromises:
                     f"for that, and {done} ever came to their end",
                     ["head"],
                 )
-            # A gang runs, as far as its limit goes, until the head has heard of its end.
+            # For its limit, a gang runs until the head has heard of its end.
             limit_s = job.spec.timing.limit_s
             ran_s = self._ran_s_of(job.uid) + self._unheard_s.get(job.uid, 0.0)
             if job.state in st.OUT_OF_TIME:
@@ -308,7 +315,7 @@ class JobPromises:
                 )
 
     def _check_array(self, job: JobRecord) -> None:
-        """An array that is over has run what it says."""
+        """Check that an array that is over has run what it counts."""
         assert job.spec.array is not None
         indices = Indices(job.spec.array.ranges)
         done = sum(bool(self._succeeded.get(array_task_uid(job.uid, i))) for i in indices)
@@ -326,8 +333,10 @@ class JobPromises:
 def _waits_for_one_at_rest(
     job: JobRecord, known: dict[str, JobRecord], passed: frozenset[str] = frozenset()
 ) -> bool:
-    """Whether it waits for a job that is suspended or held, or for one that does; `passed`: those
-    that wait for it."""
+    """Whether a job waits for a suspended or held one, directly or not.
+
+    `passed`: the jobs on the way to this one.
+    """
     passed |= {job.uid}
     others = [known[uid] for uid in dependencies.unheard(job) if uid in known]
     if (word := _word_of(job.spec)) and job.queued is None:
@@ -342,7 +351,7 @@ def _waits_for_one_at_rest(
 
 
 def _word_of(spec: JobSpec) -> str:
-    """What it names as a singleton; "": it is none."""
+    """Return the word that the job names as a singleton; empty for none."""
     needs = spec.after.needs if spec.after is not None else ()
     return next((need.job for need in needs if need.kind == SINGLETON), "")
 

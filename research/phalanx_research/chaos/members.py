@@ -1,4 +1,4 @@
-"""A simulated node's commands of members of jobs: they do nothing but take time."""
+"""A simulated node's commands of members of jobs: they only take time."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from phalanx_research.chaos.hosts import Host
 from phalanx_research.chaos.job_promises import JobPromises
 
 WORK = "work"
-"""The simulated command: `work MEAN_S FAILS` runs for a time around MEAN_S seconds, and exits
-with 1 in FAILS of all runs."""
+"""The simulated command: `work MEAN_S FAILS` runs for around MEAN_S seconds, and exits with 1 in
+a share FAILS of all runs.
+"""
 _TERMINATED = SIGNALLED + 15
 _FORK_S = 0.02
 
 
 class SimCommands:
-    """See job_members.CommandEffects."""
+    """The commands of one node, as job_members.CommandEffects."""
 
     def __init__(
         self,
@@ -29,17 +30,20 @@ class SimCommands:
         rng: random.Random,
         exited: Callable[[bytes, int], None],
     ) -> None:
-        """`prefix`: of its node. `exited`: gets the node the code of a process that ended."""
+        """Start without commands.
+
+        `prefix`: the node's. `exited`: tells the node a process's exit code.
+        """
         self._host = host
         self._prefix = prefix
         self._promises = promises
         self._rng = rng
         self._exited = exited
         self.running: dict[bytes, StartMember] = {}
-        """The order to which each command belongs, by process."""
+        """The order of each running command, by process."""
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """See CommandEffects."""
+        """Start a command."""
         word, mean_s, fails = command.argv
         assert word == WORK, command.argv
         self.running[process] = order
@@ -51,16 +55,16 @@ class SimCommands:
         self._host.later(seconds, partial(self._ends, process, code))
 
     def terminate(self, process: bytes) -> None:
-        """See CommandEffects. One that hears SIGTERM may take its time for its end."""
+        """Send SIGTERM to a command, which may take its time to end."""
         wait_s = self._rng.choice((0.001, 0.2, 3.0))
         self._host.later(wait_s, partial(self._ends, process, _TERMINATED))
 
     def kill(self, process: bytes) -> None:
-        """See CommandEffects."""
+        """Kill a command."""
         self._host.later(0.001, partial(self._ends, process, KILLED))
 
     def signal(self, process: bytes, number: int, to: Receivers) -> None:
-        """See CommandEffects. Simulated commands go on."""
+        """Send a signal, which simulated commands ignore."""
         order = self.running.get(process)
         if order is not None:
             self._promises.warned(self._prefix, order)
@@ -73,45 +77,45 @@ class SimCommands:
 
 
 class NoJobFiles:
-    """See job_members.JobFiles."""
+    """No files of jobs, as job_members.JobFiles."""
 
     def make(self, order: StartMember) -> str:
-        """See JobFiles."""
+        """Return no path: no file is made."""
         return f"{order.name}.{order.attempt}.log"
 
     def error(self, order: StartMember, limit: int) -> bytes:
-        """See JobFiles."""
+        """Return no error text."""
         return b""
 
     def remove(self, job: str) -> None:
-        """See JobFiles."""
+        """Do nothing: there are no files."""
 
     def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
-        """See JobFiles."""
+        """Return an empty piece of a log."""
         return b"", -1, 0
 
     def shorten(self, path: str) -> None:
-        """See JobFiles."""
+        """Do nothing: there are no logs."""
 
     def is_lost(self, path: str) -> bool:
-        """See JobFiles."""
+        """Whether a log is lost: never."""
         return False
 
     def size(self, path: str) -> int:
-        """See JobFiles."""
+        """Return 0 bytes."""
         return 0
 
     def most_kept(self) -> int:
-        """See JobFiles."""
+        """Return 0 bytes."""
         return 0
 
     def drop(self, path: str) -> None:
-        """See JobFiles."""
+        """Do nothing: there are no logs."""
 
 
 class NoMemoryMeter:
-    """See job_members.MemoryMeter. Simulated commands use no memory."""
+    """No memory use: simulated commands use none."""
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """See MemoryMeter."""
+        """Return no processes: none uses memory."""
         return {}

@@ -1,7 +1,7 @@
 """The simulated network: connections like TCP's, over which bytes come in order, late, or never.
 
-A message is encoded when it is posted and decoded when it comes, so nobody shares an object with
-another process, and the digest of a run is made of real bytes.
+A message is encoded when it is posted and decoded when it arrives. Processes therefore share no
+objects, and the digest of a run is made of real bytes.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ REFUSED_S = 0.001
 
 
 class Process(Protocol):
-    """What runs on a host and hears of its connections."""
+    """A process on a host that handles its connections."""
 
     name: str
-    """For people."""
+    """The name for display."""
 
     def on_message(self, end: End, message: Message) -> None:
-        """A message came over this connection."""
+        """Handle a message over this connection."""
         ...
 
     def on_end(self, end: End) -> None:
-        """This connection has ended."""
+        """Handle the end of this connection."""
         ...
 
 
 class End:
-    """One end of a connection; see `owner.transport.Connection`."""
+    """One end of a connection, as `owner.transport.Connection`."""
 
     def __init__(self, network: Network, host: Host, number: int) -> None:
         self._network = network
@@ -55,14 +55,16 @@ class End:
         self.is_dialling = False
         self.other: End = self
         self.queue: deque[tuple[float, bytes | None]] = deque()
-        """On its way to the other end, with the time of arrival; None: this end was closed."""
+        """Messages on their way to the other end, with the time of arrival; None: this end was
+        closed.
+        """
         self.next_at = 0.0
         self.on_post: Callable[[Message], None] | None = None
-        """Sees all that is posted."""
+        """A callback that sees every posted message."""
         self._unsent: list[Message] = []
 
     def post(self, message: Message) -> None:
-        """Send this after everything posted before."""
+        """Send a message after everything posted before."""
         if self.on_post is not None:
             self.on_post(message)
         if self.is_dialling:
@@ -72,29 +74,29 @@ class End:
     send = post
 
     def flush(self) -> None:
-        """Everything leaves when it is posted."""
+        """Do nothing: messages leave when they are posted."""
 
     def unsent(self) -> list[Message]:
-        """What was posted to a connection that is not made yet."""
+        """Return the messages posted to a connection that is not established yet."""
         return self._unsent
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended here."""
+        """Whether the connection has ended here."""
         return not self.is_open
 
     @property
     def waiting(self) -> int:
-        """Nothing waits to be flushed."""
+        """The bytes that wait to be flushed: none."""
         return 0
 
     def established(self) -> None:
-        """The other side is there."""
+        """Note that the other side is connected."""
         self.is_dialling = False
         self._unsent = []
 
     def close(self) -> None:
-        """End the connection; what is on its way from here still arrives."""
+        """End the connection; messages on their way from here still arrive."""
         self._network.close(self)
 
 
@@ -109,32 +111,32 @@ class Network:
         self._places: dict[bytes, Host] = {}
         """The machine of each node and of the head, by the prefix of its processes' ids."""
         self._processes: dict[tuple[Host, bytes], Process] = {}
-        """By machine and id. A process that is not here cannot be connected to."""
+        """Processes by machine and id. Only these can be connected to."""
         self._ends: dict[int, End] = {}
         self._count = 0
         self._blocked: set[Pair] = set()
         self._latency: dict[Pair, float] = {}
 
-    # ---- who is where ------------------------------------------------------------------------
+    # ---- places of processes -----------------------------------------------------------------
 
     def add_host(self, host: Host, prefix: bytes) -> None:
-        """A machine, for processes whose ids begin with this prefix."""
+        """Add a machine for processes whose ids begin with this prefix."""
         self.hosts[host.name] = self._places[prefix] = host
 
     def host_of(self, process: bytes) -> Host | None:
-        """The machine of a process, by its id or the prefix of that."""
+        """Return the machine of a process, by its id or the id's prefix."""
         return self._places.get(process[:PREFIX_BYTES])
 
     def add_process(self, host: Host, process_id: bytes, process: Process) -> None:
-        """From now on this process can be connected to."""
+        """Let others connect to this process."""
         self._processes[host, process_id] = process
 
     def find_process(self, host: Host, process_id: bytes) -> Process | None:
-        """The process of this id, if it runs there."""
+        """Return the process with this id, if it runs there."""
         return self._processes.get((host, process_id))
 
     def remove_process(self, host: Host, process_id: bytes) -> None:
-        """This process cannot be connected to any more."""
+        """Let nobody connect to this process any more."""
         self._processes.pop((host, process_id), None)
 
     # ---- connections -------------------------------------------------------------------------
@@ -169,7 +171,7 @@ class Network:
         return near
 
     def _wait_for_process(self, near: End, target: bytes) -> None:
-        """Dialled across a partition: whoever has that id when it heals is reached."""
+        """Wait for a partition to heal: the dial then reaches whichever process has the id."""
 
         def look() -> None:
             if not near.is_open:
@@ -187,7 +189,7 @@ class Network:
         self._kernel.after(0.25, look)
 
     def _refuse(self, near: End) -> None:
-        """Nobody has the id that was dialled: its process has ended, or its machine has."""
+        """End a dial: the process with this id has ended, or its machine has."""
         far = near.other
         near.refusal_status = Status.NO_PROCESS if far.host.is_up else Status.UNREACHABLE
         near.refusal = "it is not there"
@@ -195,7 +197,7 @@ class Network:
         self._kernel.after(self._travel_s(far.host, near.host), partial(self.kernel_end, near))
 
     def kernel_end(self, end: End) -> None:
-        """This end learns that the connection is over."""
+        """Tell this end that the connection is over."""
         end.host.do(lambda: self._hear_end(end), end.process)
 
     def _end(self, host: Host) -> End:
@@ -205,7 +207,7 @@ class Network:
         return end
 
     def send(self, end: End, body: bytes | None) -> None:
-        """Put bytes on their way; None says that this end was closed."""
+        """Send bytes; None tells the other end that this one was closed."""
         if not end.is_open:
             return
         far = end.other
@@ -217,16 +219,17 @@ class Network:
             self._kernel.at(arrives, partial(self._pump, end))
 
     def close(self, end: End) -> None:
-        """The process at this end closes it."""
+        """Close the connection at this end."""
         if end.is_open:
             self.send(end, None)
             self._finish(end)
 
     def _pump(self, end: End) -> None:
-        """Deliver what has arrived from this end, in order."""
+        """Deliver, in order, what has arrived from this end."""
         far = end.other
         if far.process is None or not far.is_open or self.is_blocked(end.host, far.host):
-            return  # its dial is on its way, or nothing gets through: looked at again after that
+            # the dial is under way or the way is blocked; the end is looked at again after that
+            return
         if end.queue and end.queue[0][0] <= self._kernel.now:
             far.host.do(lambda: self._deliver(end), far.process)
 
@@ -262,7 +265,7 @@ class Network:
             self._ends.pop(end.other.number, None)
 
     def _pump_later(self, end: End, delay_s: float) -> None:
-        """Deliver what was held up, in order, after so long."""
+        """Deliver held-up messages, in order, after this delay."""
         when = self._kernel.now + delay_s
         held, end.queue = end.queue, deque()
         for arrives, body in held:
@@ -285,19 +288,19 @@ class Network:
         return (self._latency[pair] + jitter) * one.slowness * other.slowness
 
     def is_blocked(self, one: Host, other: Host) -> bool:
-        """Whether nothing gets through between these, for now."""
+        """Whether nothing passes between these machines now."""
         return _pair(one, other) in self._blocked
 
     # ---- faults ------------------------------------------------------------------------------
 
     def block(self, one: Host, other: Host) -> None:
-        """Nothing gets through any more; who waits for long gives its connections up."""
+        """Block everything between these machines; connections that wait too long are given up."""
         self._blocked.add(_pair(one, other))
         for end in self._between(one, other):
             self._give_up_later(end)
 
     def unblock(self, one: Host, other: Host) -> None:
-        """What waited gets through."""
+        """Let waiting messages pass."""
         pair = _pair(one, other)
         if pair not in self._blocked:
             return
@@ -306,17 +309,17 @@ class Network:
             self._pump_later(end, self._options.latency_s[1])
 
     def unblock_all(self) -> None:
-        """Every partition ends."""
+        """End every partition."""
         for one, other in sorted(self._blocked):
             self.unblock(self.hosts[one], self.hosts[other])
 
     def cut(self, one: Host, other: Host) -> None:
-        """Connections between these break; of what was on its way some is lost."""
+        """Break connections between these machines; some messages on their way are lost."""
         for end in self._between(one, other):
             self._break(end)
 
     def _break(self, end: End) -> None:
-        """Its other side hears that it is gone, after part of what was on its way."""
+        """Tell the other side that the connection broke, after part of what was on its way."""
         keep = self._rng.randint(0, len(end.queue))
         while len(end.queue) > keep:
             end.queue.pop()
@@ -325,7 +328,7 @@ class Network:
         self._pump_later(end, self._rng.uniform(0.0, self._options.notice_s))
 
     def between_machines(self) -> list[End]:
-        """One end of each established connection between two machines."""
+        """Return one end of each established connection between two machines."""
         return [
             end
             for end in self._ends.values()
@@ -338,12 +341,16 @@ class Network:
         ]
 
     def sever(self, end: End) -> None:
-        """One connection breaks; of what was on its way some is lost, each way."""
+        """Break one connection; some messages on their way are lost in each direction."""
         for one in (end, end.other):
             self._break(one)
 
     def host_down(self, host: Host, is_noticed: bool) -> None:
-        """A machine is gone. Noticed at once, as when processes end, or only by its silence."""
+        """End a machine.
+
+        `is_noticed`: others learn of it at once, as when processes end; otherwise only by its
+        silence.
+        """
         for end in list(self._ends.values()):
             if end.host is not host or not end.is_open:
                 continue
@@ -375,7 +382,7 @@ class Network:
         ]
 
     def process_gone(self, host: Host, process: Process) -> None:
-        """A process has ended: all that it sent arrives, then its connections end."""
+        """End a process: everything that it sent arrives, then its connections end."""
         for end in list(self._ends.values()):
             if end.process is process and end.host is host:
                 self.close(end)

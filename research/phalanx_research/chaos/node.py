@@ -32,17 +32,17 @@ from phalanx_research.chaos.promises import Promises
 from phalanx_research.chaos.worker import SimWorker
 
 BUSY_PORTS = 0.1
-"""How often somebody else listens where a gang wants to."""
+"""The probability that another program listens at a port that a gang wants."""
 
 
 class NeverSilent:
-    """See ForkServerEffects: what starts processes here is no process."""
+    """A fork server that always answers, because no process stands behind it here."""
 
     def ask(self) -> None:
-        """See ForkServerEffects."""
+        """Do nothing: the answer is always there."""
 
     def rouse(self) -> None:
-        """See ForkServerEffects."""
+        """Do nothing: the fork server never sleeps."""
 
 
 class SimNode:
@@ -59,7 +59,7 @@ class SimNode:
         history: History,
         stops: Callable[[SimNode, str], None],
     ) -> None:
-        """`stops` is called when the node ends itself, with the reason."""
+        """Start the node. `stops` is called with the reason when the node ends itself."""
         self.host = host
         self.name = name = host.name
         self.node_id = node_id
@@ -81,7 +81,7 @@ class SimNode:
         )
         self.drivers: list[SimDriver] = []
         self._recovery: dict[int, int] = {}
-        """What GPUs need, by number."""
+        """The recovery action that each GPU needs, by number."""
         files = NodeFiles(host, rng(f"disk {name}"), self._guarded)
         ports = rng(f"node {name}")
         self._machines = machines = cluster_node(
@@ -133,7 +133,7 @@ class SimNode:
         host.every(options.tick_s, lambda: host.guard(self._tick), self)
 
     def start_driver(self, name: str) -> SimDriver:
-        """A driver's process starts on this machine."""
+        """Start a driver's process on this machine."""
         driver = SimDriver(
             self.host, self.prefix, self._network, self._promises, self._history, name
         )
@@ -141,7 +141,7 @@ class SimNode:
         return driver
 
     def device_is(self, number: int, recovery: int) -> None:
-        """One of its GPUs needs this from now on; 0: it is well."""
+        """Set the recovery action that a GPU needs; 0: the GPU is healthy."""
         self._recovery[number] = recovery
         count = int(self.total.get("GPU", 0))
         self._machines.devices.seen(
@@ -150,7 +150,7 @@ class SimNode:
         self._round()
 
     def end_processes(self) -> None:
-        """The machine goes, and all that runs on it."""
+        """End the machine and everything that runs on it."""
         for driver in self.drivers:
             if driver.is_alive:
                 driver.is_alive = False
@@ -161,10 +161,10 @@ class SimNode:
             worker.gone()
         self._promises.usage.node_gone(self.prefix)
 
-    # ---- steps -------------------------------------------------------------------------------
+    # ---- steps of the node -------------------------------------------------------------------
 
     def _guarded(self, action: Callable[[], object]) -> None:
-        """Do this as one of the node's own steps."""
+        """Run an action as one of the node's own steps."""
 
         def step() -> None:
             self.host.guard(action)
@@ -181,12 +181,12 @@ class SimNode:
         self._promises.usage.check(self.prefix)
 
     def on_end(self, end: End) -> None:
-        """See Process."""
+        """Handle the end of a connection."""
         self._machines.on_lost(end, end.refusal)
         self._round()
 
     def on_message(self, end: End, message: Message) -> None:
-        """See Process."""
+        """Handle a message over a connection."""
         self._machines.on_message(end, message)
         if isinstance(message, PrepareBundles):
             self._promises.usage.prepared(self, message)
@@ -208,16 +208,16 @@ class SimNode:
     # ---- Connections -------------------------------------------------------------------------
 
     def dial(self, process: bytes) -> End:
-        """See Connections."""
+        """Connect to a process."""
         return self._network.dial(self.host, self, process)
 
     def forget(self, peer: Peer) -> None:
-        """See Connections."""
+        """Forget a peer."""
         assert isinstance(peer, End)
         peer.close()
 
     def lose(self, peer: Peer) -> None:
-        """See Connections."""
+        """Note that the connection to a peer has ended."""
         assert isinstance(peer, End)
         if peer.is_open:
             peer.close()
@@ -226,23 +226,23 @@ class SimNode:
     # ---- HeadEffects -------------------------------------------------------------------------
 
     def dial_head(self) -> End | None:
-        """See HeadEffects."""
+        """Connect to the head; None while it cannot be reached."""
         return self.dial(CONTROL) if self.host.can_dial else None
 
     def joined(self, cluster: str) -> None:
-        """See HeadEffects."""
+        """Do nothing when the head takes the node in."""
 
     def note(self, text: str, *, level: str = INFO, job: str = "") -> None:
-        """See HeadEffects and Note."""
+        """Record a note."""
         self.host.kernel.log(self.name, text)
 
     def end(self, reason: str, is_about_token: bool) -> None:
-        """See HeadEffects. The process ends after this, and all its processes with it."""
+        """End the node's process, and all its processes with it."""
         self._stops(self, reason)
 
 
 def _numbered() -> Callable[[int], bytes]:
-    """Numbers instead of random bytes, counted for each length."""
+    """Return a source of numbers in place of random bytes, counted separately for each length."""
     counts: dict[int, int] = {}
 
     def make_unique(size: int) -> bytes:

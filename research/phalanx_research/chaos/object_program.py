@@ -1,4 +1,4 @@
-"""What simulated drivers do with objects: streams, chains of large results, cancels, borrowing."""
+"""The objects of simulated drivers: streams, chains of large results, cancels, borrowing."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Later = Callable[[float, Callable[[], None]], None]
 Refs = list[ObjectRef[Any]]
 
 _MAX_HELD = 15
-"""So many references of chains are held at once."""
+"""The most references of chains that are held at once."""
 _ALL_SORTS: tuple[Any, ...] = (False, True, (Raised,), (OtherError,))
-"""What `retry_exceptions` may be."""
+"""Possible values of `retry_exceptions`."""
 
 
 class ObjectProgram:
-    """What one driver does with objects, drawn from the seed."""
+    """The objects of one driver, drawn from the seed."""
 
     def __init__(self, options: Options, driver: SimDriver, later: Later) -> None:
         self._options = options
@@ -41,7 +41,7 @@ class ObjectProgram:
         self.actors: list[ActorClient] = []
 
     def plan(self, left_s: float) -> None:
-        """Do all that is drawn within so long."""
+        """Plan everything that is drawn within this time."""
         options = self._options.objects
         plans = [(options.chains, self._chain), (options.streams, self._stream)]
         plans += [(options.cancels, self._cancel), (options.parents, self._parent)]
@@ -54,7 +54,7 @@ class ObjectProgram:
         """Drop all references."""
         self._held.clear()
 
-    # ---- parts of it -------------------------------------------------------------------------
+    # ---- parts of the plan -------------------------------------------------------------------
 
     def _template(self, **more: Any) -> Template:
         rng = self._rng
@@ -72,12 +72,12 @@ class ObjectProgram:
         ends = rng.choices((RETURNS, RAISES, DIES), (0.8, 0.1, 0.1))[0]
         bad = rng.choice((1, 1, 2, -1))
         if template.max_retries < 0:
-            bad = abs(bad)  # else it would be tried for ever
+            bad = abs(bad)  # otherwise the task would be retried for ever
         seconds = min(rng.expovariate(1.0 / self._options.task_s), 3.0)
         return Work(**{"seconds": seconds, "ends": ends, "bad_attempts": bad, **more})
 
     def _read(self, refs: Refs) -> None:
-        """Read these, and what their values refer to."""
+        """Read these references, and those that their values contain."""
         for ref in refs:
             read = self._driver.promises.reads.begins(self._driver, ref)
             self._driver.read(ref, partial(self._was_read, ref, read))
@@ -99,7 +99,9 @@ class ObjectProgram:
     # ---- chains of objects -------------------------------------------------------------------
 
     def _chain(self) -> None:
-        """A task on results of earlier ones, most of them large; somebody reads its own later."""
+        """Submit a task on results of earlier ones, most of them large; read its own result
+        later.
+        """
         rng = self._rng
         inputs = rng.sample(self._held, min(len(self._held), rng.choice((0, 1, 1, 2))))
         template = self._template(returns=rng.choice((1, 1, 1, 2)))
@@ -160,13 +162,13 @@ class ObjectProgram:
         for _ in range(rng.choice((1, 1, 4))):
             refs, _ = self._driver.submit(template, work)
             force = rng.random() < 0.3
-            if rng.random() < 0.2:  # by a task that has borrowed it
+            if rng.random() < 0.2:  # cancelled by a task that has borrowed the reference
                 self._driver.submit(self._template(), Work(seconds=0.1, cancels=True), None, refs)
             else:
                 self._cancel_later(refs[0]._number >> 32, refs[0]._number, force)
 
     def _limit(self) -> None:
-        """A task that may take longer than it is allowed."""
+        """Submit a task that may take longer than its time limit."""
         rng = self._rng
         limit_s = rng.choice((0.1, 0.5))
         template = self._template(timeout_s=limit_s)
@@ -175,14 +177,16 @@ class ObjectProgram:
         self._driver.submit(template, work)
 
     def _parent(self) -> None:
-        """A task that submits others and waits for them."""
+        """Submit a task that submits others and waits for them."""
         template = self._template()
         self._driver.submit(template, self._work(template, children=self._rng.randint(1, 3)))
 
     # ---- borrowing ---------------------------------------------------------------------------
 
     def _lend(self) -> None:
-        """An actor keeps references to objects of the driver, and gives some to its own."""
+        """Create an actor that keeps references to the driver's objects, and gives some to its
+        own.
+        """
         rng, driver = self._rng, self._driver
         client = self._make_actor()
         self.actors.append(client)
@@ -230,7 +234,10 @@ class StreamReader:
     """Takes the items of a stream one after another, and reads them."""
 
     def __init__(self, driver: SimDriver, stream: Stream, pace_s: float, stop_after: int) -> None:
-        """It takes `pace_s` between two items, and reads no further than `stop_after`."""
+        """Start to read.
+
+        `pace_s`: seconds between two items. `stop_after`: the number of items after which it stops.
+        """
         self._promises = driver.promises
         self._driver = driver
         self._stream = stream

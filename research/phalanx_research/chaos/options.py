@@ -1,6 +1,6 @@
-"""What a seed decides before anything happens: sizes, limits, habits, and which faults there are.
+"""The choices of a seed before anything happens: sizes, limits, habits, and the possible faults.
 
-Swarm testing: each seed leaves most of the possible trouble out, so that what remains meets
+Swarm testing: each seed leaves out most of the possible faults, so that the others meet
 undisturbed. Source: Groce et al., "Swarm Testing", ISSTA 2012.
 """
 
@@ -48,21 +48,23 @@ LATER_FAULTS = {
     "drain": 0.2, "sever": 0.2, "erase": 0.4, "full": 0.2, "torn": 0.2, "dials": 0.2, "clock": 0.3,
     "device": 0.25, "pause": 0.3, "step": 0.3,
 }  # fmt: skip
-"""How often a seed has each. Each has a source of its own: another one leaves the rest of a seed as
-it was."""
+"""The probability that a seed has each fault.
+
+Each fault has its own random source, so that a new fault leaves the rest of a seed unchanged.
+"""
 
 
 class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Times in seconds."""
+    """Options of the network. Times are in seconds."""
 
     latency_s: tuple[float, float]
-    """Between two machines, from and to."""
+    """The least and the largest latency between two machines."""
     jitter_s: float
-    """Mean of what comes on top of it, exponentially distributed."""
+    """The mean of the exponentially distributed addition to the latency."""
     notice_s: float
-    """A broken connection is noticed within so long."""
+    """The longest time until a broken connection is noticed."""
     give_up_s: float
-    """A connection over which nothing comes through is given up within so long."""
+    """The longest time until a connection over which nothing passes is given up."""
 
 
 class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,44 +75,43 @@ class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
     streams: int
     cancels: int
     limits: int
-    """Tasks that may only run for so long."""
+    """Tasks with a time limit."""
     parents: int
     """Tasks that submit others."""
     lends: int
     """Actors that keep references."""
     store_objects: int
-    """So many large objects a node's memory holds."""
+    """The number of large objects that a node's memory holds."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was drawn for one run. Times in seconds."""
+    """Everything that was drawn for one run. Times are in seconds."""
 
     nodes: tuple[dict[str, float], ...]
-    """The resources of each."""
+    """The resources of each node."""
     network: NetworkOptions
     limits: HealthLimits
     spilling: SpillOptions
     patience_s: float
-    """A node without work ends when it has seen no head for so long."""
+    """Seconds without a head after which a node without work ends."""
     tick_s: float
     head_tick_s: float
     write_s: tuple[float, float]
-    """How long a write of the head's journal takes."""
+    """The range of the time of a write of the head's journal."""
     start_s: tuple[float, float]
-    """How long a worker process takes to start."""
+    """The range of the time that a worker process takes to start."""
     skew_s: float
     drift: float
-    """Clocks run up to so much too fast or too slow, as a fraction."""
+    """The largest relative error of the speed of clocks."""
     chaos_s: float
-    """So long there are faults."""
+    """Seconds during which there are faults."""
     quiet_s: float
-    """So long nothing happens after all work is done; then the head dies once more. 0: it does
-    not."""
+    """Seconds of quiet after all work is done, before the head dies once more. 0: it does not."""
     faults: tuple[str, ...]
     fault_every_s: float
     drivers: int
     tasks: int
-    """How often a driver asks for tasks: for one, five or twelve at a time."""
+    """How often a driver submits tasks: one, five or twelve at a time."""
     actors: int
     groups: int
     gangs: int
@@ -119,23 +120,26 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     has_others: bool
     """Whether some jobs wait for others, and some are arrays."""
     has_times: bool
-    """Whether some of them are limited in time, begin later, or are held and changed."""
+    """Whether some jobs have time limits, start later, or are held and changed."""
     queues: tuple[dict[str, float], ...]
-    """Beside the default one: the weight of each, and what it may use of CPUs at most."""
+    """The weight and the CPU limit of each queue, in addition to the default queue."""
     quotas: tuple[dict[str, Any], ...]
-    """What else is said of each queue when it is made."""
+    """Further fields of each queue when it is created."""
     queue_changes: int
     """How often a driver changes a queue's weight."""
     has_tasks_in_queues: bool
     """Whether ordinary tasks are charged to queues as well."""
     task_s: float
-    """Mean run time of a task."""
+    """The mean run time of a task."""
     objects: ObjectOptions
 
 
 def draw(kernel: Kernel) -> Options:
-    """The options of one seed. What was added later has a source of its own, so that the rest of
-    a seed is drawn as before."""
+    """Draw the options of one seed.
+
+    Later additions have a random source of their own, so that the rest of a seed is drawn as
+    before.
+    """
     rng, later = kernel.rng("options"), kernel.rng("later options")
 
     def pick(*choices: _Number) -> _Number:
@@ -227,7 +231,7 @@ def _quota(rng: random.Random) -> dict[str, Any]:
 
 
 def _node(rng: random.Random) -> dict[str, float]:
-    """Small nodes, so that little work is much: resources are what is fought for."""
+    """Return the resources of a small node, so that little work suffices for contention."""
     resources = {"CPU": float(rng.choice((1, 2, 4)))}
     if rng.random() < 0.5:
         resources["GPU"] = float(rng.choice((1, 2, 4)))

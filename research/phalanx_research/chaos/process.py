@@ -27,7 +27,7 @@ MIN_TICK_S = 0.05
 
 
 class SimProcess:
-    """What drivers and workers have in common."""
+    """The common parts of drivers and workers."""
 
     owner: OwnerCore
     node_end: End
@@ -41,7 +41,7 @@ class SimProcess:
         name: str,
         kind: str,
     ) -> None:
-        """`prefix`: of its node, on the same machine."""
+        """Start the process. `prefix`: its node's, on the same machine."""
         self.host = host
         self.clock = OwnTime(host.clock)
         self.prefix = prefix
@@ -50,7 +50,7 @@ class SimProcess:
         self.name = name
         self.kind = kind
         self.process_id = b""
-        """Empty until it has joined."""
+        """The process's id; empty until it has joined."""
         self.is_alive = True
 
     def dial_node(self) -> None:
@@ -58,7 +58,7 @@ class SimProcess:
         self.node_end = self.network.dial(self.host, self, node_process_id(self.prefix))
 
     def join(self, process_id: bytes) -> None:
-        """The process has its id: from now on it can be reached."""
+        """Take the process's id: from now on others can connect to it."""
         self.process_id = process_id
         self.network.add_process(self.host, process_id, self)
         self.files = ProcessFiles(self.host, process_id, self.node_end)
@@ -79,7 +79,7 @@ class SimProcess:
         self._request_tick()
 
     def die(self, how: str) -> None:
-        """The process ends at once."""
+        """End the process at once."""
         if not self.is_alive:
             return
         self.is_alive = False
@@ -89,13 +89,13 @@ class SimProcess:
         self.network.process_gone(self.host, self)
 
     def gone(self) -> None:
-        """The process has ended, whatever ended it."""
+        """Clean up after the process has ended, for any reason."""
         self.promises.owner_ended(self)
 
     # ---- Transport and Outbox ----------------------------------------------------------------
 
     def dial(self, process: bytes) -> End | None:
-        """See Transport."""
+        """Connect to another process."""
         is_local = process[:PREFIX_BYTES] == self.prefix
         if is_local and self.network.find_process(self.host, process) is None:
             return None
@@ -104,18 +104,18 @@ class SimProcess:
         return end
 
     def watch(self, connection: Connection) -> None:
-        """See Transport: simulated connections are watched from the start."""
+        """Do nothing: simulated connections are watched from the start."""
 
     def close(self, connection: Any) -> None:
-        """See Transport."""
+        """Close a connection."""
         connection.close()
 
     def post(self, connection: Connection, message: Message) -> None:
-        """See Outbox."""
+        """Send a message over a connection."""
         connection.post(message)
 
     def flush_later(self, connection: Connection) -> None:
-        """See Outbox: nothing waits here."""
+        """Do nothing: no message waits here."""
 
     def _posted(self, message: Message) -> None:
         self.promises.posted(self, message)
@@ -140,11 +140,13 @@ class SimProcess:
         self._plan_tick(max(next_s, MIN_TICK_S))
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
-        """Do this after so long, more if the machine is slow, if the process still lives."""
+        """Run an action after this delay (longer on a slow machine), if the process is still
+        alive.
+        """
         self.host.later(delay_s * self.host.slowness, lambda: self.do(action), self)
 
     def do(self, action: Callable[[], None]) -> None:
-        """A step of this process, if it still lives."""
+        """Run a step of this process, if it is still alive."""
 
         def step() -> None:
             action()
@@ -154,7 +156,7 @@ class SimProcess:
             self.host.guard(step)
 
     def settle(self) -> None:
-        """What the reactor does after each round: whatever was released is said."""
+        """Report everything that was released, as the reactor does after each round."""
         owner, dropped = self.owner, self.files.dropped
         while owner.has_unsent or dropped:
             owner.flush()
@@ -163,7 +165,7 @@ class SimProcess:
     # ---- messages ----------------------------------------------------------------------------
 
     def on_message(self, end: End, message: Message) -> None:
-        """See Process."""
+        """Handle a message over a connection."""
         if not self.is_alive:
             return
         now = self.clock()
@@ -178,11 +180,11 @@ class SimProcess:
         self.settle()
 
     def take(self, end: End, message: Message) -> bool:
-        """Take a message that is not for an owner; False when it is."""
+        """Take a message that is not for an owner; return False for one that is."""
         return False
 
     def on_end(self, end: End) -> None:
-        """See Process."""
+        """Handle the end of a connection."""
         if end is self.node_end:
             self.die("its node is gone")
         elif self.is_alive:
@@ -192,8 +194,7 @@ class SimProcess:
     # ---- objects, as `get` reads them --------------------------------------------------------
 
     def read(self, ref: ObjectRef[Any], then: Callable[[Outcome], None]) -> None:
-        """Wait for a value and read it; a lost one is waited for again. It is read when the process
-        has time, not at once."""
+        """Wait for a value and read it when the process has time; wait again for a lost one."""
         self.later(0.0, lambda: self._read(ref, then))
 
     def _read(self, ref: ObjectRef[Any], then: Callable[[Outcome], None]) -> None:
@@ -227,7 +228,9 @@ class SimProcess:
         self.read(ref, then)
 
     def open(self, name: str) -> Wait:
-        """A file's content, fetched first when it may be elsewhere; None when it is gone."""
+        """Open a file, fetching it first when it may be elsewhere; the result is None when it is
+        gone.
+        """
 
         def wait(resume: Resume) -> None:
             content = self.host.content(name)

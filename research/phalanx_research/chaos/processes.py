@@ -1,4 +1,4 @@
-"""A simulated node's worker processes: forked, killed, reaped, as the fork server does it."""
+"""A simulated node's worker processes: started, killed and reaped as by the fork server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REAP_S = 0.002
 
 
 class SimWorkers:
-    """See worker_processes.ForkEffects."""
+    """The workers of one node, as worker_processes.ForkEffects."""
 
     def __init__(
         self,
@@ -26,8 +26,11 @@ class SimWorkers:
         make: Callable[[bytes, Callable[[str, float], None]], SimWorker],
         reaped: Callable[[bytes, str], None],
     ) -> None:
-        """`start_s`: how long a worker takes to start. `make`: makes a worker of this id, which
-        calls back when it ends. `reaped`: notifies the node of the end of a worker, and how."""
+        """Start without workers.
+
+        `start_s`: seconds that a worker takes to start. `make`: creates a worker with this id,
+        which calls back when it ends. `reaped`: tells the node that a worker ended, and how.
+        """
         self._host = host
         self._rng = rng
         self._start_s = start_s
@@ -36,26 +39,26 @@ class SimWorkers:
         self.workers: dict[bytes, SimWorker] = {}
 
     def fork(self, worker: bytes, environment: dict[str, str]) -> None:
-        """See ForkEffects. It introduces itself when it is ready."""
+        """Start a worker, which introduces itself when it is ready."""
         made = self.workers[worker] = self._make(worker, partial(self._died, worker))
         delay_s = self._rng.uniform(*self._start_s) * self._host.slowness
         self._host.later(delay_s, made.begin)
 
     def kill(self, process: bytes) -> None:
-        """See ForkEffects."""
+        """Kill a worker."""
         worker = self.workers.get(process)
         if worker is not None:
             self._host.later(_SIGNAL_S, partial(worker.die, "killed"))
 
     def terminate(self, process: bytes) -> None:
-        """See ForkEffects. It ends soon, or when it pleases."""
+        """Ask a worker to end; it ends soon, or whenever it likes."""
         worker = self.workers.get(process)
         if worker is not None:
             delay_s = self._rng.choice((_SIGNAL_S, 0.2, 3.0))
             self._host.later(delay_s, partial(worker.die, "signal SIGTERM"))
 
     def _died(self, worker: bytes, how: str, read_until: float) -> None:
-        """A worker's process has ended. What it sent last is read before its end is known."""
+        """Report the end of a worker, after its last messages have been read."""
         wait_s = max(read_until - self._host.kernel.now, 0.0)
         self._host.later(
             wait_s + self._rng.uniform(0.0, _REAP_S), partial(self._reaped, worker, how)
@@ -67,11 +70,11 @@ class SimWorkers:
 
 
 class NoLogs:
-    """See local_processes.NodeLogs. Simulated workers print nothing."""
+    """No logs, as local_processes.NodeLogs: simulated workers print nothing."""
 
     def append(self, worker: str, line: LogLine) -> None:
-        """See NodeLogs."""
+        """Do nothing: there are no logs."""
 
     def read(self, worker: str, file: int, offset: int, limit: int) -> LogPiece:
-        """See NodeLogs."""
+        """Return an empty piece of a log."""
         return LogPiece()

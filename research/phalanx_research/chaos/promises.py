@@ -1,7 +1,7 @@
-"""What the cluster has promised, and what was seen of it from outside: the simulation's checker.
+"""The checker of the simulation: what the cluster has promised, against what is seen from outside.
 
-Nothing here asks a machine what it believes where the simulated processes can be asked what they
-did: who runs, with which devices, for whom, and what readers got.
+Where the simulated processes can be asked what they did, no machine is asked what it believes:
+which work runs, with which devices, for which owner, and what readers got.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from phalanx_research.chaos.work import Work, read_label
 ABANDONED = "abandoned"
 OWNER_GONE = "owner gone"
 _STOP_S = 1.0
-"""A task ends within so long after its worker could have ended it, where all is well."""
+"""Seconds within which a task ends after its worker could have ended it, if all is well."""
 
 
 class Submitter(Protocol):
@@ -52,7 +52,7 @@ class Submitter(Protocol):
 
     @property
     def process_id(self) -> bytes:
-        """Its id."""
+        """The process's id."""
         ...
 
 
@@ -65,7 +65,7 @@ class Worker(Protocol):
 
 
 class Promises:
-    """Everything that was promised, and what has become of it."""
+    """Everything that was promised, and the outcome of each promise."""
 
     def __init__(self, kernel: Kernel, network: Network, history: History) -> None:
         self._kernel = kernel
@@ -78,17 +78,17 @@ class Promises:
         self._truth = Truth(history, self.kept)
         self.reads = Reads(network, history, self.kept, self._truth)
         self._running: dict[bytes, Key] = {}
-        """What each worker runs: one task, or the last call of an actor that began."""
+        """The work of each worker: one task, or the last call of an actor that started."""
         self._ended_under: dict[bytes, Key] = {}
-        """What workers ran that have ended."""
+        """The last work of workers that have ended."""
         self._results: dict[bytes, Key] = {}
-        """What the results are of that workers write: who asks them now to stop that is late."""
+        """The work whose results workers write: a request to stop it comes too late."""
         self._to_stop: dict[tuple[bytes, Key], float] = {}
-        """When the last Cancel has come for a task, by worker and task."""
+        """When the last Cancel has arrived for a task, by worker and task."""
         self._alive_as: dict[tuple[bytes, int], bytes] = {}
-        """The worker as which the head said that each incarnation of an actor is alive."""
+        """The worker as which the head reported each incarnation of an actor alive."""
 
-    # ---- work is submitted -------------------------------------------------------------------
+    # ---- submission of work ------------------------------------------------------------------
 
     def task_promised(
         self,
@@ -100,8 +100,10 @@ class Promises:
         inputs: list[ObjectRef[Any]] | None,
         parent: tuple[bytes, int] | None = None,
     ) -> None:
-        """A process has submitted a task; `parent`: on behalf of this task or call, by its owner
-        and number."""
+        """Note that a process has submitted a task.
+
+        `parent`: the task or call that submitted it, by owner and number.
+        """
         number = refs[0]._task if stream is None else stream.number
         assert number is not None
         strategy = msgspec.json.decode(template.key.strategy) if template.key.strategy else {}
@@ -126,7 +128,7 @@ class Promises:
         self._promise(process, promise, refs[0] if stream is None else stream.completion)
 
     def call_promised(self, process: Submitter, call: PendingCall, work: Work) -> None:
-        """A process has called an actor."""
+        """Note that a process has called an actor."""
         promise = Promise(
             owner=process.name,
             number=call.number,
@@ -148,7 +150,7 @@ class Promises:
         tasks: list[PendingTask],
         work: Work,
     ) -> None:
-        """A driver has asked for a gang."""
+        """Note that a driver has asked for a gang."""
         for task in tasks:
             self.task_promised(process, task.template, work, task.refs, None, None)
         self.gangs.promised(group, min_members, [(process.name, task.number) for task in tasks])
@@ -162,16 +164,16 @@ class Promises:
         else:
             self.ended(process, first)
 
-    # ---- work travels ------------------------------------------------------------------------
+    # ---- transport of work -------------------------------------------------------------------
 
     def posted(self, process: Submitter, message: Any) -> None:
-        """A process sends something to another."""
+        """Note that a process sends something to another."""
         if not isinstance(message, Task | Call):
             return
         promise = self.kept.get((process.name, message.number))
         if promise is None:
-            return  # it is only about to be promised
-        # Items of a stream may get lost and be made again before its reader has come to the end.
+            return  # the task is only about to be promised
+        # Items of a stream may get lost and be made again before its reader has reached the end.
         run = process.owner.reconstruction.running.get(message.number)
         is_remade = run is not None and type(run.work.stream) is RemadeStream
         if is_remade or (promise.outcome and message.attempt > promise.last_attempt):
@@ -186,7 +188,7 @@ class Promises:
             )
 
     def cancelled(self, key: Key) -> None:
-        """A process cancels work of its own."""
+        """Note that a process cancels its own work."""
         promise = self.kept.get(key)
         if promise is not None:
             promise.was_cancelled = True
@@ -194,7 +196,7 @@ class Promises:
             self._history.count("cancelled")
 
     def cancel_came(self, worker: Worker, owner: bytes, message: Cancel) -> None:
-        """A worker is asked to stop a task or call, and perhaps what that has submitted."""
+        """Note that a worker is asked to stop a task or call, and perhaps its children."""
         key = self._key_of(owner, message.number)
         if self._results.get(worker.worker_id) != key:
             self._to_stop[worker.worker_id, key] = self._kernel.now
@@ -203,10 +205,10 @@ class Promises:
             for child in self.kept[key].children:
                 self.cancelled(child)
 
-    # ---- work runs ---------------------------------------------------------------------------
+    # ---- running work ------------------------------------------------------------------------
 
     def task_started(self, worker: Worker, owner: bytes, task: Task, lease: LeaseInfo) -> None:
-        """A worker begins to run a task."""
+        """Check that a worker that starts a task has a lease for it."""
         promise = self._started(worker, owner, task.number)
         if not lease.job:
             if promise is not None:
@@ -216,12 +218,14 @@ class Promises:
         self.usage.occupy(worker.prefix, worker.name, lease.resources, lease.devices, in_bundle)
 
     def code_ended(self, worker: Worker, owner: bytes, number: int) -> None:
-        """The code of a task or call has ended; what it returned is still to be written, perhaps
-        once there is room."""
+        """Note that the code of a task or call has ended.
+
+        Its results are still to be written, perhaps once there is room.
+        """
         self._results[worker.worker_id] = self._key_of(owner, number)
 
     def task_ended(self, worker: Worker, is_done: bool) -> None:
-        """It ran to its end, or stopped."""
+        """Check a task that ran to its end, or stopped."""
         self.usage.vacate(worker.prefix, worker.name)
         self._results.pop(worker.worker_id, None)
         key = self._running.pop(worker.worker_id, None)
@@ -231,7 +235,8 @@ class Promises:
         if not is_done:
             return
         promise.finished_on.append(worker.worker_id)
-        # A machine that stood still does what was due at one moment: a task may end in that moment.
+        # A machine that stood still does everything due at one moment: a task may end in that
+        # moment.
         asked_at = self._to_stop.get((worker.worker_id, key), self._kernel.now)
         if asked_at < self._kernel.now and not promise.work.is_stubborn:
             raise Broken(
@@ -249,7 +254,7 @@ class Promises:
             )
 
     def call_started(self, worker: Worker, order: CreateActor, owner: bytes, call: Call) -> None:
-        """The actor that was ordered so begins to run a call."""
+        """Check that the actor created by `order` may start this call."""
         self._started(worker, owner, call.number)
         alive = self._alive_as.get((order.actor, order.incarnation))
         if alive != worker.worker_id:
@@ -278,12 +283,12 @@ class Promises:
     # ---- actors ------------------------------------------------------------------------------
 
     def actor_begun(self, worker: Worker, order: CreateActor) -> None:
-        """A worker begins to construct an actor."""
+        """Note that a worker starts to construct an actor."""
         in_bundle = order.placement_group is not None
         self.usage.occupy(worker.prefix, worker.name, order.resources, order.devices, in_bundle)
 
     def actor_alive(self, actor: bytes, incarnation: int, worker: bytes) -> None:
-        """The control store says that an actor is alive, in this process."""
+        """Check that an actor's incarnation is reported alive in one process only."""
         before = self._alive_as.setdefault((actor, incarnation), worker)
         if before != worker:
             names = [self._history.name_of(before), self._history.name_of(worker)]
@@ -296,7 +301,7 @@ class Promises:
     # ---- outcomes ----------------------------------------------------------------------------
 
     def ended(self, process: Submitter, ref: ObjectRef[Any]) -> None:
-        """The owner of a task or call has its outcome, or knows that its stream is over."""
+        """Check the outcome of a task or call, or the end of its stream, as its owner learns it."""
         promise = self.kept[process.name, ref._number >> INDEX_BITS]
         value = ref._value
         if promise.work.items:
@@ -321,7 +326,7 @@ class Promises:
     def stream_over(
         self, process: Submitter, number: int, items: int, error: BaseException | None
     ) -> None:
-        """The reader of a stream has got so many items, and then its end or an error."""
+        """Check the end or the error that the reader of a stream got after this many items."""
         promise = self.kept[process.name, number]
         if error is not None:
             self._failed(promise, error)
@@ -335,7 +340,7 @@ class Promises:
         self._conclude(promise, DONE)
 
     def stream_abandoned(self, process: Submitter, number: int) -> None:
-        """Nobody reads any more of a stream."""
+        """Note that nobody reads the stream any more."""
         promise = self.kept[process.name, number]
         promise.is_abandoned = True
         if promise.is_over:
@@ -372,15 +377,15 @@ class Promises:
         return self._history.name_of(owner), number
 
     def _content(self, value: Value) -> bytes | None:
-        """What is in a file, wherever it is; None when it is gone already."""
+        """Return the content of a file, wherever it is; None when it is already gone."""
         name = value.data.decode()
         contents = (host.content(name) for host in self._network.hosts.values())
         return next((content for content in contents if content is not None), None)
 
-    # ---- lives -------------------------------------------------------------------------------
+    # ---- ends of processes -------------------------------------------------------------------
 
     def worker_ended(self, worker: Worker) -> None:
-        """A worker's process is gone, whatever it did."""
+        """Note that a worker's process is gone, whatever it was doing."""
         self.usage.vacate(worker.prefix, worker.name)
         self._results.pop(worker.worker_id, None)
         key = self._running.pop(worker.worker_id, None)
@@ -388,14 +393,14 @@ class Promises:
             self._ended_under[worker.worker_id] = key
 
     def preempted(self, worker: bytes) -> None:
-        """A worker's end was wanted by others: what it ran may start once more."""
+        """Note that a worker was preempted: its work may start once more."""
         key = self._ended_under.get(worker)
         if key is not None:
             self.kept[key].excused += 1
             self._history.count("preempted")
 
     def owner_ended(self, process: Submitter) -> None:
-        """Nobody waits for what it submitted, and it waits for nothing."""
+        """Note that an owner has ended: nobody waits for its work, and it waits for nothing."""
         for promise in self.kept.values():
             if promise.owner == process.name and not promise.outcome:
                 promise.outcome = OWNER_GONE
@@ -404,12 +409,14 @@ class Promises:
     # ---- the end -----------------------------------------------------------------------------
 
     def open(self) -> list[Promise]:
-        """What has no outcome yet."""
+        """Return the promises without an outcome."""
         return [promise for promise in self.kept.values() if not promise.outcome]
 
     def check_all_kept(self, waited_s: float, control: Head | None) -> None:
-        """Everything submitted has ended, one way or another, and nobody waits for a value.
-        `control`: the head's."""
+        """Check that everything submitted has ended, and that nobody waits for a value.
+
+        `control`: the head's.
+        """
         jobs = self.jobs.open(control)
         if jobs:
             raise Broken(
@@ -430,7 +437,7 @@ class Promises:
         self.gangs.check()
 
     def check_journal(self, process: Submitter) -> None:
-        """What an owner wrote down of its tasks is what has happened to them."""
+        """Check that an owner's records of its tasks agree with what has happened to them."""
         states = process.owner.journal.states()
         for promise in self.kept.values():
             if promise.owner != process.name or promise.is_call:
@@ -438,7 +445,7 @@ class Promises:
             state = states.get(promise.number)
             is_right = state in (FINISHED, STATE_FAILED)
             if promise.outcome == DONE and not promise.work.is_large:
-                is_right = state == FINISHED  # else it may have run again, and failed
+                is_right = state == FINISHED  # otherwise it may have run again, and failed
             elif promise.outcome not in (DONE, ABANDONED) and not promise.was_made_again:
                 is_right = state == STATE_FAILED
             if not is_right:

@@ -1,4 +1,4 @@
-"""What was promised of objects: who reads one gets its value, or an error that is true."""
+"""The promises about objects: each reader gets the value, or an error that is true."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Reader(Protocol):
 
     @property
     def process_id(self) -> bytes:
-        """Its id."""
+        """The process's id."""
         ...
 
 
 class Reads:
-    """Everybody who waits for a value."""
+    """All readers that wait for a value."""
 
     def __init__(
         self, network: Network, history: History, kept: Mapping[Key, Promise], truth: Truth
     ) -> None:
-        """`kept`: the work that makes objects."""
+        """Start without readers. `kept`: the work that makes objects."""
         self._network = network
         self._history = history
         self._kept = kept
@@ -41,18 +41,18 @@ class Reads:
         self._count = 0
 
     def begins(self, process: Reader, ref: ObjectRef[Any]) -> int:
-        """A process waits for a value: a number for `ends`."""
+        """Note that a process waits for a value; return a number for `ends`."""
         self._count += 1
         self._open[self._count] = (process, ref)
         return self._count
 
     def ends(self, read: int, outcome: Outcome) -> None:
-        """It has the value, or an error."""
+        """Note that the reader has the value, or an error."""
         process, ref = self._open.pop(read)
         self.was_read(process, ref, outcome)
 
     def was_read(self, process: Reader, ref: ObjectRef[Any], outcome: Outcome) -> None:
-        """A process has read an object: it is the right one, or the error is true."""
+        """Check what a process has read: the right object, or an error that is true."""
         self._history.count("reads")
         if isinstance(outcome, BaseException):
             self._check_error(process, ref, outcome)
@@ -67,7 +67,7 @@ class Reads:
 
     def _check_error(self, process: Reader, ref: ObjectRef[Any], error: BaseException) -> None:
         if self._history.is_dead(process.process_id[:PREFIX_BYTES]):
-            return  # owners have let go of what it holds, and it is to end
+            return  # owners have released what this process holds, and it is about to end
         owner = self._history.name_of(ref._owner)
         if isinstance(error, OwnerDiedError):
             is_true = self._history.had_faults or not self._is_running(ref._owner)
@@ -92,16 +92,16 @@ class Reads:
         return host is not None and self._network.find_process(host, process) is not None
 
     def process_ended(self, process: Reader) -> None:
-        """It waits for nothing any more."""
+        """Note that an ended process waits for nothing any more."""
         self._open = {n: read for n, read in self._open.items() if read[0] is not process}
 
     @property
     def are_open(self) -> bool:
-        """Whether somebody waits for a value."""
+        """Whether any process waits for a value."""
         return bool(self._open)
 
     def check_none_open(self, waited_s: float) -> None:
-        """Raise Broken when somebody still waits, so long after the last fault."""
+        """Raise Broken when a process still waits this long after the last fault."""
         for process, ref in self._open.values():
             owner = self._history.name_of(ref._owner)
             raise Broken(

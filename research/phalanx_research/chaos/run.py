@@ -1,4 +1,4 @@
-"""Seeds tried one after another, and what came of each."""
+"""Runs seeds one after another, and returns the result of each."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ STORY_LINES = 40
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One seed's run. `broken`: the promise that did not hold, in a sentence; else empty."""
+    """One seed's run. `broken`: the promise that did not hold, in a sentence; otherwise empty."""
 
     seed: int
     digest: str
-    """Of everything that happened: equal digests are equal runs."""
+    """The digest of everything that happened: equal digests mean equal runs."""
     simulated_s: float
     events: int
     promised: int
-    """Tasks and calls."""
+    """The number of tasks and calls."""
     outcomes: dict[str, int]
     faults: dict[str, int]
     broken: str = ""
     story: tuple[str, ...] = ()
-    """The last events of those that have to do with it."""
+    """The last events that involve the broken promise."""
 
     @property
     def replay(self) -> str:
-        """The command that runs it again."""
+        """The command that runs the seed again."""
         return f"phalanx simulate --chaos --seed {self.seed}"
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the figures for JSON."""
         return msgspec.structs.asdict(self) | {"ok": not self.broken, "replay": self.replay}
 
 
 def try_seed(seed: int) -> tuple[Result, World]:
-    """Run one seed. The world is as the run left it."""
+    """Run one seed; return the result, and the world as the run left it."""
     world = World(seed)
     broken = ""
     story: tuple[str, ...] = ()

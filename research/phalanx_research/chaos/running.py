@@ -1,4 +1,4 @@
-"""Simulated code that takes time: a generator that yields whatever it waits for."""
+"""Simulated code that takes time: a generator that yields everything that it waits for."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 Resume = Callable[[Any], None]
 Wait = Callable[[Resume], None]
-"""Begins to wait, and calls back once with what came of it."""
+"""Starts a wait, and calls back once with its result."""
 Body = Generator[Wait, Any, Any]
 
 
 class Interrupted(Exception):
-    """Raised where the code waits, when it is to stop."""
+    """Raised where the code waits, to make it stop."""
 
 
 class Running:
     """One run of such code, from its start to its end."""
 
     def __init__(self, body: Body, on_end: Callable[[Any], None]) -> None:
-        """`on_end` is called with what the body returns."""
+        """Start the code. `on_end` is called with the value that the body returns."""
         self._body = body
         self._on_end = on_end
         self._turn = 0
@@ -41,9 +41,9 @@ class Running:
             self._go(lambda: self._body.send(value))
 
     def interrupt(self) -> None:
-        """Have the code stop where it waits now."""
+        """Stop the code where it waits now."""
         self._go(lambda: self._body.throw(Interrupted()))
 
     def abandon(self) -> None:
-        """Its process is gone: nothing of it happens any more."""
+        """Drop the code, because its process is gone."""
         self._turn += 1

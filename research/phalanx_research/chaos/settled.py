@@ -1,4 +1,4 @@
-"""What must be true once faults have ended and drivers have left: nothing is held by anybody."""
+"""Checks that nothing is held once faults have ended and drivers have left."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from phalanx_research.chaos.cluster import Cluster
 
 
 def actors_left(cluster: Cluster) -> list[str]:
-    """Actors that live, in the head's words or as processes."""
+    """Return the actors that live, by the head's records or as processes."""
     left = []
     if cluster.head is not None:
         table = cluster.head.control.actor_table.all()
@@ -20,7 +20,7 @@ def actors_left(cluster: Cluster) -> list[str]:
 
 
 def references_left(cluster: Cluster) -> list[str]:
-    """What processes hold of objects though no program refers to any, in words."""
+    """Return, in words, what processes hold of objects to which no program refers."""
     left = []
     for node in cluster.running_nodes():
         for process in (*node.drivers, *node.processes.workers.values()):
@@ -39,7 +39,7 @@ def references_left(cluster: Cluster) -> list[str]:
 
 
 def leftovers(cluster: Cluster) -> list[str]:
-    """What is still held by somebody, in words."""
+    """Return, in words, everything that is still held."""
     head = cluster.head
     if head is None:
         return ["there is no head"]
@@ -65,7 +65,7 @@ def leftovers(cluster: Cluster) -> list[str]:
 
 
 def check_references(cluster: Cluster) -> None:
-    """Raise Broken when an object is kept that nobody refers to."""
+    """Raise Broken when an object is kept to which nobody refers."""
     left = references_left(cluster)
     if left:
         raise Broken(

@@ -1,4 +1,4 @@
-"""A simulated run as people read it: who said what to whom, in short lines."""
+"""A simulated run for human readers: the messages between processes, in short lines."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from phalanx_research.chaos.kernel import Event
 LONGEST = 240
 _BODIES = (Reported, Via)
 _CHATTER = (NodeReport, View)
-"""What is said all the time, and is left out."""
+"""Messages that are sent all the time, and are left out."""
 
 
 def story_lines(events: Iterable[Event], involved: Sequence[str], count: int) -> list[str]:
-    """The last `count` events of those involved, one line each."""
+    """Return the last `count` events of the involved names, one line each."""
     names = {name.split("/", 1)[0] if "/" not in name else name for name in involved}
     hosts = {name.split("/", 1)[0] for name in names}
     chosen = [
@@ -33,7 +33,7 @@ def story_lines(events: Iterable[Event], involved: Sequence[str], count: int) ->
 
 
 def line(event: Event) -> str:
-    """One event."""
+    """Return the line of one event."""
     way = f"{event.by} -> {event.to}" if event.by else event.to
     return f"{event.at:10.4f} s  {way:<16} {_text(event.what)}"[:LONGEST]
 
@@ -72,7 +72,7 @@ def _value(value: Any) -> str:
 
 
 def _name(value: bytes) -> str:
-    """Ids as a person reads them: node02's third process is n2/3."""
+    """Write ids for human readers: node02's third process is n2/3."""
     if not value.strip(b"\0"):
         return "-"
     if value.startswith(b"node") and len(value) >= 6:

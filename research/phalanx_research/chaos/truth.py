@@ -1,4 +1,4 @@
-"""Whether what a reader learns of failed work is true."""
+"""Decides whether the error that a reader gets of failed work is true."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phalanx_research.chaos.history import History
 from phalanx_research.chaos.work import RAISED, RAISES, Raised, Work
 
 Key = tuple[str, int]
-"""(name of the owner, number of its task or call)."""
+"""The name of the owner, and the number of its task or call."""
 
 DONE = "done"
 
@@ -36,55 +36,55 @@ class Promise(msgspec.Struct, kw_only=True):
     timeout_s: float | None = None
     since: float
     inputs: Sequence[Key] = ()
-    """Work whose results are its arguments."""
+    """The work whose results are its arguments."""
     children: list[Key] = []
-    """Tasks that it has submitted."""
+    """The tasks that it has submitted."""
     is_call: bool = False
     starts: int = 0
     excused: int = 0
-    """Starts that cost no retry: it was preempted."""
+    """Starts that cost no retry, because it was preempted."""
     ran_on: list[str] = []
     finished_on: list[bytes] = []
     """Workers that ran it to its end."""
     last_attempt: int = 0
-    """The last one that was sent to a worker."""
+    """The last attempt that was sent to a worker."""
     outcome: str = ""
     """DONE, or the name of the error's class."""
     was_made_again: bool = False
-    """It was sent to a worker once more after its end: results that it gave were lost."""
+    """Whether it was sent to a worker again after its end, because its results were lost."""
     is_cancelled: bool = False
-    """Whether somebody cancelled it before it had an outcome."""
+    """Whether it was cancelled before it had an outcome."""
     was_cancelled: bool = False
-    """Whether somebody ever cancelled it."""
+    """Whether it was ever cancelled."""
     takes_put: bool = False
-    """Whether objects that were put are among its arguments."""
+    """Whether its arguments contain objects that were put."""
     is_over: bool = False
     """Whether its stream has ended, read or not."""
     is_abandoned: bool = False
     """Whether nobody reads its stream to the end."""
     group: bytes | None = None
     node: str = ""
-    """The node that a task is bound to, if any."""
+    """The node to which a task is bound, if any."""
 
     @property
     def has_tries_left(self) -> bool:
-        """Whether it may be tried again after its last attempt."""
+        """Whether it may be retried after its last attempt."""
         return self.retries < 0 or self.last_attempt < self.retries
 
 
 class Truth:
-    """Holds errors against what has happened."""
+    """Compares errors with what has happened."""
 
     def __init__(self, history: History, kept: dict[Key, Promise]) -> None:
         self._history = history
         self._kept = kept
 
     def is_true(self, promise: Promise, error: BaseException) -> bool:
-        """Whether this failure of a task or call is one that it can have."""
+        """Whether this failure of a task or call is possible, given what has happened."""
         return self.is_own(promise, error) or self._is_of_input(promise, error)
 
     def is_own(self, promise: Promise, error: BaseException) -> bool:
-        """The same, arguments aside."""
+        """Whether this failure is possible without regard to arguments."""
         history = self._history
         match error:
             case Raised():
@@ -115,17 +115,17 @@ class Truth:
         ends = [promise.work.end_of(attempt) for attempt in range(promise.last_attempt + 1)]
         if is_retriable(promise.retry_exceptions, RAISED):
             return ends[-1] == RAISES and not promise.has_tries_left
-        # The reader of a stream may come to its error after lost items were made again.
+        # The reader of a stream may reach its error after lost items were made again.
         return RAISES in ends
 
     def _is_lost_for_good(self, promise: Promise, error: BaseException) -> bool:
-        """A result was there, was lost, and cannot be made again."""
+        """Whether a result existed, was lost, and cannot be made again."""
         if is_lost_put(error):
             return promise.takes_put
         if not promise.work.is_large:
             return False
         if type(error) is _USED_UP:
-            # A run that did not begin for want of its arguments took a retry as well.
+            # A run that could not start because its arguments were missing took a retry as well.
             return not promise.has_tries_left or bool(promise.inputs) or promise.takes_put
         if type(error) is _UNMAKEABLE:
             text = str(error)
@@ -136,8 +136,11 @@ class Truth:
         return False
 
     def _is_of_input(self, promise: Promise, error: BaseException) -> bool:
-        """An argument's failure is the failure of whoever takes it; one of the system is a failure
-        of the task as well, which names the argument's as its cause."""
+        """Whether this is the failure of an argument.
+
+        It becomes the failure of the work that takes the argument; an error of the system becomes a
+        failure of the task, with the argument's error as its cause.
+        """
         told = {type(one): one for one in (error, getattr(error, "cause", None)) if one is not None}
         if promise.takes_put and any(map(is_lost_put, told.values())):
             return True
@@ -150,10 +153,10 @@ class Truth:
 
 
 def is_lost_put(error: BaseException) -> bool:
-    """Whether this is the error of an object that was put, whose file is gone."""
+    """Whether this is the error of an object that was put and whose file is gone."""
     return type(error) is _UNMAKEABLE and "it was put by process" in str(error)
 
 
 def name_of(error: BaseException) -> str:
-    """The name of an error's class, for people."""
+    """Return the name of an error's class, for display."""
     return "raised" if isinstance(error, Raised) else type(error).__name__

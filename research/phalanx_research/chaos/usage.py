@@ -1,4 +1,4 @@
-"""What is in use on each simulated machine, as its processes have it: never more than there is."""
+"""Checks what processes use on each simulated machine: never more than the machine has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Amounts = Mapping[str, float]
 
 
 class Node(Protocol):
-    """A node of which it is checked what is in use there."""
+    """A node whose use is checked."""
 
     name: str
     prefix: bytes
@@ -26,7 +26,7 @@ class Node(Protocol):
 
 
 class _Held(msgspec.Struct, frozen=True):
-    """What one process uses; `devices` by resource."""
+    """The amounts that one process uses; `devices` by resource."""
 
     resources: Amounts
     devices: Mapping[str, Sequence[int]]
@@ -34,23 +34,23 @@ class _Held(msgspec.Struct, frozen=True):
 
 
 class Usage:
-    """Amounts and devices by machine, and which bundles its node keeps."""
+    """Amounts and devices in use by machine, and the bundles that its node keeps."""
 
     def __init__(self, history: History) -> None:
         self._history = history
         self._nodes: dict[bytes, Node] = {}
         self._held: dict[bytes, dict[str, _Held]] = {}
-        """By node and worker."""
+        """The use of each worker, by node and worker."""
         self._lent: dict[str, Amounts] = {}
-        """What each worker holds under whose lease CPUs were lent."""
+        """The amounts of each worker under whose lease CPUs were lent."""
         self._asked: dict[tuple[bytes, int], dict[bytes, int]] = {}
-        """(group, attempt): the life of the head in which each node (prefix) was asked."""
+        """By (group, attempt): the life of the head in which each node (prefix) was asked."""
         self._prepared: dict[tuple[bytes, int], set[bytes]] = {}
         self._amounts: dict[tuple[bytes, int, int], Amounts] = {}
-        """What each (group, attempt, bundle) asks for."""
+        """The request of each (group, attempt, bundle)."""
 
     def node_joined(self, node: Node) -> None:
-        """There is this node."""
+        """Add a node."""
         self._nodes[node.prefix] = node
 
     # ---- processes ---------------------------------------------------------------------------
@@ -63,8 +63,10 @@ class Usage:
         devices: Mapping[str, Sequence[int]],
         in_bundle: bool,
     ) -> None:
-        """This worker of a node uses so much from now on. `resources`: the same object for all work
-        under one lease."""
+        """Note that a worker of a node uses these amounts from now on.
+
+        `resources`: the same object for all work under one lease.
+        """
         if self._lent.get(worker) is resources:
             resources = _without_cpus(resources)
         else:
@@ -74,8 +76,10 @@ class Usage:
         self.check(prefix)
 
     def blocked(self, prefix: bytes, worker: str) -> None:
-        """It waits, and lends its CPUs to others. They come back whether they are free or not: so
-        they do not count any more, until its lease ends."""
+        """Note that a worker waits and lends its CPUs to others.
+
+        The CPUs come back whether they are free or not, so they do not count until the lease ends.
+        """
         held = self._held.get(prefix, {})
         one = held.get(worker)
         if one is not None:
@@ -83,11 +87,11 @@ class Usage:
             self._lent.setdefault(worker, one.resources)
 
     def vacate(self, prefix: bytes, worker: str) -> None:
-        """It uses nothing any more."""
+        """Note that a worker uses nothing any more."""
         self._held.get(prefix, {}).pop(worker, None)
 
     def node_gone(self, prefix: bytes) -> None:
-        """Nothing runs there any more."""
+        """Note that nothing runs on a node any more."""
         self._held.pop(prefix, None)
 
     def check(self, prefix: bytes) -> None:
@@ -121,14 +125,14 @@ class Usage:
     # ---- bundles -----------------------------------------------------------------------------
 
     def asked(self, prefix: bytes, message: PrepareBundles, life: int) -> None:
-        """The head asks a node to set bundles aside."""
+        """Note that the head asks a node to prepare bundles."""
         key = (message.group, message.attempt)
         self._asked.setdefault(key, {})[prefix] = life
         for index, amounts in message.bundles.items():
             self._amounts[message.group, message.attempt, index] = amounts
 
     def prepared(self, node: Node, message: PrepareBundles) -> None:
-        """A node was asked; what does it hold now?"""
+        """Check what a node holds after it was asked to prepare bundles."""
         held = node.bundles.inventory().held
         if any((g, a) == (message.group, message.attempt) for g, _, a, _ in held):
             key = (message.group, message.attempt)
@@ -136,7 +140,9 @@ class Usage:
             self.check(node.prefix)
 
     def committed(self, node: Node, message: CommitBundles) -> None:
-        """A node was asked to keep bundles: by then all others have set theirs aside."""
+        """Check a node that was asked to commit bundles: all other nodes have prepared theirs by
+        then.
+        """
         held = node.bundles.inventory().held
         kept = [
             (group, index)

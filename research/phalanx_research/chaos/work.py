@@ -1,4 +1,6 @@
-"""What simulated tasks and calls do, as their arguments say, and what their values look like."""
+"""The behaviour of simulated tasks and calls, set by their arguments, and the form of their
+values.
+"""
 
 from __future__ import annotations
 
@@ -10,71 +12,73 @@ RETURNS, RAISES, DIES = "returns", "raises", "dies"
 
 
 Outcome = bytes | BaseException
-"""What a reader gets."""
+"""The result that a reader gets."""
 
 
 class Raised(Exception):
-    """What simulated tasks raise."""
+    """The error that simulated tasks raise."""
 
 
 class OtherError(Exception):
-    """What no simulated task raises."""
+    """An error that no simulated task raises."""
 
 
 RAISED = pickle.dumps(("task", "f", "Raised", pickle.dumps(Raised(), 5), 1, None), 5)
-"""The exception of a task as `objects.failures` writes it, the same in every run."""
+"""A task's exception as `objects.failures` writes it, the same in every run."""
 
 
 class Work(msgspec.Struct, array_like=True, kw_only=True):
-    """One task or call. It takes so long, then returns, raises, or takes its process along."""
+    """One task or call: it takes time, then returns, raises, or ends its process."""
 
     seconds: float
     ends: str = RETURNS
     bad_attempts: int = -1
-    """So many first attempts end like that, the next ones return; -1: all end like that."""
+    """The number of first attempts that end like that, before later ones return; -1: all of
+    them.
+    """
     items: int = 0
-    """How many values a generator gives."""
+    """The number of values that a generator yields."""
     is_large: bool = False
     """Whether its values are files."""
     is_stubborn: bool = False
-    """Whether it goes on when it is interrupted."""
+    """Whether it continues when it is interrupted."""
     children: int = 0
-    """So many tasks are submitted by it, and waited for."""
+    """The number of tasks that it submits and waits for."""
     reads: bool = False
-    """Whether it reads the objects that its argument refers to, or that its actor keeps."""
+    """Whether it reads the objects to which its argument refers, or that its actor keeps."""
     keeps: bool = False
-    """Whether its actor keeps the references in its argument from now on, and none other."""
+    """Whether its actor keeps the references in its argument from now on, and no others."""
     cancels: bool = False
     """Whether it cancels the work whose results its argument refers to."""
     gives: int = 0
-    """Its value refers to so many objects of its own process."""
+    """The number of its own process's objects to which its value refers."""
     members: list[Work] = []
-    """Of a gang: what each member does instead."""
+    """The work of each member of a gang."""
 
     def of(self, number: int) -> Work:
-        """What task `number` does. Members of a gang have consecutive numbers."""
+        """Return the work of task `number`. Members of a gang have consecutive numbers."""
         return self.members[number % len(self.members)] if self.members else self
 
     def end_of(self, attempt: int) -> str:
-        """How this attempt ends, counted from 0."""
+        """Return how this attempt, counted from 0, ends."""
         return self.ends if self.bad_attempts < 0 or attempt < self.bad_attempts else RETURNS
 
 
 class Label(msgspec.Struct, array_like=True, frozen=True):
-    """A simulated value: it says which object it is of, and who made it."""
+    """A simulated value: it names its object and its maker."""
 
     owner: bytes
     number: int
-    """Of the object."""
+    """The object's number."""
     maker: bytes
-    """The process that made it."""
+    """The process that made the value."""
     attempt: int = 0
 
     def encode(self) -> bytes:
-        """The value's bytes."""
+        """Return the value's bytes."""
         return msgspec.msgpack.encode(self)
 
 
 def read_label(value: bytes) -> Label:
-    """The label in a value's bytes."""
+    """Return the label in a value's bytes."""
     return msgspec.msgpack.decode(value, type=Label)

@@ -63,7 +63,10 @@ class SimWorker(SimProcess):
         worker_id: bytes,
         died: Callable[[str, float], None],
     ) -> None:
-        """`died` is called once: how, and until when what it sent last is on its way."""
+        """Start the worker.
+
+        `died` is called once, with how it ended and until when its last messages are on their way.
+        """
         name = f"{host.name}/w{int.from_bytes(worker_id[6:12], 'big')}"
         super().__init__(host, prefix, network, promises, name, "worker")
         self.worker_id = worker_id
@@ -71,10 +74,10 @@ class SimWorker(SimProcess):
         self.actor: SimActor | None = None
         self._run: Running | None = None
         self.interruptible: set[TaskContext] = set()
-        """Work whose code has begun: arguments are read without interrupts."""
+        """Work whose code has started: arguments are read without interrupts."""
 
     def begin(self) -> None:
-        """The process runs: it introduces itself to its node."""
+        """Start the process, which introduces itself to its node."""
         if not self.is_alive:
             return
         self.dial_node()
@@ -92,14 +95,14 @@ class SimWorker(SimProcess):
         self.node_end.post(Hello(PROTOCOL_VERSION, self.worker_id, "worker", 1))
 
     def die(self, how: str) -> None:
-        """See SimProcess."""
+        """End the process at once."""
         if self.is_alive:
             read_until = self.node_end.next_at if self.process_id else 0.0
             super().die(how)
             self._died(how, read_until)
 
     def gone(self) -> None:
-        """See SimProcess."""
+        """Clean up after the process has ended."""
         if self._run is not None:
             self._run.abandon()
         if self.actor is not None:
@@ -110,13 +113,13 @@ class SimWorker(SimProcess):
     # ---- messages ----------------------------------------------------------------------------
 
     def take(self, end: End, message: Message) -> bool:
-        """See SimProcess."""
+        """Take a message for a worker; return False for one that is for an owner."""
         if isinstance(message, Cancel):
             self.promises.cancel_came(self, end.peer, message)
         return self.core.handle(end, message)
 
     def settle(self) -> None:
-        """See SimProcess."""
+        """Report everything that was released, and start the next work."""
         self._go_on()
         if self.is_alive:
             super().settle()
@@ -128,24 +131,24 @@ class SimWorker(SimProcess):
     # ---- LocalWork ---------------------------------------------------------------------------
 
     def connection_lost(self, connection: Connection) -> None:
-        """See LocalWork."""
+        """Handle the end of a connection."""
         self.core.connection_lost(connection)
 
     def peer_lost(self, process: bytes) -> None:
-        """See LocalWork."""
+        """Note that a peer is lost."""
         self.core.peer_lost(process, is_gone=self.owner.peers.is_here(process))
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """See LocalWork."""
+        """Return the files of arguments from a node."""
         return self.core.inputs_from(prefix)
 
-    # ---- effects of the core -----------------------------------------------------------------
+    # ---- effects of the worker's core --------------------------------------------------------
 
     def wake(self) -> None:
-        """See Effects: it is looked at after each message."""
+        """Do nothing: the core is looked at after each message."""
 
     def interrupt(self, context: TaskContext) -> None:
-        """See Effects. As with a signal, the code hears of it a moment later."""
+        """Interrupt the code, which notices a moment later, as with a signal."""
         self.later(0.0, partial(self._interrupt, context))
 
     def _interrupt(self, context: TaskContext) -> None:
@@ -153,20 +156,20 @@ class SimWorker(SimProcess):
             self._run.interrupt()
 
     def progress(self, context: TaskContext) -> None:
-        """See Effects."""
+        """Let a waiting stream continue."""
         resume, context.progress = context.progress, None
         if resume is not None:
             resume(None)
 
     def cancel_children(self, parent: Key) -> None:
-        """See Effects."""
+        """Cancel the tasks that a task has submitted."""
         self.owner.cancelling.cancel_children(parent)
 
     def set_up(self, message: JobSetup) -> None:
-        """See Effects: there is nothing to prepare."""
+        """Do nothing: there is no environment to prepare."""
 
     def become(self, message: CreateActor) -> SimActor:
-        """See Effects."""
+        """Become an actor."""
         self.actor = SimActor(
             message, self, self.node_end, self.host.clock, self.promises, self.interruptible
         )
@@ -199,7 +202,7 @@ class SimWorker(SimProcess):
         started = partial(self.promises.task_started, self, connection.peer, task, lease)
         body = self.code(connection, task, context, started, [])
         run = Running(body, lambda message: self._ended(entry, context, message, began))
-        if self.core.running is context:  # else it has ended already
+        if self.core.running is context:  # otherwise the work has already ended
             self._run = run
 
     def _ended(self, entry: Entry, context: TaskContext, message: Any, began: float) -> None:
@@ -213,8 +216,7 @@ class SimWorker(SimProcess):
             self.core.ended(connection, definition, self.host.clock() - began)
 
     def finish(self, connection: Connection, context: TaskContext, message: Any) -> bool:
-        """See ActorProcess. It is sent once the owners of what is still held here know that it
-        is."""
+        """Send an outcome once the owners of everything held here know that it is held."""
         if message is None:
             self.die("exit code 1")
             return False
@@ -237,8 +239,10 @@ class SimWorker(SimProcess):
         started: Callable[[], None],
         kept: list[ObjectRef[Any]],
     ) -> Body:
-        """Runs a task or call; its outcome as a message, None when the process is to die. `kept`:
-        the references that its actor keeps."""
+        """Run a task or call; return its outcome as a message, None when the process must die.
+
+        `kept`: the references that its actor keeps.
+        """
         number, began = message.number, self.host.clock()
         lost = yield from self._open_inputs(message)
         if lost:
@@ -274,7 +278,7 @@ class SimWorker(SimProcess):
         return Done(number, values[0], began, ended, values[1:])
 
     def _open_inputs(self, message: Task | Call) -> Generator[Wait, Any, list[str]]:
-        """Read the files of all arguments; the names of those that are gone."""
+        """Read the files of all arguments; return the names of those that are gone."""
         lost = []
         for value in (message.args, *message.inputs):
             if type(value) is Value and value.kind == SHARED:
@@ -309,7 +313,7 @@ class SimWorker(SimProcess):
     def _wait_for_others(
         self, work: Work, refs: list[ObjectRef[Any]], context: TaskContext
     ) -> Body:
-        """Cancel or read what the argument refers to; submit children and wait for them."""
+        """Cancel or read the work of the argument, or submit children and wait for them."""
         for ref in refs if work.cancels else ():
             peer = self.owner.peers.peer(ref._owner)
             if peer is not None:
@@ -378,7 +382,7 @@ class SimWorker(SimProcess):
         return Value(INLINE, label, [], [(ref._owner, ref._number) for ref in given])
 
     def _reserve(self, resume: Resume) -> None:
-        """Ask for room in memory; whether there is none."""
+        """Ask for room in memory; the result says whether there is room."""
 
         def answered(answer: Callable[[], int]) -> None:
             try:

@@ -1,4 +1,6 @@
-"""What simulated drivers do: tasks, actors with calls, placement groups with tasks in them."""
+"""The work of simulated drivers: tasks, actors with calls, and placement groups with tasks in
+them.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,11 @@ from phalanx_research.chaos.options import Options
 from phalanx_research.chaos.work import DIES, RAISES, RETURNS, Work
 
 HOLD_S = 3.0
-"""Groups and actors are kept for up to so long after their last work was asked for."""
+"""Seconds, at most, for which groups and actors are kept after their last work was submitted."""
 
 
 class Program:
-    """What one driver does, drawn from the seed."""
+    """The work of one driver, drawn from the seed."""
 
     def __init__(
         self,
@@ -42,7 +44,7 @@ class Program:
         driver: SimDriver,
         rng: random.Random,
     ) -> None:
-        """`node`: that of the driver."""
+        """Start without work. `node`: the driver's."""
         self._options = options
         self._history = history
         self._cluster = cluster
@@ -54,9 +56,9 @@ class Program:
             FunctionRecord(b"f%d" % i, f"f{i}", b"") for i in range(rng.randint(1, 4))
         ]
         self._queues: set[str] = set()
-        """Those that are there as far as it knows: no program uses another."""
+        """The queues that exist as far as this program knows; it uses no others."""
         self._groups: list[bytes] = []
-        """Those that it has not removed."""
+        """The groups that the program has not removed."""
         self._actors: list[ActorClient] = []
         self.objects: ObjectProgram | None = None
         self.is_over = False
@@ -98,11 +100,11 @@ class Program:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it will ask for nothing more."""
+        """Whether the program will submit nothing more."""
         return not self.driver.is_alive or not self._planned
 
     def _resources(self) -> tuple[tuple[str, float], ...]:
-        """Something that the largest node can hold when it is empty."""
+        """Return a request that the largest node can hold when it is empty."""
         rng = self._rng
         node = rng.choice(self._options.nodes)
         asked = {"CPU": rng.choice([1.0, 1.0, 0.5, 0.0, node["CPU"]])}
@@ -122,7 +124,7 @@ class Program:
     def _created(self, queue: str, read: Callable[[], object]) -> None:
         try:
             read()
-        except JobCommandError:  # another driver has made it
+        except JobCommandError:  # another driver has created the queue
             pass
         except PhalanxError:
             return
@@ -176,11 +178,11 @@ class Program:
         if "node_id" in strategy and not strategy["soft"]:
             node = self._cluster.node_named(strategy["node_id"])
             if node is None or any(v > node.total.get(k, 0) for k, v in resources):
-                return  # it could never run there
+                return  # the task could never run there
         for _ in range(count):
             work = self._work(self._options.task_s)
             if template.max_retries < 0 and work.ends != RETURNS:
-                work = Work(seconds=work.seconds)  # else it would be tried for ever
+                work = Work(seconds=work.seconds)  # otherwise the task would be retried for ever
             self.driver.submit(template, work)
 
     # ---- actors ------------------------------------------------------------------------------
@@ -216,7 +218,7 @@ class Program:
         self.driver.call(client, work, self._rng.choice((0, 0, 2)))
 
     def _end_actor(self, client: ActorClient) -> None:
-        """Kill it once its calls have ended, so that none is lost by intent."""
+        """Kill an actor once its calls have ended, so that none is lost by intent."""
         if client.pending:
             self._later(0.5, partial(self._end_actor, client))
             return
@@ -260,7 +262,7 @@ class Program:
     # ---- gangs -------------------------------------------------------------------------------
 
     def _gang(self) -> None:
-        """A gang in a queue; refused where the cluster, as it is now, could never hold it."""
+        """Submit a gang in a queue; refused where the present cluster could never hold it."""
         rng, driver = self._rng, self.driver
         needs = dict(self._resources()) or {"CPU": 1.0}
         members = min(rng.randint(2, 4), _hold(self._options.nodes, needs))
@@ -313,10 +315,10 @@ class Program:
     # ---- the end -----------------------------------------------------------------------------
 
     def end(self) -> None:
-        """All outcomes are there: give everything back."""
+        """Give everything back: all outcomes are there."""
         self.is_over = True
         if self.objects is None:
-            return  # it never began
+            return  # the group was never created
         self.objects.release()
         for client in (*self._actors, *self.objects.actors):
             self.driver.owner.requests.notify(KillActor(client.actor, no_restart=True))
@@ -325,10 +327,10 @@ class Program:
 
 
 def _hold(nodes: tuple[dict[str, float], ...], needs: dict[str, float]) -> int:
-    """How many members that need so much all nodes together hold, when nothing else is there.
+    """Return how many members with this request all nodes together hold when they are empty.
 
-    While a machine that crashed is not missed yet the cluster looks larger, and takes gangs in
-    that it cannot hold once that is known.
+    Until the head notices a crashed machine, the cluster looks larger and accepts gangs that it
+    cannot hold afterwards.
     """
     return sum(
         min(int(node.get(name, 0.0) / amount) for name, amount in needs.items()) for node in nodes

@@ -1,4 +1,4 @@
-"""One simulated cluster from one seed: faults, then healing, then progress is demanded."""
+"""One simulated cluster from one seed: faults, then repair, then a check of progress."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from phalanx_research.chaos.promises import Promises
 from phalanx_research.chaos.workload import Program
 
 PROGRESS_S = 240.0
-"""Everything submitted has ended within so long after the last fault."""
+"""Seconds after the last fault within which everything submitted has to end."""
 SETTLE_S = 90.0
-"""After the drivers have left, nothing is held any more within so long."""
+"""Seconds after the drivers have left within which everything has to be released."""
 _BACK_S = 5.0
-"""A head that was away is known to all nodes within so long."""
+"""Seconds within which all nodes know a head that was away."""
 _STEP_S = 0.5
 
 
 class World:
-    """A simulated cluster, the programs on it, and what is checked of both."""
+    """A simulated cluster, the programs on it, and the checks of both."""
 
     def __init__(self, seed: int, options: Options | None = None) -> None:
         self.kernel = kernel = Kernel(str(seed))
@@ -54,10 +54,10 @@ class World:
         self._programs.append(Program(self._options, self.history, self.cluster, node, driver, rng))
 
     def run(self) -> None:
-        """Raises Broken when a promise does not hold.
+        """Run the seed. Raises Broken when a promise does not hold.
 
-        Without the garbage collector: references that go when it comes by would make a run depend
-        on what ran before it in this process.
+        The garbage collector is off: references dropped by it would make a run depend on what this
+        process ran before.
         """
         was_enabled = gc.isenabled()
         gc.disable()
@@ -91,12 +91,15 @@ class World:
         settled.check(cluster)
 
     def _be_quiet(self, seconds: float) -> None:
-        """Nothing happens for so long; then the head dies, and is there again a second later. No
-        node may end for that. Raises Broken."""
+        """Let nothing happen for this time; then the head dies, and the next one starts a second
+        later.
+
+        No node may end for that. Raises Broken.
+        """
         kernel, cluster = self.kernel, self.cluster
         kernel.log("all", f"nothing happens for {seconds:g} s")
         kernel.run(kernel.now + seconds)
-        there = cluster.living_nodes()  # not before: a slow network may have cost a node by now
+        there = cluster.living_nodes()  # not earlier: a slow network may have cost a node by then
         cluster.head_down()
         kernel.after(1.0, cluster.head_up)
         kernel.run(kernel.now + _BACK_S)
@@ -114,8 +117,10 @@ class World:
         return None if head is None else head.control
 
     def _end_detached(self) -> None:
-        """Detached actors outlive their drivers, and the head may hear of one after the driver is
-        gone: somebody ends those whose programs will not."""
+        """End detached actors that outlive their drivers.
+
+        The head may hear of such an actor after its driver is gone.
+        """
         control = self._control
         if control is None:
             return

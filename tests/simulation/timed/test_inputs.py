@@ -68,7 +68,7 @@ def test_pooled_counts_only() -> None:
 def test_jobs_without_times_are_named() -> None:
     with pytest.raises(WorkloadError, match="job j: the trace has no duration"):
         from_trace(NODES, [trained(duration_s=None)])
-    with pytest.raises(WorkloadError, match="job j: the trace tells no submission"):
+    with pytest.raises(WorkloadError, match="job j: the trace has no submission"):
         from_trace(NODES, [trained(submitted_s=None)])
 
 

@@ -218,7 +218,7 @@ def test_machines_must_have_what_is_asked_for() -> None:
     bare = msgspec.structs.replace(TWO[0], capacity=(("cpu", 4.0),))
     with pytest.raises(WorkloadError, match=r"requests nvidia.com/gpu, which no machine has"):
         simulate(day("a 0 5 1x1"), [bare], config=classic("fifo"))
-    with pytest.raises(WorkloadError, match="no machines"):
+    with pytest.raises(WorkloadError, match="needs at least one machine"):
         simulate([], [], config=classic("fifo"))
 
 
