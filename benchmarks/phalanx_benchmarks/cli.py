@@ -1,4 +1,4 @@
-"""`phalanx bench`: Phalanx measured beside Ray and other pools."""
+"""`phalanx bench`: Phalanx measured next to Ray and other pools."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ def bench(
     peer: Annotated[
         str | None,
         typer.Option(
-            help="Measure these systems beside, row by row: ray, multiprocessing, "
-            "concurrent.futures, joblib, dask, parsl; several with commas."
+            help="Measure these systems as well, row by row: ray, multiprocessing, "
+            "concurrent.futures, joblib, dask, parsl; separate several by commas."
         ),
     ] = None,
     rows: Annotated[
-        list[str] | None, typer.Option("--row", help="Only rows whose name contains this.")
+        list[str] | None,
+        typer.Option("--row", help="Measure only rows whose name contains this text."),
     ] = None,
     group: Annotated[
         str,
         typer.Option(
-            help="engine, placement, batch, plan, cluster, nodes, scheduling, store, transfer, "
+            help="Group of rows: engine, placement, batch, plan, cluster, nodes, scheduling, "
+            "store, transfer, "
             "gangs, simulator, or all; release (Ray's release benchmarks), history, scale, "
             "processes, objects or day take minutes, and are not in all."
         ),
     ] = "engine",
     quick: Annotated[bool, typer.Option(help="Shorter measurements.")] = False,
-    markdown: Annotated[bool, typer.Option(help="Print the table for a document.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    markdown: Annotated[bool, typer.Option(help="Print the table as Markdown.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Measure beside Ray and other pools, and how fast placement and batch decide."""
+    """Measure next to Ray and other pools, and how fast placement and batch decide."""
     from phalanx_benchmarks.command import run
 
     code = run(peer, json=json, markdown=markdown, rows=rows, quick=quick, group=group)
@@ -40,5 +42,5 @@ def bench(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command to `app`."""
     app.command(rich_help_panel=RESEARCH)(bench)

@@ -1,4 +1,4 @@
-"""The command behind `phalanx bench`: choose rows, measure, print."""
+"""The work of `phalanx bench`: choose rows, measure, print."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def run(
     quick: bool = False,
     group: str = "engine",
 ) -> int:
-    """Measure and print; the exit code is 0, 1 when a row failed, 2 when it could not begin.
+    """Measure and print; return the exit code: 0, 1 when a row failed, 2 when it could not start.
 
-    `rows` keeps the rows whose name contains any of the texts. `peer` names who is measured in
-    turn, row by row, "ray,dask" for instance; where Ray is not among them, only the rows of pools
-    are measured. `group` is one of GROUPS; all leaves out those that take minutes or much memory
+    `rows` keeps the rows whose name contains any of the texts. `peer` names the systems that are
+    measured alternately, row by row, for instance "ray,dask"; without Ray, only the rows of pools
+    are measured. `group` is one of GROUPS; `all` leaves out those that take minutes or much memory
     (LONG of `deciding`).
     """
     complaint = _complaint(group, rows)
@@ -80,7 +80,7 @@ def run(
     if complaint is not None:
         print(complaint, file=sys.stderr)
         return 2
-    # Everything is measured on runtimes of its own, whatever cluster runs on this machine.
+    # Everything is measured on separate runtimes, whatever cluster runs on this machine.
     os.environ["PHALANX_ADDRESS"] = "local"
     ours = phalanx_side()
     effort_name = "quick" if quick else "full"
@@ -105,15 +105,17 @@ def run(
 
 def _complaint(group: str, rows: Sequence[str] | None) -> str | None:
     if group not in GROUPS:
-        return f"--group is {group!r}; the groups are: {', '.join(GROUPS)}."
+        return f"--group {group!r} is unknown; the groups are: {', '.join(GROUPS)}."
     if rows and not _choose(group, rows):
         names = "\n  ".join(row.name for row in _choose(group, None))
-        return f"no row has any of {', '.join(rows)} in its name; the rows are:\n  {names}"
+        return f"no row's name contains any of {', '.join(rows)}; the rows are:\n  {names}"
     return None
 
 
 def _choose(group: str, rows: Sequence[str] | None) -> list[Row]:
-    """Of the group and with these texts; Ray's release benchmarks only where they are named."""
+    """Return the group's rows with these texts; Ray's release benchmarks only where they are
+    named.
+    """
     if group not in ("engine", "all", RELEASE):
         return []
     of_group = [row for row in ROWS if (row.group == RELEASE) == (group == RELEASE)]
@@ -127,7 +129,7 @@ def _failed(result: Result) -> bool:
 def _measure(
     chosen: Sequence[Row], ours: Side, peers: Sequence[Side], effort_name: str
 ) -> list[Result]:
-    """Measure, with one plain line a row on standard error, as soon as it is there."""
+    """Measure, and print a plain line for each row on standard error as soon as it is done."""
     results = []
     for count, result in enumerate(
         compare(chosen, ours=ours, peers=peers, effort_name=effort_name), start=1

@@ -1,10 +1,11 @@
-"""What it costs a program that its tasks are counted, and recorded for listings: `run(clock)`.
+"""Measures the cost of counting a program's tasks, and of recording them for listings:
+`run(clock)`.
 
-One program runs batches of tasks that do nothing, in turn as always, without counting for metrics,
-and without recording what listings show either. What is measured is the CPU time of the program's
-own process, which counts and records. Other work on the machine can only make a batch dearer, and
-meets all ways alike: so the lower quartile of the batches of each way is shown. What counting takes
-is timed by itself, too, in the same batches.
+One program runs batches of empty tasks alternately as usual, without counting for metrics, and also
+without recording for listings. The measure is the CPU time of the program's own process, which
+counts and records. Other work on the machine can only make a batch dearer and affects all ways
+alike, so the lower quartile of each way's batches is shown. The time for counting is also measured
+directly, in the same batches.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ USUAL, UNCOUNTED, UNRECORDED = "as always", "without metrics", "without metrics 
 
 
 class _Timed:
-    """Counts as ever, and how long it takes this thread."""
+    """Metrics that count as usual, and measure how long that takes this thread."""
 
     def __init__(self, counts: OwnerMetrics) -> None:
         self._counts = counts
         self.took_s = 0.0
 
     def tick(self, now: float) -> None:
-        """See OwnerMetrics."""
+        """Count and measure an update by time."""
         begun = time.thread_time()
         self._counts.tick(now)
         self.took_s += time.thread_time() - begun
 
     def say(self) -> None:
-        """See OwnerMetrics."""
+        """Count and measure a report."""
         begun = time.thread_time()
         self._counts.say()
         self.took_s += time.thread_time() - begun
 
 
 def nothing() -> None:
-    """The task."""
+    """Do nothing: the task that is measured."""
 
 
 def _pid() -> int:
@@ -55,8 +56,10 @@ def _pid() -> int:
 
 
 def run(clock: Callable[[], float]) -> list[dict[str, Any]]:
-    """The rows: CPU time of a task in each way, and how much of it as always is saved. `clock` is
-    not used: time that other programs took would count."""
+    """Return the rows: CPU time of a task in each way, and what a way saves of the usual time.
+
+    `clock` is not used, because it would include the time of other programs.
+    """
     phalanx.init(num_cpus=1, include_dashboard=False)
     try:
         costs, share, of_worker = _measured()
@@ -76,14 +79,15 @@ def run(clock: Callable[[], float]) -> list[dict[str, Any]]:
 
 
 def _cpu_s(pid: int) -> float:
-    """What a process has used."""
+    """Return the CPU seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _measured() -> tuple[dict[str, float], float, float]:
-    """CPU seconds a task of each way, which part of it counting takes as always, and what a task
-    costs its worker."""
+    """Return CPU seconds per task of each way, the part for counting, and a task's cost for its
+    worker.
+    """
     owner: Any = running_engine().runtime.owner  # type: ignore[attr-defined]
     journal, counts = owner.journal, _Timed(owner.counts)
     task = phalanx.remote(nothing)
@@ -91,7 +95,7 @@ def _measured() -> tuple[dict[str, float], float, float]:
     worked_s = 0.0
     order, rng = [USUAL, UNCOUNTED, UNRECORDED], random.Random(1)
     costs: dict[str, list[float]] = {way: [] for way in order}
-    for turn in range(-2, TURNS):  # the first two start a worker
+    for turn in range(-2, TURNS):  # the first two batches start a worker
         rng.shuffle(order)
         for way in order:
             kept = (journal._transitions, journal._runs, journal._uncounted)
@@ -102,7 +106,7 @@ def _measured() -> tuple[dict[str, float], float, float]:
             begun, before = time.process_time(), _cpu_s(worker)
             phalanx.get([task.remote() for _ in range(BATCH)])
             if way == USUAL:
-                counts.tick(0.0)  # what is left is counted here, too
+                counts.tick(0.0)  # count what is left, too
             cost = time.process_time() - begun
             worked_s += _cpu_s(worker) - before
             journal._transitions, journal._runs, journal._uncounted = kept

@@ -1,9 +1,9 @@
-"""What the web page costs a head, and how soon its pages are there: `run(clock)`.
+"""Measures what the web page costs a head, and how soon its pages appear: `run(clock)`.
 
-A real head's machines, in this process, with a thousand nodes of eight GPUs and ten thousand jobs,
-of which as many run as there is room for; each second a hundred nodes report something new and
-fifty jobs change. A real page over real sockets, with viewers whose streams are read. Nodes are not
-real: they do at once what they are told.
+The machines of a real head run in this process, with a thousand nodes of eight GPUs and ten
+thousand jobs, of which as many run as fit. Each second a hundred nodes report a change and fifty
+jobs change. A real page is served over real sockets to viewers whose streams are read. Nodes are
+not real: they carry out orders at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TOKEN = "scrape"
 
 
 class _Head(FedHead):
-    """The control store, asked from two threads."""
+    """The head, asked from two threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class _Head(FedHead):
         self.answering_s = 0.0
 
     def ask(self, request: Request[R], process: bytes = b"") -> R:
-        """See FedHead; the time that it takes counts."""
+        """Answer a request as FedHead does; the time that it takes counts."""
         with self.lock:
             begun = time.thread_time()
             answer = super().ask(request, process)
@@ -57,7 +57,7 @@ class _Head(FedHead):
         return answer
 
     def fill(self) -> None:
-        """Have all nodes join and all jobs be submitted, and what has room run."""
+        """Let all nodes join, submit all jobs, and start those that fit."""
         for node in range(1, NODES + 1):
             self.join(node)
         assert GPUS * NODES < JOBS, "some have to wait"
@@ -69,7 +69,7 @@ class _Head(FedHead):
         assert running == GPUS * NODES, f"{running} jobs run, and there is room for more"
 
     def live(self, second: int) -> None:
-        """A second of a busy cluster."""
+        """Simulate a second of a busy cluster."""
         with self.lock:
             self.time += 1.0
             for at in range(REPORTS):
@@ -79,7 +79,7 @@ class _Head(FedHead):
 
 
 def run(clock: Clock) -> list[Row]:
-    """The rows: what looking costs the head, and of each page how long it and its changes take."""
+    """Return the rows: what viewing costs the head, and how long each page and its changes take."""
     head = _Head()
     head.fill()
     head.answering_s = 0.0
@@ -122,7 +122,7 @@ def run(clock: Clock) -> list[Row]:
 
 @contextlib.contextmanager
 def _served(head: _Head) -> Iterator[tuple[int, str]]:
-    """(port, cookie) of a page of that head, in a thread of its own."""
+    """Yield (port, cookie) of a page of that head, served in a thread of its own."""
     import uvicorn
 
     from phalanx.dashboard.app import Dashboard
@@ -163,7 +163,7 @@ def _served(head: _Head) -> Iterator[tuple[int, str]]:
 
 
 def _get(clock: Clock, port: int, path: str, cookie: str) -> tuple[float, int]:
-    """How long an answer took in seconds, and its size."""
+    """Return the seconds that an answer took, and its size."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     headers = {"Cookie": cookie, "Authorization": f"Bearer {_TOKEN}"}
     begun = clock()
@@ -177,11 +177,11 @@ def _get(clock: Clock, port: int, path: str, cookie: str) -> tuple[float, int]:
 
 
 class _Viewer:
-    """An open page, whose changes are counted."""
+    """An open page whose changes are counted."""
 
     def __init__(self, port: int, path: str, cookie: str) -> None:
         self.sizes: list[int] = []
-        """Of each update, but for the first, which says all."""
+        """The bytes of each update except the first, which contains everything."""
         self._stream = socket.create_connection(("127.0.0.1", port))
         request = f"GET /live{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {cookie}\r\n\r\n"
         self._stream.sendall(request.encode())
@@ -201,7 +201,7 @@ class _Viewer:
                         is_first = False
 
     def close(self) -> None:
-        """End it."""
+        """Close the page."""
         self._stream.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._stream.close()

@@ -1,8 +1,8 @@
-"""The benchmarks below the engine: placement of requests, whole batch cycles, the control store,
-the global schedulers, what a cluster costs, transfers between nodes.
+"""The benchmarks below the engine: placement, batch cycles, the head, spilling, clusters,
+transfers.
 
-Each is a module with `run(clock)`; the clock is handed in because the deciding core has none. It
-gives rows, each a dict from the name of a figure to the figure.
+Each is a module with `run(clock)`. The clock is passed in because the deciding core has none. `run`
+returns rows, each a mapping from the name of a figure to the figure.
 """
 
 from __future__ import annotations
@@ -38,18 +38,20 @@ MODULES = {
     "day": "phalanx_research.timed.benchmark",
 }
 LONG = ("day", "history", "scale", "processes", "objects", "jobs")
-"""Run only where they are named."""
+"""Groups that run only where they are named."""
 PURE = ("placement", "batch", "plan", "cluster")
-"""They compute in one thread and wait for nothing: measured in CPU time, which other work on the
-machine stretches less than the clock's."""
+"""Groups that compute in one thread and wait for nothing.
+
+They are measured in CPU time, which other work on the machine stretches less than the clock's time.
+"""
 NEEDS = {"ray-engine": "ray", "ray-calls": "ray", "dashboard": "uvicorn"}
-"""What must be installed for a group."""
+"""The module that must be installed for a group."""
 
 Figures = dict[str, Any]
 
 
 def decision_groups(group: str) -> list[str]:
-    """The groups that `group` names and that this build has, in a fixed order."""
+    """Return the groups that `group` names and that this build has, in a fixed order."""
     return [
         name
         for name, module in MODULES.items()
@@ -66,7 +68,10 @@ def measure_group(name: str) -> list[Figures]:
 
 
 def decision_table(name: str, rows: Sequence[Figures]) -> Table:
-    """A column for each figure that is a number or a text; parts and other details are left out."""
+    """Return a table with a column for each figure that is a number or a text.
+
+    Parts and other details are left out.
+    """
     columns = [
         column
         for column in dict.fromkeys(column for row in rows for column in row)

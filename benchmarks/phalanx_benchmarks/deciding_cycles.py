@@ -1,7 +1,8 @@
-"""How long a cycle takes, on clusters that grow: `run(clock)` gives one row per measurement.
+"""Measures how long a cycle takes, on growing clusters: `run(clock)` returns one row per
+measurement.
 
-Nothing here reads a clock or chance: the caller hands in `clock` (seconds), and shapes, sizes and
-loads come from fixed arithmetic.
+Nothing here reads a clock or draws random numbers: the caller passes `clock` (seconds), and shapes,
+sizes and loads come from fixed arithmetic.
 """
 
 from __future__ import annotations
@@ -53,8 +54,11 @@ tiers:
 
 
 def run(clock: Clock, sizes: Sequence[int] = SIZES) -> list[Row]:
-    """The whole table, for each size: a full cycle, a steady one, the same on columns kept from
-    the cycle before (as a head does), preempt and reclaim."""
+    """Return the whole table.
+
+    For each size: a full cycle, a steady one, the same on columns kept from the cycle before (as in
+    a head), preempt and reclaim.
+    """
     rows = []
     for nodes in sizes:
         full = filling(nodes)
@@ -91,8 +95,11 @@ def _row(name: str, snapshot: Snapshot, plan: Plan, took: float) -> Row:
 
 
 def _measure_kept(clock: Clock, name: str, before: Snapshot, now: Snapshot) -> Row:
-    """A cycle, the columns patched before it with what `now` has more than `before`, and what it
-    promised withdrawn after it."""
+    """Measure a cycle on kept columns.
+
+    Before the cycle, the columns are patched with the additions of `now` to `before`; after it, its
+    promises are withdrawn.
+    """
     kept = KeptCluster(before)
     kept.take_back(run_cycle(before, cluster=kept, explains=False))
     fresh = now.tasks[len(before.tasks) :]
@@ -108,12 +115,12 @@ def _measure_kept(clock: Clock, name: str, before: Snapshot, now: Snapshot) -> R
 
 
 def settings() -> Configuration:
-    """Volcano's default with binpack, as its chart installs it."""
+    """Return Volcano's default configuration with binpack, as its chart installs it."""
     return parse_volcano(CHART_YAML, known_plugins())
 
 
 def cluster(nodes: int) -> tuple[NodeSpec, ...]:
-    """Machines of four kinds, mixed."""
+    """Return machines of four kinds, mixed."""
     kinds = (
         (("cpu", 64.0), ("memory", 256e9), ("pods", 110.0)),
         (("cpu", 96.0), ("memory", 768e9), ("pods", 110.0), ("nvidia.com/gpu", 8.0)),
@@ -131,7 +138,7 @@ def cluster(nodes: int) -> tuple[NodeSpec, ...]:
 
 
 def shapes(count: int = SHAPES) -> list[Shape]:
-    """Requests of many sizes; some want a device, some a zone or a disk."""
+    """Return requests of many sizes; some need a device, some a zone or a disk."""
     out = []
     for i in range(count):
         request = [("cpu", 0.5 + (i * 7 % 16) / 2), ("memory", (1 + i * 5 % 24) * 1e9 + i * 1e6)]
@@ -147,7 +154,7 @@ def shapes(count: int = SHAPES) -> list[Shape]:
 
 
 def gang_sizes(total: int) -> list[int]:
-    """Sizes from 1 to 512, small ones often, summing to `total`."""
+    """Return sizes from 1 to 512, small ones often, that sum to `total`."""
     out: list[int] = []
     left, step = total, 0
     while left > 0:
@@ -160,7 +167,9 @@ def gang_sizes(total: int) -> list[int]:
 
 
 def filling(nodes: int, per_node: int = PER_NODE) -> Snapshot:
-    """An empty cluster, and ten tasks a node waiting in gangs of all sizes, in fifty queues."""
+    """Return an empty cluster, and ten tasks per node waiting in gangs of all sizes, in fifty
+    queues.
+    """
     kinds = shapes()
     groups, tasks = _gangs(gang_sizes(nodes * per_node), kinds, "g")
     return Snapshot(
@@ -169,7 +178,7 @@ def filling(nodes: int, per_node: int = PER_NODE) -> Snapshot:
 
 
 def steady(snapshot: Snapshot, plan: Plan, fresh: int = 1_000) -> Snapshot:
-    """The same cluster one cycle on, with `fresh` new tasks."""
+    """Return the same cluster one cycle later, with `fresh` new tasks."""
     now = after(snapshot, plan)
     kinds = sorted({t.shape for t in snapshot.tasks[:2000]}, key=repr)[:20]
     groups, tasks = _gangs(gang_sizes(fresh), kinds, "n")
@@ -203,8 +212,11 @@ def _gangs(
 
 
 def evicting(nodes: int, action: str, victims: int) -> Snapshot:
-    """A full cluster of one-node tasks, and gangs that need `victims` of them gone: of the same
-    queue with lower priority (preempt), or of a queue that has more than its share (reclaim)."""
+    """Return a full cluster of one-node tasks, and gangs that need `victims` of them evicted.
+
+    The victims are of the same queue with lower priority (preempt), or of a queue that exceeds its
+    share (reclaim).
+    """
     capacity = (("cpu", 8.0), ("memory", 32e9), ("pods", 16.0))
     shape = Shape(request=(("cpu", 8.0), ("memory", 32e9)), namespace="bench")
     machines = tuple(NodeSpec(name=f"node-{i:05d}", capacity=capacity) for i in range(nodes))

@@ -1,7 +1,8 @@
-"""How long a plan takes, on clusters that grow: `run(clock)` gives one row per measurement.
+"""Measures how long a plan takes, on growing clusters: `run(clock)` returns one row per
+measurement.
 
-Nothing here reads a clock or chance: the caller hands in `clock` (seconds), and sizes and lengths
-come from fixed arithmetic.
+Nothing here reads a clock or draws random numbers: the caller passes `clock` (seconds), and sizes
+and lengths come from fixed arithmetic.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Clock = Callable[[], float]
 Row = dict[str, Any]
 
 SIZES = ((10, 500), (100, 5_000))
-"""Nodes of eight GPUs, and gangs that wait."""
+"""Nodes of eight GPUs, and waiting gangs."""
 GPU = "nvidia.com/gpu"
 QUEUES = 8
 NOW = 1_000_000.0
@@ -47,8 +48,11 @@ _KEEPING = "  - name: reservation\n"
 
 
 def run(clock: Clock, sizes: Sequence[tuple[int, int]] = SIZES) -> list[Row]:
-    """For each size: a whole plan, the promises of a first cycle and of one that follows, and
-    whole cycles with and without promises. `count`: what was planned, or what starts."""
+    """Measure plans and cycles for each size.
+
+    The rows are a whole plan, the promises of a first cycle and of the next one, and whole cycles
+    with and without promises. `count`: the number of planned or started gangs.
+    """
     return [row for nodes, gangs in sizes for row in _rows(clock, nodes, gangs)]
 
 
@@ -84,13 +88,15 @@ def _cycle(snapshot: Snapshot, planner: Planner | None) -> int:
 
 
 def _opened(snapshot: Snapshot) -> Session:
-    """A session in which nothing was decided."""
+    """Return a session in which nothing has been decided."""
     return decide(snapshot, explains=False)[0]
 
 
 def backlog(nodes: int, gangs: int, *, actions: str = "backfill", keeps: bool = False) -> Snapshot:
-    """A cluster of which all but a few GPUs are taken, and gangs of one to 64 GPUs that wait for a
-    minute to two days."""
+    """Return a nearly full cluster and its backlog.
+
+    Gangs of 1 to 64 GPUs, which run from a minute to two days, wait for the few free GPUs.
+    """
     config = parse_volcano(
         _CONFIG.format(actions=actions, keeping=_KEEPING if keeps else ""), known_plugins()
     )
@@ -156,7 +162,7 @@ def backlog(nodes: int, gangs: int, *, actions: str = "backfill", keeps: bool = 
 
 
 def _length(i: int) -> float:
-    """Seconds: of limits that people write, from a minute to two days."""
+    """Return the seconds of a typical time limit, from a minute to two days."""
     return (60.0, 600.0, 1_800.0, 3_600.0, 7_200.0, 14_400.0, 43_200.0, 86_400.0, 172_800.0)[
         i * 7 % 9
     ]

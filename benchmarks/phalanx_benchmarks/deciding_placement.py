@@ -1,4 +1,6 @@
-"""How fast the choices are: strategies and bundles against growing clusters; the device rule."""
+"""Measures the speed of choices: strategies and bundles on growing clusters, and the device
+rule.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,10 @@ from phalanx.scheduler.placement.two_pass import TwoPassRandom
 from phalanx.scheduler.placement.waiting_time import LeastWaiting
 
 Clock = Callable[[], float]
-"""Seconds on any clock that only rises."""
+"""Returns seconds on any clock that only rises."""
 
 Row = dict[str, str | float]
-"""One line of the table: what was measured, and a figure for each column that applies."""
+"""One line of the table: the name of the measurement, and a figure for each column that applies."""
 
 SIZES = (10, 100, 1_000, 10_000)
 
@@ -39,10 +41,10 @@ _MACHINES = ("dgx1v", "pcie8_2socket", "dgx2", "k80x16")
 
 
 def run(clock: Clock) -> list[Row]:
-    """Decisions a second by strategy and number of nodes, then the device rule's times.
+    """Return decisions per second by strategy and number of nodes, then the device rule's times.
 
-    Each decision of a strategy is one for a class that was seen before, after `_CHANGED` nodes
-    reported anew; the time to take over these reports is counted in. Medians.
+    Each decision of a strategy is for a class that was seen before, after `_CHANGED` nodes have
+    reported again; the time to take in these reports is included. Figures are medians.
     """
     rows: list[Row] = []
     for name, strategy in _strategies().items():
@@ -86,7 +88,7 @@ def _strategies() -> dict[str, Strategy]:
 
 
 def _decisions(strategy: Strategy, size: int) -> list[Callable[[], object]]:
-    """Decisions one after the other, each after a few nodes reported anew."""
+    """Return decisions to run one after the other, each after a few nodes have reported again."""
     rng = Seeded(size)
     view = ClusterView(NodeTable(_node(at, rng) for at in range(size)))
     request = Request(resources=ResourceSet.from_mapping({"CPU": 4, "memory": 1000}))
@@ -112,7 +114,7 @@ def _decisions(strategy: Strategy, size: int) -> list[Callable[[], object]]:
 
 
 def _node(at: int, rng: Seeded) -> NodeState:
-    """A node of 64 CPUs, used at random; every fourth has eight GPUs."""
+    """Return a node of 64 CPUs, used at random; every fourth has eight GPUs."""
     total = {"CPU": 64, "memory": 2**38, "GPU": 8 if at % 4 == 0 else 0}
     free = {name: rng.randrange(amount + 1) for name, amount in total.items()}
     return NodeState(
@@ -124,7 +126,7 @@ def _node(at: int, rng: Seeded) -> NodeState:
 
 
 def _device_rows(clock: Clock, name: str) -> Iterator[Row]:
-    """The first pick of each set of free devices, which no memory of earlier picks shortens."""
+    """Yield the times of first picks from each set of free devices, which no cache shortens."""
     wiring = machine(name)
     count = wiring.device_count
     tables = PackTables(wiring.affinity, wiring.weights)
@@ -149,7 +151,7 @@ def _median_s(clock: Clock, calls: Sequence[Callable[[], object]]) -> float:
 
 
 def _times_s(clock: Clock, calls: Sequence[Callable[[], object]]) -> list[float]:
-    """The seconds that each call took, ascending."""
+    """Return the seconds that each call took, ascending."""
     times = []
     for call in calls:
         start = clock()

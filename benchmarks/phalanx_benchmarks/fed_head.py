@@ -1,5 +1,7 @@
-"""A head's machines in this process, fed by nodes that are not real: they do at once what they are
-told, and time goes on as it is told."""
+"""A head's machines in this process, fed by simulated nodes that carry out orders at once.
+
+Time passes only as the benchmark says.
+"""
 
 from __future__ import annotations
 
@@ -45,17 +47,17 @@ from phalanx.storage.opening import open_storage
 
 R = TypeVar("R")
 Clock = Callable[[], float]
-"""Seconds on any clock that only rises."""
+"""Returns seconds on any clock that only rises."""
 
 GPUS = 8
 TOTAL = {"CPU": 64.0, "GPU": float(GPUS), "memory": 512 * 2.0**30}
 _ORDERS = (PrepareBundles, CommitBundles, StartMember, PlaceActor)
 _TURN_S = 0.001
-"""A moment too short for nodes to be missed that do not report in it."""
+"""Seconds of a turn, too short for silent nodes to be missed."""
 
 
 class FedHead:
-    """The control store, and nodes 1, 2, … of 64 CPUs and 8 GPUs, which never give anything back.
+    """The head, and nodes 1, 2, … of 64 CPUs and 8 GPUs, which never give anything back.
 
     `store`: the file of its tables; empty: nothing is kept.
     """
@@ -65,7 +67,7 @@ class FedHead:
         self.now = self.wall = lambda: self.time
         self._sent: list[tuple[bytes, Any]] = []
         self._held: dict[bytes, int] = {}
-        """Of each node, how many of its GPUs jobs hold."""
+        """The number of GPUs that jobs hold on each node."""
         self._workers = 0
         with made_to_stay() if store else nullcontext():  # as a head process does
             storage = open_storage(store) if store else None
@@ -83,12 +85,15 @@ class FedHead:
             )
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         if self._journal is not None:
             self._journal.close()
 
     def ask(self, request: Request[R], process: bytes = b"") -> R:
-        """Its answer, through the same bytes as over a socket. `process` asks, or a visitor."""
+        """Return the answer to a request, through the same bytes as over a socket.
+
+        `process`: the process that asks; empty for a visitor.
+        """
         replies: list[tuple[msgspec.Raw, WireError | None]] = []
         role = Role.PROCESS if process else Role.VISITOR
         asker: Asker[R] = Asker(role, process, lambda *reply: replies.append(reply))
@@ -99,7 +104,7 @@ class FedHead:
         return read_result(request, *replies[0])
 
     def join(self, node: int) -> None:
-        """A node joins, and reports."""
+        """Let a node join and report."""
         prefix = prefix_of(node)
         row = ViewRow(
             node_id=prefix.hex().ljust(56, "0"), prefix=prefix, host="10.0.0.1", port=7000,
@@ -110,26 +115,26 @@ class FedHead:
         self.report(node, 0)
 
     def report(self, node: int, second: int) -> None:
-        """A node says what it has left; its CPUs are used by tasks, too, more or less of them."""
+        """Let a node report what is available; tasks use a changing number of its CPUs, too."""
         self.control.on_message(prefix_of(node), self.reported(node, second))
 
     def reported(self, node: int, second: int) -> NodeReport:
-        """What it says then."""
+        """Return the node's report at this second."""
         held = self._held.get(prefix_of(node), 0)
         free = {**TOTAL, "GPU": float(GPUS - held), "CPU": TOTAL["CPU"] - held - second % 8}
         return NodeReport(available=free, devices={"GPU": [0] * held + [SCALE] * (GPUS - held)})
 
     def _send(self, prefix: bytes, message: Any) -> None:
-        if not isinstance(message, View):  # which nobody here looks at, and which go to all
+        if not isinstance(message, View):  # messages to all nodes that nobody here reads
             self._sent.append((prefix, message))
 
     def settle(self) -> None:
-        """Time goes by until nobody is told anything more."""
+        """Let time pass until no node receives a message any more."""
         while self._turn():
             pass
 
     def _turn(self) -> bool:
-        """A moment goes by, and nodes do what they are told. Whether they were told anything."""
+        """Let a moment pass while nodes carry out orders; return whether they received any."""
         self.time += _TURN_S
         self.control.on_tick(self.time)
         self.control.on_round(self.time)
@@ -168,12 +173,12 @@ class FedHead:
 
 
 def prefix_of(node: int) -> bytes:
-    """What the ids of a node's processes begin with."""
+    """Return the prefix of the ids of a node's processes."""
     return node.to_bytes(6, "big")
 
 
 def gpu_job(name: str, members: int = 1) -> JobSpec:
-    """A job whose members, of which all have to run, hold a CPU and a GPU each."""
+    """Return a job whose members, all of which have to run, hold one CPU and one GPU each."""
     process = Process(command=("train",), requests=(("CPU", 1.0), ("GPU", 1.0)))
     group = TaskGroup(
         name="worker",

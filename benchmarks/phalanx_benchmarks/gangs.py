@@ -1,8 +1,8 @@
-"""Gangs and jobs end to end on one machine: submitted, scheduled, started and finished.
+"""Measures gangs and jobs end to end on one machine: submitted, scheduled, started and finished.
 
-A gang has four members that do nothing, on a machine that says it has 16 CPUs; a job is one `true`.
-`cpu s` is what this process and all that the session started have used of the processors, and
-`submit ms` the part of a gang's time until its call returned.
+A gang has four members that do nothing, on a machine that claims 16 CPUs; a job is one `true`. `cpu
+s` is the CPU time of this process and of everything that the session started, and `submit ms` the
+part of a gang's time until its call returned.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ PATIENCE_S = 600.0
 
 @phalanx.remote
 def nothing() -> None:
-    """A member's work."""
+    """Do nothing: a member's work."""
 
 
 def run(
     clock: Clock, gangs: int = GANGS, starts: int = STARTS, pending: int = PENDING
 ) -> list[Row]:
-    """Three rows: gangs a second, the start of a command, explaining one of many that wait."""
+    """Return three rows: gangs per second, the start of a command, and an explanation among many
+    waiting jobs.
+    """
     with phalanx.init(num_cpus=16, log_to_driver=False):
         phalanx.get(nothing.gang(MEMBERS).remote())
         rows = [_gangs(clock, gangs), _starts(clock, starts)]
@@ -59,7 +61,7 @@ def _gangs(clock: Clock, count: int) -> Row:
 
 
 def _starts(clock: Clock, count: int) -> Row:
-    """From `submit` to the moment at which the member runs, by the records of both."""
+    """Measure from `submit` to the moment at which the member runs, by the records of both."""
     import time
 
     used = _cpu_s()
@@ -100,7 +102,7 @@ def _explains(clock: Clock, count: int) -> Row:
 
 
 def _cpu_s() -> float:
-    """Processor seconds of this process and of every process of its sessions so far."""
+    """Return the CPU seconds of this process and of every process of its sessions so far."""
     import psutil
 
     times = os.times()

@@ -1,8 +1,8 @@
-"""What nodes' heartbeats cost the control store, without the wire: `run(clock)`.
+"""Measures what nodes' heartbeats cost the head, without the wire: `run(clock)`.
 
-Every simulated node reports once a second. `a core` is the part of one core that taking the
-reports over, looking for the silent and working out what to tell the others takes. Each report
-is read from its bytes first, as it would be. Nothing here reads a clock or chance.
+Every simulated node reports once a second. `a core` is the part of one core for taking in the
+reports, looking for silent nodes and working out what to tell the others. Each report is first read
+from its bytes, as in a real head. Nothing here reads a clock or draws random numbers.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Row = dict[str, Any]
 
 SIZES = (100, 1_000, 10_000)
 ROUNDS = 10
-"""Simulated seconds; the quickest counts, as others on the machine can only make one longer."""
+"""Simulated seconds; the quickest counts, as other work on the machine can only make one longer."""
 GIB = 2.0**30
 
 
 class _Nobody:
-    """A shell that stores and tells nothing."""
+    """A shell that stores and sends nothing."""
 
     def node_changed(self, record: NodeRecord) -> None: ...
 
@@ -36,7 +36,7 @@ class _Nobody:
 
 
 def run(clock: Clock, sizes: Sequence[int] = SIZES) -> list[Row]:
-    """Nodes on which everything changes each second, and nodes on which nothing does."""
+    """Measure nodes on which everything changes each second, and nodes on which nothing does."""
     return [_measure(clock, size, is_busy=is_busy) for size in sizes for is_busy in (True, False)]
 
 

@@ -1,4 +1,4 @@
-"""How fast the history of jobs is with five million records, and what sampling costs a node."""
+"""Measures the history of jobs with five million records, and what sampling costs a node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phalanx.runtime.os.usage_meter import look_at
 from phalanx.storage.ledger import HistoryLimits, SqliteLedger
 
 Clock = Callable[[], float]
-"""Seconds on any clock that only rises."""
+"""Returns seconds on any clock that only rises."""
 
 Figures = dict[str, str | float]
 
@@ -33,8 +33,11 @@ _AGAIN = 9
 
 
 def run(clock: Clock) -> list[Figures]:
-    """Attempts of a year by 120 users in 8 queues, written in batches of 10,000; then questions,
-    each the median of nine; then a node with 100 members of a process each."""
+    """Return the rows of the history and of sampling.
+
+    Attempts of a year by 120 users in 8 queues are written in batches of 10,000; then queries
+    follow, each the median of nine; then a node with 100 members of one process each is sampled.
+    """
     directory = tempfile.mkdtemp(prefix="phx-")
     try:
         path = os.path.join(directory, "history")
@@ -106,7 +109,9 @@ def _median(ask: Callable[[], object], clock: Clock) -> float:
 
 
 def _sampling(clock: Clock) -> list[Figures]:
-    """One look at 100 members, in the thread that does it, and taking it in, in the node's loop."""
+    """Measure one look at 100 members, in the thread that looks, and taking it in, in the node's
+    loop.
+    """
     commands = [subprocess.Popen(("sleep", "600")) for _ in range(_MEMBERS)]
     try:
         pids = [command.pid for command in commands]

@@ -1,11 +1,11 @@
-"""Jobs that come at a steady rate, on real processes: `run(clock)`.
+"""Measures jobs that arrive at a steady rate, on real processes: `run(clock)`.
 
-A head whose store is a SQLite file, one node and this program are three processes and what they
-start. Each job is one command that does nothing, `true`, for one of the 512 CPUs that the node says
-it has, so that room is no bound, and is forgotten a while after its end. The program submits them
-by the clock, one request each, from a few threads, and never waits for one to end; where it is
-behind it submits at once. A job's latency is from the call that submits it to its end as the head
-has recorded it, of one job in so many.
+A head whose store is a SQLite file, one node and this program are three processes with their
+children. Each job is one command that does nothing, `true`, for one of the 512 CPUs that the node
+claims, so that room is no limit. The head forgets a job a while after its end. The program submits
+jobs by the clock, one request each, from a few threads, and never waits for one to end; where it is
+late it submits at once. A job's latency lasts from the call that submits it to its end as the head
+recorded it; it is measured for one job in `_ONE_IN`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Row = dict[str, Any]
 RATE = 500
 SECONDS = 600
 KEPT_S = 30.0
-"""So long an ended job is remembered."""
+"""Seconds for which an ended job is remembered."""
 _CPUS = 512
 _ONE_IN = 50
 _SUBMITTERS = 8
@@ -38,7 +38,7 @@ PATIENCE_S = 300.0
 
 
 def run(clock: Clock, rate: int = RATE, seconds: float = SECONDS) -> list[Row]:
-    """One row: what was asked for, what was done, and what it cost each process."""
+    """Return one row: the requested rate, the achieved rate, and the cost for each process."""
     from phalanx.cluster_utils import Cluster
 
     directory = tempfile.mkdtemp(prefix="phx-")
@@ -70,7 +70,8 @@ def _stream(clock: Clock, rate: int, seconds: float, pids: dict[str, int]) -> Ro
     begun = clock()
 
     def submit_in_turn() -> None:
-        for number in numbers:  # next() of a range's iterator is one step: no two get the same
+        # next() of a range's iterator is atomic: no two threads get the same number
+        for number in numbers:
             pause_s = begun + number / rate - clock()
             if pause_s > 0:
                 time.sleep(pause_s)
@@ -110,7 +111,7 @@ def _stream(clock: Clock, rate: int, seconds: float, pids: dict[str, int]) -> Ro
 
 
 def _in_flight() -> int:
-    """How many jobs have yet to end."""
+    """Return how many jobs have yet to end."""
     queues = phalanx.queues()
     return sum(one.pending + one.inqueue + one.running + one.unknown for one in queues)
 
@@ -120,7 +121,7 @@ def _look(
     latencies: list[float],
     after_s: float = _LOOK_AFTER_S,
 ) -> None:
-    """Note how long those took that were submitted a while ago, of those that have ended."""
+    """Record the latencies of jobs that were submitted a while ago and have ended."""
     for _ in range(len(looked_at)):
         asked, handle = looked_at[0]
         if time.time() - asked < after_s:
@@ -134,8 +135,11 @@ def _look(
 
 
 def _cpu_s(pids: dict[str, int]) -> dict[str, float]:
-    """What each of these processes has used, and what the node's helpers and their commands have:
-    the fork server takes in its commands' time once they have ended."""
+    """Return the CPU seconds of each of these processes, and of the node's helpers and their
+    commands.
+
+    The fork server includes the time of its commands once they have ended.
+    """
     import psutil
 
     used: dict[str, float] = {}

@@ -1,8 +1,8 @@
-"""Large objects that many want, and more of them than memory holds: `run(clock)`.
+"""Measures large objects that many want, and more objects than memory holds: `run(clock)`.
 
-A broadcast: one array to every node of a cluster, all at once. A shuffle: each of many tasks makes
-a part for each of others, more together than the object store holds. The peaks of memory are those
-that a look every 0.2 s sees.
+A broadcast sends one array to every node of a cluster at once. In a shuffle, each of many tasks
+makes a part for each of many others, more together than the object store holds. Peaks of memory are
+those seen by a look every 0.2 s.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def run(
     parts: int = PARTS,
     store_mib: int = STORE_MIB,
 ) -> list[Row]:
-    """A row each."""
+    """Return a row for the broadcast and one for the shuffle."""
     return [
         _broadcast(clock, broadcast_mib, nodes),
         _shuffle(clock, shuffle_gb, parts, store_mib),
@@ -44,12 +44,12 @@ def run(
 
 @phalanx.remote(num_cpus=1)
 def length(array: Any) -> int:
-    """How long an array is that came here."""
+    """Return the length of an array that arrived here."""
     return len(array)
 
 
 def make_parts(seed: int, parts: int) -> list[Any]:
-    """Random arrays of _PART_BYTES."""
+    """Return random arrays of _PART_BYTES."""
     import numpy as np
 
     made = np.random.default_rng(seed).integers(0, 256, (parts, _PART_BYTES), np.uint8)
@@ -58,7 +58,7 @@ def make_parts(seed: int, parts: int) -> list[Any]:
 
 @phalanx.remote
 def take_parts(*parts: Any) -> int:
-    """How many bytes came."""
+    """Return how many bytes arrived."""
     return sum(part.nbytes for part in parts)
 
 
@@ -83,7 +83,7 @@ def _broadcast(clock: Clock, mib: int, count: int) -> Row:
             )
             for one in made
         ]
-        phalanx.get([one.remote(b"") for one in there])  # a worker runs on each
+        phalanx.get([one.remote(b"") for one in there])  # a worker runs on each node
         ref = phalanx.put(np.ones(mib * _MIB, np.uint8))
         begun = clock()
         phalanx.get([one.remote(ref) for one in there])
@@ -122,7 +122,7 @@ def _shuffle(clock: Clock, gigabytes: float, parts: int, store_mib: int) -> Row:
 
 @contextmanager
 def _peaks() -> Iterator[dict[str, float]]:
-    """The most that this process and those below it have had, and that came into /dev/shm."""
+    """Yield the peaks of memory of this process and its descendants, and of /dev/shm."""
     import psutil
 
     def shared() -> float:

@@ -1,7 +1,7 @@
-"""How many real processes one machine carries: nodes, actors, and tasks that wait: `run(clock)`.
+"""Measures how many real processes one machine carries: nodes, actors, waiting tasks: `run(clock)`.
 
-`MiB` is what all processes of the session have that no other has (their private memory). Whatever
-it adds, it stops when they have `MOST_MIB` together, and says how far it came.
+`MiB` is the private memory of all processes of the session, which they share with no other process.
+Each row stops adding when they have `MOST_MIB` together, and reports how far it came.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class Idle:
     """An actor that answers."""
 
     def answer(self) -> int:
-        """See above."""
+        """Answer."""
         return 1
 
 
 @phalanx.remote
 def nothing() -> None:
-    """A task that does nothing."""
+    """Do nothing: a task."""
 
 
 @phalanx.remote
 def hold(pipe: str) -> None:
-    """A task that runs until somebody opens the named pipe to write."""
+    """Run until somebody opens the named pipe for writing."""
     with open(pipe, "rb") as end:
         end.read()
 
@@ -56,11 +56,11 @@ class Owner:
         self._refs: list[Any] = []
 
     def submit(self, count: int) -> None:
-        """Queue so many."""
+        """Submit this many tasks."""
         self._refs = [nothing.remote() for _ in range(count)]
 
     def wait(self) -> int:
-        """How many have ended, once all have."""
+        """Wait until all tasks have ended; return their number."""
         return len(phalanx.get(self._refs))
 
 
@@ -71,7 +71,9 @@ def run(
     tasks: int = TASKS,
     owners: int = OWNERS,
 ) -> list[Row]:
-    """Four rows: nodes of one cluster, actors of one driver, tasks of one owner and of many."""
+    """Return four rows: nodes of one cluster, actors of one driver, tasks of one owner and of
+    many.
+    """
     return [
         _nodes(clock, nodes),
         _actors(clock, actors),
@@ -81,7 +83,7 @@ def run(
 
 
 def _nodes(clock: Clock, count: int) -> Row:
-    """Node processes that join one head; then a task on each."""
+    """Start node processes that join one head; then run a task on each."""
     from phalanx.cluster_utils import Cluster
 
     cluster = Cluster()
@@ -104,7 +106,7 @@ def _nodes(clock: Clock, count: int) -> Row:
 
 
 def _actors(clock: Clock, count: int) -> Row:
-    """Actors until each has answered; then a call of each."""
+    """Start actors until each has answered; then call each."""
     with phalanx.init(num_cpus=count, log_to_driver=False):
         begun = clock()
         made: list[Any] = []
@@ -120,7 +122,7 @@ def _actors(clock: Clock, count: int) -> Row:
 
 
 def _tasks(clock: Clock, count: int) -> Row:
-    """Tasks that wait for the one CPU, which another holds until all are submitted."""
+    """Queue tasks for the one CPU, which another task holds until all are submitted."""
     with _named_pipe() as pipe, phalanx.init(num_cpus=1, log_to_driver=False):
         holding = hold.remote(pipe)
         begun = clock()
@@ -135,7 +137,7 @@ def _tasks(clock: Clock, count: int) -> Row:
 
 
 def _owners(clock: Clock, count: int, each: int) -> Row:
-    """The same of many owners at once, each a process."""
+    """Queue tasks of many owners at once, each a process."""
     with _named_pipe() as pipe, phalanx.init(num_cpus=1, log_to_driver=False):
         holding = hold.remote(pipe)
         made = [Owner.remote() for _ in range(count)]
@@ -164,7 +166,10 @@ def _named_pipe() -> Iterator[str]:
 
 
 def _until_full(count: int, often: int) -> Iterator[int]:
-    """1 to `count`, or to where the memory ends; that is looked at before every so many."""
+    """Yield 1 to `count`, or to the number at which memory is full.
+
+    Memory is measured once per `often` numbers.
+    """
     for number in range(1, count + 1):
         if number % often == 0 and _memory_mib() > MOST_MIB:
             return
@@ -183,7 +188,7 @@ def _row(what: str, count: int, took_s: float, memory_mib: float, used_s: float)
 
 
 def _memory_mib() -> float:
-    """The private memory of this process and of all processes below it."""
+    """Return the private memory of this process and of all its descendants."""
     import psutil
 
     me = psutil.Process()

@@ -1,4 +1,4 @@
-"""What a run says in one number, and which rows it leaves out."""
+"""The summary of a run in single numbers, and the rows that these leave out."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ IN_MEANS = (MICROBENCHMARK, PROGRAMS)
 
 
 def geometric_means(results: Sequence[Result], peer: str) -> dict[str, tuple[float, int]]:
-    """The geometric mean of the ratios beside a peer, and of how many rows: of rows of calls and of
-    values between processes, without what a row says is aside; and with the gigabyte rows, which
-    are bounded by the memory itself.
+    """Return the geometric mean of the ratios to a peer, and the number of its rows.
+
+    One mean is of rows of calls and of values between processes, without rows that are `aside`; the
+    other includes the gigabyte rows, which memory itself limits.
     """
     ratios = [
         (result.row.unit, ratio.median)
@@ -34,7 +35,7 @@ def geometric_means(results: Sequence[Result], peer: str) -> dict[str, tuple[flo
 
 
 def shares_of_floor(results: Sequence[Result]) -> list[tuple[str, str, float]]:
-    """For each row and each of its floors measured in this run: both names, and the share."""
+    """Return both names and the share, for each row and each of its floors measured in this run."""
     medians = {result.row.name: result.phalanx.median for result in results}
     shares = []
     for result in results:

@@ -1,4 +1,4 @@
-"""How a row is measured: warm up, repeat, keep every sample."""
+"""Measures a row: warm up, repeat, keep every sample."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 class Effort:
     """How long to measure.
 
-    `warm_up_s` and `repetition_s` are seconds, `limit_s` is the time after which a row with at
-    least one repetition takes no more, and `scale` shrinks the large counts (a million tasks).
-    `rounds` says how often each side measures a row, in a process of its own each time.
+    `warm_up_s` and `repetition_s` are seconds. `limit_s` is the time after which a row with at
+    least one repetition takes no more. `scale` shrinks the large counts (a million tasks). `rounds`
+    is how often each side measures a row, each time in a new process.
     """
 
     rounds: int
@@ -44,11 +44,11 @@ def rates(
     warm_up_calls: int = 1,
     clock: Clock = time.perf_counter,
 ) -> list[float]:
-    """Units a second of `work`, which does `per_call` units: one sample for each repetition.
+    """Return units per second of `work`, which does `per_call` units: one sample per repetition.
 
-    The warm-up, of `effort.warm_up_s` and at least `warm_up_calls`, says how many calls fit a
-    tenth of that time; the clock is read once for that many, so that reading it does not weigh on
-    short calls.
+    The warm-up, of `effort.warm_up_s` and at least `warm_up_calls` calls, shows how many calls fit
+    a tenth of that time. The clock is read once per that many calls, so that reading it does not
+    weigh on short calls.
     """
     began = clock()
     calls = 0
@@ -77,7 +77,9 @@ def seconds(
     after: Callable[[], object] | None = None,
     clock: Clock = time.perf_counter,
 ) -> list[float]:
-    """Seconds that `work` takes, `times` over; `after` cleans up outside of the measured time."""
+    """Return the seconds of `work`, run `times` times; `after` cleans up outside the measured
+    time.
+    """
     samples: list[float] = []
     for _ in range(times):
         start = clock()

@@ -1,7 +1,7 @@
-"""What a cluster costs a program that one node is enough for: `run(clock)`.
+"""Measures what a cluster costs a program for which one node is enough: `run(clock)`.
 
-The same work on one machine without a head, on a cluster of one node, and on clusters whose other
-nodes have nothing to do; all of them in turn, several times over.
+The same work runs on one machine without a head, on a cluster of one node, and on clusters whose
+other nodes are idle; all of them alternately, several times.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ Clock = Callable[[], float]
 
 
 def run(clock: Clock) -> list[dict[str, Any]]:
-    """The rows of the group `nodes`: medians of calls a second, and the share of `no head`."""
+    """Return the rows of the group `nodes`: medians of calls per second, and the share of `no
+    head`.
+    """
     samples: dict[str, dict[str, list[float]]] = {name: {} for name in LAYOUTS}
     for _ in range(ROUNDS):
         for name, nodes in LAYOUTS.items():
@@ -38,7 +40,8 @@ def run(clock: Clock) -> list[dict[str, Any]]:
     for name, found in samples.items():
         row: dict[str, Any] = {"layout": name}
         for work, all_of_it in found.items():
-            # Both of one round, so that what slowed the machine down slowed both.
+            # Both figures come from one round, so that whatever slowed the machine down slowed
+            # both.
             plain = samples["no head"][work]
             shares = [one / other for one, other in zip(all_of_it, plain, strict=True)]
             row[f"{work}_per_s"] = statistics.median(all_of_it)

@@ -1,7 +1,8 @@
-"""A peer's side of the comparison, for any Python that can import it, with or without Phalanx.
+"""A peer's side of the comparison, for any Python that can import the peer, with or without
+Phalanx.
 
-Run as a file. Only `phalanx_benchmarks` is imported, through an empty package of that name: the
-peer's Python needs the peer, numpy and psutil, and none of what Phalanx itself needs.
+Run this as a file. It imports only `phalanx_benchmarks`, through an empty package of that name: the
+peer's Python needs the peer, numpy and psutil, and nothing of what Phalanx itself needs.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Measure, of the peer named first, the row named second with the effort named third."""
+    """Measure, on the peer named first, the row named second with the effort named third."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Its workers would give way to everything else on the machine, and ours would not.
+    # Otherwise the peer's workers would yield to everything else on the machine, and Phalanx's
+    # would not.
     os.environ.setdefault("RAY_worker_niceness", "0")
     from phalanx_benchmarks.side import serve
 

@@ -1,7 +1,9 @@
-"""What Phalanx costs a program on Ray: its calls beside Ray's own, in turns, in one run.
+"""Measures what Phalanx costs a program on Ray: its calls next to Ray's own, alternately, in one
+run.
 
-`run(clock)`: rows for a task that returns nothing, submitted many at once and one by one, as Ray
-has it, through Phalanx without a queue, and as a task of a queue. Medians of all rounds.
+`run(clock)` returns rows for a task that returns nothing, submitted many at once and one by one: by
+Ray itself, through Phalanx without a queue, and as a task of a queue. Figures are medians of all
+rounds.
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ PLAIN, THROUGH, OF_QUEUE = "Ray's own", "Phalanx, no queue", "Phalanx, of a queu
 def run(
     clock: Clock, rounds: int = ROUNDS, at_once: int = AT_ONCE, one_by_one: int = ONE_BY_ONE
 ) -> list[Row]:
-    """Microseconds a task by way of calling: to submit it, with its result, and one by one."""
+    """Return microseconds per task in each way: to submit it, with its result, and one by one."""
     with _tasks() as (ways, get):
         took: dict[str, list[list[float]]] = {way: [] for way in ways}
         order = list(ways)
         for _ in range(rounds):
-            order.append(order.pop(0))  # each goes first as often as the others
+            order.append(order.pop(0))  # each way goes first as often as the others
             for way in order:
                 took[way].append(_round(clock, ways[way], get, at_once, one_by_one))
     return [

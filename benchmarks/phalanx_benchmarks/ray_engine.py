@@ -1,8 +1,8 @@
-"""The scheduler on a Ray cluster of a head and four raylets on this machine: `run(clock)`.
+"""Measures the scheduler on a Ray cluster of a head and four raylets on this machine: `run(clock)`.
 
-Gangs here are bundles alone: nothing runs in them, so that what is measured is deciding and
-reserving. The same placement groups are made with Ray's own calls in turns. `ms` is a median,
-`worst ms` that of all repetitions, and `cpu s` what the scheduler's process has used.
+Gangs here are only bundles: nothing runs in them, so the measure is deciding and reserving. The
+same placement groups are created with Ray's own calls alternately. `ms` is a median, `worst ms` the
+worst of all repetitions, and `cpu s` the CPU time of the scheduler's process.
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ POLL_S = 0.01
 STORE_BYTES = 80 << 20
 SMALL = {"CPU": 0.01}
 ME = b"phalanx-bench".ljust(16)
-"""The process that asks, as the scheduler knows it."""
+"""The id of the process that asks, as the scheduler knows it."""
 
 
 def run(clock: Clock, gangs: int = GANGS, jobs: int = JOBS, repeated: int = REPEATED) -> list[Row]:
-    """One gang on all nodes by stages, queued gangs a second, and a killed scheduler.
+    """Return rows for one gang on all nodes by stages, queued gangs per second, and a killed
+    scheduler.
 
-    `clock` must be the machine's monotonic clock: the scheduler's own times are compared with it.
+    `clock` must be the machine's monotonic clock, because the scheduler's own times are compared
+    with it.
     """
     with _cluster() as client:
         return [
@@ -103,7 +105,7 @@ def _wait_for_none(client: Any) -> None:
 
 
 def _one_gang(clock: Clock, client: Any, repeated: int) -> list[Row]:
-    """From the call that makes a gang to the word that all its members may begin."""
+    """Measure from the call that creates a gang to the message that all its members may start."""
     needs = [{"CPU": CPUS / 2}] * MEMBERS
     stages: dict[str, list[float]] = {
         "asked for to decided": [],
@@ -139,7 +141,9 @@ def _one_gang(clock: Clock, client: Any, repeated: int) -> list[Row]:
 
 
 def _many_gangs(clock: Clock, client: Any, count: int) -> list[Row]:
-    """All wait for one that holds every node; from its end to their last reservation."""
+    """Let gangs wait for one that holds every node; measure from its end to their last
+    reservation.
+    """
     blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)
     client.ask(WaitGroup(blocker), timeout_s=PATIENCE_S, origin=ME)
     groups = [os.urandom(18) for _ in range(count)]
@@ -178,7 +182,7 @@ def _workers() -> list[str]:
 
 
 def _rays_own(nodes: list[str], needs: list[dict[str, float]]) -> Any:
-    """A placement group pinned to nodes as a gang's is, as many neighbours on each."""
+    """Create a placement group pinned to nodes like a gang's, with as many bundles on each."""
     from ray.util.placement_group import placement_group
 
     pins = [nodes[at * len(nodes) // len(needs)] for at in range(len(needs))]
@@ -191,7 +195,7 @@ def _rays_own(nodes: list[str], needs: list[dict[str, float]]) -> Any:
 
 
 def _remove(made: list[Any]) -> None:
-    """Give them back, and wait until Ray shows them as free."""
+    """Remove placement groups, and wait until Ray shows their resources as available."""
     import ray
     from ray.util.placement_group import remove_placement_group
 
@@ -202,7 +206,7 @@ def _remove(made: list[Any]) -> None:
 
 
 def _recovery(clock: Clock, client: Any, count: int) -> list[Row]:
-    """SIGKILL to the scheduler's process while jobs wait behind a gang that holds every node."""
+    """Kill the scheduler's process while jobs wait behind a gang that holds every node."""
     import ray
 
     blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)
@@ -230,7 +234,7 @@ def _recovery(clock: Clock, client: Any, count: int) -> list[Row]:
 
 
 def _cpu_s(client: Any) -> float:
-    """Processor seconds of the scheduler's process."""
+    """Return the CPU seconds of the scheduler's process."""
     import psutil
     import ray
 

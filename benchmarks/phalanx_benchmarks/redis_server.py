@@ -1,4 +1,4 @@
-"""A Redis server of one's own, in a directory of one's own, for the benchmark and the tests."""
+"""A separate Redis server, in its own directory, for the benchmark and the tests."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _START_S = 20.0
 class RedisServer:
     """Debian's redis-server on a Unix socket, or a loopback port, with a random password.
 
-    It keeps its data under `directory` and writes each change to disk before it answers, so that
-    it may be killed and started again. A context manager: at the end the process is killed.
+    It keeps its data under `directory` and writes each change to disk before it answers, so that it
+    may be killed and restarted. It is a context manager: at the end the process is killed.
     """
 
     def __init__(
@@ -28,7 +28,10 @@ class RedisServer:
         password: str | None = None,
         settings: str = "",
     ) -> None:
-        """Nothing runs yet. `settings` are more lines of its configuration file."""
+        """Prepare a server without starting it.
+
+        `settings` are further lines of its configuration file.
+        """
         program = shutil.which("redis-server")
         if program is None:
             raise FileNotFoundError("redis-server is missing: on Debian, `make redis` installs it.")
@@ -51,15 +54,15 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """The address of its socket, which names the file that has the password."""
+        """The address of its socket, which names the file with the password."""
         return f"unix://{self.socket}?password_file={self.password_file}"
 
     def is_running(self) -> bool:
-        """Whether its process is there."""
+        """Whether its process is alive."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it, and return when it answers."""
+        """Start the server, and return when it answers."""
         assert not self.is_running()
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
         deadline_s = time.monotonic() + _START_S
@@ -70,13 +73,13 @@ class RedisServer:
             time.sleep(0.005)
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """End the server at once, as a crash would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def ask(self, *words: str) -> bytes:
-        """The raw answer to a command, for settings such as REPLICAOF."""
+        """Return the raw answer to a command, for settings such as REPLICAOF."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_START_S)
             connection.connect(self.socket)

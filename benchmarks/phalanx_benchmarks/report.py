@@ -1,4 +1,4 @@
-"""What a run says: a table for people, Markdown for a page, JSON for machines."""
+"""The report of a run: a table for the terminal, Markdown for a document, or JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx_benchmarks.sides import Side
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on."""
+    """Return the facts about this machine on which the figures depend."""
     model = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
@@ -36,7 +36,9 @@ def machine() -> dict[str, Any]:
 
 
 def shown(value: float | None, unit: str) -> str:
-    """A figure with its unit: three significant digits below a thousand, whole above."""
+    """Write a figure with its unit: three significant digits below a thousand, whole numbers
+    above.
+    """
     if value is None:
         return "–"
     if value == 0:
@@ -46,7 +48,7 @@ def shown(value: float | None, unit: str) -> str:
 
 
 def _cell(outcome: Outcome | None, unit: str) -> str:
-    """The median, and how far the middle half of the samples lies from it."""
+    """Write the median, and how far the middle half of the samples lies from it."""
     if outcome is None:
         return "–"
     if outcome.error:
@@ -56,7 +58,7 @@ def _cell(outcome: Outcome | None, unit: str) -> str:
 
 
 def times(ratio: Ratio | None) -> str:
-    """How many times better, and in brackets the worst and the best round."""
+    """Write how many times better, and in brackets the worst and the best round."""
     if ratio is None:
         return "–"
     if ratio.low == ratio.high:
@@ -69,7 +71,9 @@ def _title(side: Side) -> str:
 
 
 def _split(results: Sequence[Result]) -> tuple[list[Result], list[Result]]:
-    """What was measured on systems, and the plain work that it is held against."""
+    """Split results into those measured on systems, and the plain work with which they are
+    compared.
+    """
     systems = [result for result in results if result.row.group != FLOOR]
     return systems, [result for result in results if result.row.group == FLOOR]
 
@@ -93,7 +97,7 @@ def _cells(result: Result, peers: Sequence[Side]) -> list[str]:
 
 
 def as_tables(results: Sequence[Result], peers: Sequence[Side]) -> list[Table]:
-    """The tables for a terminal: the systems, a section for each group, and plain work."""
+    """Return the tables for a terminal: the systems, a section for each group, and plain work."""
     systems, floors = _split(results)
     tables = [_system_table(systems, peers)] if systems else []
     if floors:
@@ -120,7 +124,9 @@ def _system_table(results: Sequence[Result], peers: Sequence[Side]) -> Table:
 
 
 def closing_lines(results: Sequence[Result], peers: Sequence[Side]) -> list[str]:
-    """The geometric means, what is in none, and the shares of a plain memory copy."""
+    """Return the geometric means, the rows that no mean includes, and the shares of a plain
+    memory copy.
+    """
     lines = [
         f"geometric mean beside {_title(peer)}, {name}: {mean:.1f}× ({count} rows)"
         for peer in peers
@@ -133,7 +139,7 @@ def closing_lines(results: Sequence[Result], peers: Sequence[Side]) -> list[str]
 
 
 def as_markdown(results: Sequence[Result], peers: Sequence[Side]) -> str:
-    """The table for a document, with the machine and the date below it."""
+    """Return the table for a document, with the machine and the date below it."""
     systems, floors = _split(results)
     heads = _heads(peers)
     lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
@@ -152,7 +158,7 @@ def as_markdown(results: Sequence[Result], peers: Sequence[Side]) -> str:
 def as_document(
     results: Sequence[Result], *, ours: Side, peers: Sequence[Side], effort_name: str
 ) -> dict[str, Any]:
-    """Everything, samples included, ready for JSON."""
+    """Return everything, samples included, ready for JSON."""
 
     def outcome(each: Outcome) -> dict[str, Any]:
         if each.error:

@@ -1,4 +1,4 @@
-"""What a row of the benchmark is: a name, a unit, and how to take its samples."""
+"""The definition of a row of the benchmark: a name, a unit, and how to take its samples."""
 
 from __future__ import annotations
 
@@ -10,33 +10,35 @@ from typing import Any
 from phalanx_benchmarks.measure import Effort, rates
 
 Api = Any
-"""The module under test: `phalanx` or `ray`. Both have the same names, which is the point. A row of
-the group POOLS gets what makes a pool (`pools/pool.py`)."""
+"""The module under test: `phalanx` or `ray`, which have the same names on purpose.
+
+A row of the group POOLS gets a function that creates a pool (`pools/pool.py`).
+"""
 
 Build = Callable[[Api], Callable[[], object]]
-"""Sets the scene in a running session and gives the call to repeat."""
+"""Prepares a running session and returns the call to repeat."""
 
 MICROBENCHMARK = "microbenchmark"
 """Rows of Ray's own microbenchmark."""
 PROGRAMS = "programs"
-"""What programs do that the microbenchmark leaves out."""
+"""Rows of common work in programs that the microbenchmark leaves out."""
 POOLS = "pools"
-"""What every system can do that runs functions in processes."""
+"""Rows of work that every system can do that runs functions in processes."""
 RELEASE = "release"
-"""What Ray's release benchmarks do, at the size of one machine."""
+"""Rows of Ray's release benchmarks, at the size of one machine."""
 FLOOR = "floor"
-"""Plain work without any engine."""
+"""Rows of plain work without any engine."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One line of the table.
 
-    `sample(api, effort)` gives the samples, in `unit`. `session` says whether a session is started
-    before, with the options `init`. `peers` says whether the row runs on others than Phalanx.
-    `floors` names rows of plain work to hold this one against. `aside` says why the row is in no
-    mean, where it is not: that the two sides do different things, or that another row measures it.
-    `most_rounds` is for rows that take long: they have fewer rounds than the effort says.
+    `sample(api, effort)` returns the samples, in `unit`. `session` says whether a session with the
+    options `init` is started first. `peers` says whether the row runs on systems other than
+    Phalanx. `floors` names rows of plain work with which to compare this one. `aside`, where not
+    empty, is the reason why no mean includes the row: the two sides do different things, or another
+    row measures it. `most_rounds` limits the rounds of rows that take long.
     """
 
     name: str
@@ -69,7 +71,7 @@ def loop(
     warm_up_calls: int = 1,
     aside: str = "",
 ) -> Row:
-    """A call repeated, `per_call` units each.
+    """Return a row of a repeated call of `per_call` units.
 
     `warm_up_calls` is the least number of calls in the warm-up, for rows that become steady late.
     """
@@ -95,7 +97,7 @@ def release(
     session: bool = True,
     init: Mapping[str, Any] | None = None,
 ) -> Row:
-    """A row of RELEASE: the seconds of one run, which takes long."""
+    """Return a row of RELEASE: the seconds of one run, which takes long."""
     return Row(
         name=name,
         unit="s",

@@ -1,5 +1,7 @@
-"""Each row in fresh processes, all sides in turn and in another order each round, so that no row
-feels the one before it, and no side has the machine's better moments."""
+"""Measures each row in fresh processes, alternating all sides, in another order each round.
+
+So no row is affected by the one before it, and no side gets the machine's better moments.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +20,27 @@ from phalanx_benchmarks.sides import Side
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The samples of one row on one side, a tuple for each round; or why there are none."""
+    """The samples of one row on one side, a tuple for each round; or the error instead."""
 
     rounds: tuple[tuple[float, ...], ...] = ()
     error: str | None = None
 
     @property
     def samples(self) -> tuple[float, ...]:
-        """Of all rounds."""
+        """The samples of all rounds."""
         return tuple(sample for samples in self.rounds for sample in samples)
 
     @property
     def median(self) -> float | None:
-        """Of all samples."""
+        """The median of all samples."""
         return statistics.median(self.samples) if self.samples else None
 
     @property
     def spread(self) -> float | None:
-        """How far the middle half of the samples reaches to either side, as a part of the median;
-        None where there are less than four, or where the median is 0."""
+        """How far the middle half of the samples reaches to either side, as a part of the median.
+
+        None where there are fewer than four samples, or where the median is 0.
+        """
         if len(self.samples) < 4 or not self.median:
             return None
         low, _, high = statistics.quantiles(self.samples, n=4)
@@ -45,8 +49,10 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """How many times better than a peer: above one is better, whatever the unit. `low` and `high`
-    are the worst and the best round."""
+    """How many times better than a peer: above one is better, whatever the unit.
+
+    `low` and `high` are the worst and the best round.
+    """
 
     median: float
     low: float
@@ -55,14 +61,14 @@ class Ratio:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One row with what each side made of it, the peers by their names."""
+    """One row with each side's outcome, the peers by their names."""
 
     row: Row
     phalanx: Outcome
     peers: Mapping[str, Outcome] = field(default_factory=dict)
 
     def ratio(self, peer: str) -> Ratio | None:
-        """Beside this peer, of what each of the two measured in the same round."""
+        """Return the ratio to this peer, over what both measured in the same round."""
         theirs = self.peers.get(peer)
         if theirs is None:
             return None
@@ -77,7 +83,10 @@ class Result:
 
 
 def measure(side: Side, row: Row, effort_name: str) -> Outcome:
-    """The row in a fresh process of that side, ended with everything it started if it hangs."""
+    """Measure the row in a fresh process of that side.
+
+    A process that hangs is ended with everything that it started.
+    """
     limit_s = 120 + 4 * EFFORTS[effort_name].limit_s
     with subprocess.Popen(
         [*side.command, row.name, effort_name],
@@ -104,8 +113,11 @@ def measure(side: Side, row: Row, effort_name: str) -> Outcome:
 
 
 def _environment(side: Side) -> dict[str, str]:
-    """No cluster that happens to run here is used, and what stands beside that Python is found, as
-    Parsl starts commands of its own."""
+    """Return the environment of a side's process.
+
+    It uses no cluster that happens to run here. It finds the programs next to the side's Python,
+    because Parsl starts commands of its own.
+    """
     path = os.pathsep.join([os.path.dirname(side.command[0]), os.environ.get("PATH", os.defpath)])
     return {**os.environ, "PHALANX_ADDRESS": "local", "PATH": path}
 
@@ -125,8 +137,10 @@ def compare(
     effort_name: str,
     run: Callable[[Side, Row, str], Outcome] = measure,
 ) -> Iterator[Result]:
-    """Row by row, so that all sides see the same machine at nearly the same time. A side that has
-    failed at a row is not asked for it again."""
+    """Compare row by row, so that all sides see the same machine at nearly the same time.
+
+    A side that failed at a row does not measure it again.
+    """
     for row in rows:
         sides = [side for side in (ours, *peers) if side.can(row)]
         found = {side.name: Outcome() for side in sides}

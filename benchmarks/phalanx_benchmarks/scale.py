@@ -1,8 +1,8 @@
-"""How large one head can be: a real head's machines, fed by nodes that are not real: `run(clock)`.
+"""Measures how large one head can be: a real head's machines, fed by simulated nodes: `run(clock)`.
 
-Without sockets: messages are read from their bytes, and what is sent is not written. All figures of
-time are CPU time of the head's thread; `latency` is how much of it lies between a gang's submission
-and the start of its last member, while its nodes answer at once.
+There are no sockets: messages are read from their bytes, and sent messages are not written. All
+times are CPU time of the head's thread. `latency` is the part of it between a gang's submission and
+the start of its last member, while its nodes answer at once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ R = TypeVar("R")
 
 NODES = (100, 1_000, 10_000)
 SECONDS = 12
-"""Simulated: each node reports once in each, and one in eight says something new."""
+"""Simulated seconds: each node reports once in each, and one in eight reports a change."""
 GANGS_PER_S = 1_000 / 60
 MEMBERS = 4
 WAITING = (10_000, 100_000)
@@ -54,8 +54,11 @@ def run(
     actors: Sequence[tuple[int, int]] = ACTORS,
     full: Sequence[tuple[int, int, int, int]] = FULL,
 ) -> list[Row]:
-    """Heartbeats and gangs by the number of nodes; waiting jobs and a restart by the number of
-    jobs; actors; explaining on full clusters. The clock is not read: see above."""
+    """Return rows by the numbers of nodes, waiting jobs and actors, and of full clusters.
+
+    They measure heartbeats and gangs, a restart with waiting jobs, actors, and explanations.
+    `clock` is not read; see the top of this module.
+    """
     del clock
     rows = [row for count in nodes for row in _nodes(count)]
     rows += [row for count in waiting for row in _waiting(count)]
@@ -111,7 +114,7 @@ def _nodes(count: int) -> list[Row]:
 
 
 def _start(head: FedHead, name: str) -> None:
-    """Submit a gang, and see all of it run."""
+    """Submit a gang, and wait until all of it runs."""
     _submit(head, [name], MEMBERS)
     head.settle()
 
@@ -122,7 +125,7 @@ def _submit(head: FedHead, names: Iterable[str], members: int = 1) -> None:
 
 
 def _waiting(count: int) -> list[Row]:
-    """Jobs that wait behind those that fill ten nodes, in a store on the disk."""
+    """Submit jobs that wait behind those that fill ten nodes, with a store on the disk."""
     directory = tempfile.mkdtemp(prefix="phx-")
     names = [f"job-{number}" for number in range(count)]
     try:
@@ -139,7 +142,9 @@ def _waiting(count: int) -> list[Row]:
 
 
 def _in_its_own_process(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """As each head has: one that has held another has a heap full of holes."""
+    """Run work in a separate process, as each head is: the heap of one that has held another is
+    fragmented.
+    """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(work, *args, **kwargs).result()
 
@@ -180,7 +185,7 @@ def _fill(store: str, names: Sequence[str]) -> list[Row]:
 
 
 def _restart_s(store: str, name: str) -> float:
-    """What it costs a process to be the next head, the first answer included."""
+    """Return what it costs a process to become the next head, including the first answer."""
     begun = time.thread_time()
     head = FedHead(store)
     head.settle()
@@ -191,7 +196,7 @@ def _restart_s(store: str, name: str) -> float:
 
 
 def _actors(count: int, nodes: int) -> list[Row]:
-    """One owner's actors, which hold a CPU each, until all are ready."""
+    """Create one owner's actors, which hold one CPU each, until all are ready."""
     head = FedHead()
     _each(head.join, range(1, nodes + 1))
     owner = prefix_of(1) + b"\xff" * (PROCESS_ID_BYTES - 6)
@@ -217,7 +222,9 @@ def _actors(count: int, nodes: int) -> list[Row]:
 
 
 def _explained(nodes: int, gangs: int, members: int, waiting: int) -> Row:
-    """What one explanation costs where all places are taken, of first and last jobs that wait."""
+    """Measure one explanation where all places are taken, for the first and the last waiting
+    job.
+    """
     head = FedHead()
     _each(head.join, range(1, nodes + 1))
     for number in range(gangs):
@@ -244,7 +251,7 @@ def _each(do: Callable[[int], object], numbers: Iterable[int]) -> None:
 
 
 def _cpu(work: Callable[[], object]) -> float:
-    """Seconds of the processor that this thread needs for it."""
+    """Return the CPU seconds that this thread needs for the work."""
     begun = time.thread_time()
     work()
     return time.thread_time() - begun

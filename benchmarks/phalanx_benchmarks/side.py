@@ -18,7 +18,7 @@ from phalanx_benchmarks.rows import ROWS
 def serve(system: str, row_name: str, effort_name: str) -> None:
     """Measure the row and print one line of JSON: `samples`, or `error` with the traceback.
 
-    Whatever else the system prints goes to standard error, so that the line stands alone.
+    Other output of the system goes to standard error, so that the line stands alone.
     """
     answer = os.dup(1)
     os.dup2(2, 1)

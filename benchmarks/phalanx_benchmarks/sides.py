@@ -1,5 +1,6 @@
-"""What can be measured: Phalanx in this interpreter, and the peers, in another one where one is
-named."""
+"""The systems under test: Phalanx in this interpreter, and the peers, in another one where
+named.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from phalanx_benchmarks.row import POOLS, Row
 
 PEER_PYTHON = "PHALANX_BENCH_PYTHON"
 ENGINES = ("phalanx", "ray")
-"""Who has the names that rows outside of POOLS call."""
+"""Systems with the names that rows outside of POOLS call."""
 PEERS = {
     "ray": ("ray", "ray"),
     "multiprocessing": ("multiprocessing", ""),
@@ -24,7 +25,9 @@ PEERS = {
     "dask": ("distributed", "distributed"),
     "parsl": ("parsl", "parsl"),
 }
-"""The module and the distribution of each peer, by its name; Python's own have none."""
+"""The module and the distribution of each peer, by its name; Python's own pools have no
+distribution.
+"""
 
 
 class PeerMissing(Exception):
@@ -47,7 +50,7 @@ class Side:
 
 
 def phalanx_side() -> Side:
-    """Phalanx in this interpreter."""
+    """Return Phalanx in this interpreter."""
     return Side(
         name="phalanx",
         version=version("phalanx"),
@@ -56,18 +59,18 @@ def phalanx_side() -> Side:
 
 
 def peer_sides(names: Iterable[str]) -> list[Side]:
-    """Each peer that is named, once. Raises PeerMissing, as `peer_side` does."""
+    """Return each named peer once. Raises PeerMissing, as `peer_side` does."""
     wanted = list(dict.fromkeys(names))
     unknown = [name for name in wanted if name not in PEERS]
     if unknown:
-        raise PeerMissing(f"--peer has {unknown[0]!r}; the peers are: {', '.join(PEERS)}.")
+        raise PeerMissing(f"--peer {unknown[0]!r} is unknown; the peers are: {', '.join(PEERS)}.")
     return [peer_side(name) for name in wanted]
 
 
 def peer_side(name: str) -> Side:
-    """A peer in the Python that `PHALANX_BENCH_PYTHON` names, else in this one.
+    """Return a peer in the Python that `PHALANX_BENCH_PYTHON` names, else in this one.
 
-    Raises PeerMissing when that Python cannot import it.
+    Raises PeerMissing when that Python cannot import the peer.
     """
     module, distribution = PEERS[name]
     python = os.environ.get(PEER_PYTHON) or sys.executable

@@ -1,7 +1,7 @@
-"""What the simulator manages, with growth: the arrival experiment, and a synthetic day.
+"""Measures the simulator with growing inputs: the arrival experiment, and a synthetic day.
 
-Nothing here reads a clock: the caller hands in `clock` (seconds). The day of a million tasks is a
-benchmark of its own, `phalanx_research.timed.benchmark`.
+Nothing here reads a clock: the caller passes `clock` (seconds). The day of a million tasks is a
+separate benchmark, `phalanx_research.timed.benchmark`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phalanx_research.traces.reading import read_jobs, read_nodes
 Row = dict[str, Any]
 
 TRACES = Path("examples/traces")
-"""Of a checkout; without them the arrivals are left out."""
+"""The traces of a checkout; without them the arrivals are left out."""
 POLICIES = ("firstfit", "fgd", "scarcity")
 PARTS = (4, 2, 1)
 """Every fourth, every second, and each of the trace's nodes and pods."""
@@ -32,13 +32,13 @@ def run(
     parts: Sequence[int] = PARTS,
     days: Sequence[tuple[int, int]] = DAYS,
 ) -> list[Row]:
-    """A row for each policy and part of the default trace, and for each synthetic day."""
+    """Return a row for each policy and part of the default trace, and for each synthetic day."""
     rows = [row for part in parts for row in _arrivals(clock, traces, part)]
     return rows + timed.run(clock, days)
 
 
 def _arrivals(clock: Callable[[], float], traces: Path, part: int) -> list[Row]:
-    """The whole experiment, reading the files and measuring fragmentation included."""
+    """Run the whole experiment, including reading the files and measuring fragmentation."""
     nodes_file = traces / "openb_node_list_gpu_node.csv.gz"
     if not nodes_file.exists():
         return []

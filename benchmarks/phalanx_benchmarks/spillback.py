@@ -1,11 +1,11 @@
-"""The two global schedulers on one stream of tasks: many nodes' own machines, without a wire.
+"""Compares the two global schedulers on one stream of tasks: many nodes' machines, without a wire.
 
-Each node has its lease machine and its replica of the global scheduler over a view that is a tenth
-of a second old at most, as in a cluster; messages take no time. Nodes have 4 to 32 CPUs. Tasks
-come at a few nodes only, as drivers do, in bursts, and hold 1, 2 or 4 CPUs for a time that has a
-long tail. Half of the bursts have an argument of 100 MB or 1 GB on some node; elsewhere it is
-fetched, at 1 GB a second, before the task computes. `load` is the part of all CPUs that they ask
-for while they come. Virtual time; the clock that is handed in measures how long the plans took.
+Each node has its lease machine and its replica of the global scheduler over a view that is at most
+a tenth of a second old, as in a cluster; messages take no time. Nodes have 4 to 32 CPUs. Tasks are
+submitted on a few nodes only, as by drivers, in bursts, and hold 1, 2 or 4 CPUs for a time with a
+long tail. Half of the bursts have an argument of 100 MB or 1 GB on some node; on other nodes it is
+fetched, at 1 GB a second, before the task computes. `load` is the part of all CPUs that tasks
+request while they arrive. Time is virtual; the given clock measures how long the plans took.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _BANDWIDTH = 1e9
 
 
 class _Class(NamedTuple):
-    """What a driver's tasks of one kind hold, and where their argument is."""
+    """The request of a driver's tasks of one kind, and the place of their argument."""
 
     number: int
     cpus: float
@@ -55,14 +55,14 @@ class _Class(NamedTuple):
 
     @property
     def strategy(self) -> dict[str, Any]:
-        """As it travels."""
+        """Return the strategy in the form in which it travels."""
         return {"near": self.near, "bytes": self.argument_bytes} if self.near else {}
 
 
 def run(clock: Clock, nodes: int = NODES, tasks: int = TASKS) -> list[Row]:
-    """A row for each load and choice: waiting times, the makespan, and what planning cost.
+    """Return a row for each load and choice: waiting times, the makespan, and the cost of planning.
 
-    A choice is one worker that a node asks another one for.
+    A choice is one worker that a node requests from another.
     """
     return [
         _World(clock, nodes, name, threshold).run(tasks, load)
@@ -72,7 +72,9 @@ def run(clock: Clock, nodes: int = NODES, tasks: int = TASKS) -> list[Row]:
 
 
 class _Node:
-    """One node: its machines, the tasks of its driver that wait, and who was sent what."""
+    """One node: its machines, the waiting tasks of its driver, and the workers it requested
+    elsewhere.
+    """
 
     def __init__(self, world: _World, number: int, options: SpillOptions) -> None:
         self.world = world
@@ -80,9 +82,9 @@ class _Node:
         self.cpus = float(_SIZES[number % len(_SIZES)])
         self.cluster = ClusterNodes()
         self.waiting: dict[int, deque[tuple[float, float]]] = {}
-        """(arrival, run time) of this driver's tasks by the class's number."""
+        """The (arrival, run time) of this driver's tasks, by the class's number."""
         self.known: dict[int, int] = {}
-        """How many leases its driver had for each class."""
+        """The number of leases that its driver had for each class."""
         workers = itertools.count()
         self.spilling = Spillback(
             self.id,
@@ -104,7 +106,7 @@ class _Node:
         self._starting: list[WorkerRecord] = []
 
     def row(self) -> ViewRow:
-        """As it reports itself."""
+        """Return the node's row as it reports itself."""
         return ViewRow(
             node_id=self.id,
             prefix=b"",
@@ -125,7 +127,7 @@ class _Node:
         self.want_here(self.id, kind, count, seen, strategy=kind.strategy, here=here)
 
     def want_here(self, owner: str, kind: _Class, count: int, seen: int, **more: Any) -> None:
-        """So many workers are wanted of this node."""
+        """Request this many workers of this node."""
         place = ResourceSet.from_mapping({"CPU": kind.cpus})
         self.machine.want(
             self.world.now,
@@ -140,14 +142,14 @@ class _Node:
         )
 
     def settle(self) -> None:
-        """Workers start at once."""
+        """Let workers start at once."""
         while self._starting:
             self.machine.worker_ready(self._starting.pop().worker_id, 1, self.world.now)
 
     # ---- effects -----------------------------------------------------------------------------
 
     def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
-        """Spilling asks another node."""
+        """Ask another node for workers."""
         other = self.world.nodes[node_id]
         other.want_here(self.id, self.world.kinds[demand.scheduling_class], count, seen)
         self.world.asked += count
@@ -156,15 +158,15 @@ class _Node:
     def withdraw(
         self, node_id: str, owner: bytes, scheduling_class: int, is_over: bool = False
     ) -> None:
-        """It asks no more."""
+        """Withdraw a request to another node."""
         self.world.nodes[node_id].want_here(self.id, self.world.kinds[scheduling_class], 0, 0)
 
     def start_worker(self, worker: WorkerRecord) -> None:
-        """It is ready when the machine's turn is over."""
+        """Note a worker; it is ready at the end of the machine's turn."""
         self._starting.append(worker)
 
     def granted(self, lease: Lease) -> None:
-        """The owner gets it, and gives it a task."""
+        """Give the lease to its owner, which gives it a task."""
         owner = self.world.nodes[lease.demand.owner.decode()]
         number = lease.demand.scheduling_class
         if owner is not self:
@@ -174,21 +176,21 @@ class _Node:
         self.world.begin(self, owner, lease)
 
     def due(self, lease: Lease) -> None:
-        """The owner gives it back after the task that runs."""
+        """Do nothing: the owner gives the lease back after the running task."""
 
     def refused(self, demand: Demand, reason: str, error: str) -> None:
-        """It waits."""
+        """Do nothing: the request keeps waiting."""
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """An idle one ends."""
+        """Note that an idle worker ends."""
         self.machine.worker_gone(worker.worker_id, self.world.now)
 
     def warn_worker(self, worker: WorkerRecord) -> None:
-        """Nobody is preempted here."""
+        """Do nothing: nobody is preempted here."""
 
 
 class _World:
-    """Virtual time, and what was measured."""
+    """Virtual time, and the measurements."""
 
     def __init__(self, clock: Clock, nodes: int, name: str, threshold: int) -> None:
         self._clock = clock
@@ -209,7 +211,7 @@ class _World:
         self._order = itertools.count()
 
     def run(self, tasks: int, load: float) -> Row:
-        """One stream of tasks, from the first to the last end."""
+        """Run one stream of tasks, from the first to the last end."""
         rng = random.Random(1)
         cpus = sum(node.cpus for node in self.nodes.values())
         drivers = rng.sample(sorted(self.nodes), DRIVERS)
@@ -247,7 +249,7 @@ class _World:
         self._plan(driver)
 
     def _tick(self) -> None:
-        """What each node does ten times a second: report, see the others, plan."""
+        """Do what each node does ten times a second: report, see the others, plan."""
         rows = [node.row() for node in self.nodes.values()]
         for node in self.nodes.values():
             if node.waiting:
@@ -268,7 +270,7 @@ class _World:
         node.settle()
 
     def begin(self, node: _Node, owner: _Node, lease: Lease) -> None:
-        """A lease is there, or free again: the next task of its class, else it goes back."""
+        """Use a lease that is new or free again for the next task of its class, or give it back."""
         kind = self.kinds[lease.demand.scheduling_class]
         queue = owner.waiting.get(kind.number)
         if not queue or (lease.is_due and lease.since < self.now):

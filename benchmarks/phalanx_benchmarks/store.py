@@ -1,4 +1,4 @@
-"""How fast the control store writes: each storage bare, and through the journal of a loop."""
+"""Measures how fast the head writes: each storage alone, and through the journal of a loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx.storage.storage import Storage
 from phalanx_benchmarks.redis_server import RedisServer
 
 Clock = Callable[[], float]
-"""Seconds on any clock that only rises."""
+"""Returns seconds on any clock that only rises."""
 
 Figures = dict[str, str | float]
 
@@ -30,11 +30,12 @@ _MAX_WAITING = 2_000
 
 
 def run(clock: Clock) -> list[Figures]:
-    """A row for each storage, after one for plain appends to a file, each brought to the disk.
+    """Return a row for each storage, after one for plain appends to a file that are each synced to
+    disk.
 
-    Values have 200 bytes, keys repeat after 20,000. The journal gets records of two rows, 20 a turn
-    of its loop, with at most 2,000 that wait. Its last two figures are how long after its recording
-    a change was acknowledged (median), and how long the journal held the loop in a turn.
+    Values have 200 bytes; keys repeat after 20,000. The journal gets records of two rows, 20 per
+    turn of its loop, with at most 2,000 waiting. Its last two figures are the median time from
+    recording a change to its acknowledgement, and how long the journal held up the loop in a turn.
     """
     with contextlib.ExitStack() as stack:
         directory = tempfile.mkdtemp(prefix="phx-")
@@ -97,7 +98,7 @@ def _writing(storage: Storage, rows: int) -> Callable[[int], None]:
 
 
 def _batch(first: int, rows: int) -> Batch:
-    # Values differ each time: SQLite writes nothing where a row is put as it is already.
+    # Values differ each time: SQLite writes nothing where a row already has the value.
     return {("nodes", b"%d" % (at % _KEYS)): b"%0200d" % at for at in range(first, first + rows)}
 
 

@@ -1,9 +1,9 @@
-"""Objects between two nodes on one machine, beside plain TCP streams of the same size.
+"""Measures objects between two nodes on one machine, next to plain TCP streams of the same size.
 
-Two plain streams, for they differ: one whose bytes are thrown away, which says what the network
-costs, and one into new shared memory, which is where an object must go. On a machine where fresh
-pages are slow the second is several times slower than the first. So an object is sent twice: into
-new memory, and over a copy that nobody has any more, as it is wherever copies come and go.
+There are two plain streams, which differ: the bytes of one are thrown away, which shows the cost of
+the network; the other goes into new shared memory, where an object must go. On a machine with slow
+fresh pages the second is several times slower than the first. Therefore an object is sent twice:
+into new memory, and over a copy that nobody uses any more, as happens wherever copies come and go.
 """
 
 from __future__ import annotations
@@ -43,15 +43,17 @@ Clock = Callable[[], float]
 
 
 def run(clock: Clock) -> list[dict[str, Any]]:
-    """The rows of the group `transfer`: medians in GB/s."""
+    """Return the rows of the group `transfer`: medians in GB/s."""
     return [transfer_rate(size, clock) for size in SIZES]
 
 
 def transfer_rate(size: int, clock: Clock) -> dict[str, Any]:
-    """An object of `size` bytes from one gateway to another, and the plain streams in turn."""
+    """Send an object of `size` bytes from one gateway to another, and the plain streams
+    alternately.
+    """
     transfers, over, thrown, kept = [], [], [], []
     with _two_nodes() as (here, there), _plain_sender(size) as plain:
-        for _ in range(REPETITIONS + 1):  # the first makes the connections
+        for _ in range(REPETITIONS + 1):  # the first round makes the connections
             transfers.append(here.pull_from(there, size, clock, is_kept=True))
             over.append(here.pull_from(there, size, clock))
             thrown.append(_throw_away(plain, size, clock))
@@ -98,8 +100,10 @@ class _Node:
         raise TimeoutError(f"the gateway sent no {kind.__name__} in {_LIMIT_S:g} s")
 
     def pull_from(self, other: _Node, size: int, clock: Clock, is_kept: bool = False) -> float:
-        """Seconds from the command to the report. The copy goes; its file is kept for the next if
-        `is_kept`, as a node does."""
+        """Return the seconds from the command to the report.
+
+        The copy is dropped; its file is kept for the next transfer if `is_kept`, as a node does.
+        """
         self._count += 1
         name = f"{other.prefix.hex():0<32}-{self._count}"
         source = os.path.join(other.session.shared, name)
@@ -148,7 +152,7 @@ def _two_nodes() -> Iterator[tuple[_Node, _Node]]:
 
 @contextmanager
 def _plain_sender(size: int) -> Iterator[socket.socket]:
-    """A connection to a process that sends `size` bytes for each byte it gets."""
+    """Yield a connection to a process that sends `size` bytes for each byte that it gets."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         pid = os.fork()
         if not pid:

@@ -1,1 +1,1 @@
-"""Systems that run functions in processes, each by its own best idiom."""
+"""Systems that run functions in processes, each used in its own best way."""

@@ -1,4 +1,4 @@
-"""dask.distributed: a local cluster of processes with a thread each, without its dashboard."""
+"""dask.distributed: a local cluster of processes with one thread each, without its dashboard."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ class _Dask:
 
 
 def make() -> _Dask:
-    """A fresh local cluster."""
+    """Start a new local cluster."""
     return _Dask()

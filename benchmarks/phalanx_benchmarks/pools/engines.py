@@ -1,5 +1,8 @@
-"""Phalanx and Ray as pools: a function is made remote once, and called; a map goes over the pool
-that each has for that (`util.multiprocessing`), by chunks."""
+"""Phalanx and Ray as pools.
+
+A function is made remote once, and called. A map uses each engine's own pool
+(`util.multiprocessing`), in chunks.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from phalanx_benchmarks.row import Api, start
 
 
 class Engine:
-    """A session of one of the two."""
+    """A session of Phalanx or of Ray."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -20,33 +23,33 @@ class Engine:
         start(api)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """See Pool."""
+        """Submit a call of the function."""
         remote = self._remote.get(function)
         if remote is None:
-
-            def call(*values: Any) -> Any:  # neither engine makes Python's own functions remote
+            # neither engine makes Python's built-in functions remote
+            def call(*values: Any) -> Any:
                 return function(*values)
 
             remote = self._remote[function] = self._api.remote(call)
         return remote.remote(*arguments)
 
     def results(self, submitted: Sequence[Any]) -> list[Any]:
-        """See Pool."""
+        """Return the results, once all are there."""
         return list(self._api.get(list(submitted)))
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
-        """See Pool."""
+        """Map the function over the items by the engine's pool."""
         if self._pool is None:
             module = importlib.import_module(f"{self._api.__name__}.util.multiprocessing")
             self._pool = module.Pool()
         return list(self._pool.map(function, items))
 
     def share(self, value: Any) -> Any:
-        """See Pool."""
+        """Put the value in the object store; return its reference."""
         return self._api.put(value)
 
     def close(self) -> None:
-        """See Pool."""
+        """End the session."""
         if self._pool is not None:
             self._pool.terminate()
         self._api.shutdown()

@@ -1,4 +1,4 @@
-"""What pools have in common whose `submit` gives a future."""
+"""The common part of pools whose `submit` returns a future."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ class Futures:
         self._executor = executor
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """See Pool."""
+        """Submit a call of the function."""
         return self._executor.submit(function, *arguments)
 
     def results(self, submitted: Sequence[Any]) -> list[Any]:
-        """See Pool."""
+        """Return the results, once all are there."""
         return [future.result() for future in submitted]
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
-        """See Pool."""
+        """Map the function over the items."""
         return list(self._executor.map(function, items))
 
     def share(self, value: Any) -> Any:
-        """See Pool. It travels with each call."""
+        """Return the value itself, which travels with each call."""
         return value
 
     def close(self) -> None:
-        """See Pool."""
+        """Shut the executor down."""
         self._executor.shutdown()

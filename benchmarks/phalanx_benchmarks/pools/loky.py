@@ -13,7 +13,7 @@ from phalanx_benchmarks.pools.pool import CPUS
 
 
 class _Joblib(Futures):
-    """Two pools, as `Parallel` has one of its own; each starts its processes when it is asked."""
+    """Two pools, because `Parallel` has one of its own; each starts its processes on first use."""
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
         call = joblib.delayed(function)
@@ -25,5 +25,5 @@ class _Joblib(Futures):
 
 
 def make() -> Futures:
-    """A fresh pool of joblib's."""
+    """Start a new pool of joblib's."""
     return _Joblib(loky.ProcessPoolExecutor(max_workers=CPUS))

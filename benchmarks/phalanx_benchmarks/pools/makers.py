@@ -1,4 +1,4 @@
-"""How a pool of each system is made. What a system needs is imported when it is asked for."""
+"""Creates the pool of each system; a system's modules are imported when its pool is requested."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from phalanx_benchmarks.pools.pool import Pool
 
 
 def maker_of(system: str) -> Callable[[], Pool]:
-    """What makes a pool of that system: each call starts one. Raises ImportError where the system
-    is not installed, and ValueError for a name that is none."""
+    """Return a function that starts a pool of that system.
+
+    Raises ImportError where the system is not installed, and ValueError for an unknown name.
+    """
     maker: Callable[[], Pool]
     match system:
         case "phalanx" | "ray":
@@ -31,5 +33,5 @@ def maker_of(system: str) -> Callable[[], Pool]:
         case "parsl":
             from phalanx_benchmarks.pools.parsl_htex import make as maker
         case _:
-            raise ValueError(f"no system is called {system!r}")
+            raise ValueError(f"unknown system {system!r}")
     return maker

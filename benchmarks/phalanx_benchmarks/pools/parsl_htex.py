@@ -53,5 +53,5 @@ class _Parsl:
 
 
 def make() -> _Parsl:
-    """A fresh executor."""
+    """Start a new executor."""
     return _Parsl()

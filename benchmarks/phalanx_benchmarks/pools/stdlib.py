@@ -1,4 +1,4 @@
-"""Python's own two pools, forked, as their documentation has them used."""
+"""Python's own two pools, forked and used as their documentation shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx_benchmarks.pools.futures import Futures
 from phalanx_benchmarks.pools.pool import CPUS
 
 CHUNK = 100
-"""Items of a map that travel together: `multiprocessing.Pool` chooses such a number by itself."""
+"""Items of a map that travel together: `multiprocessing.Pool` chooses such a number itself."""
 
 
 class _Multiprocessing:
@@ -41,11 +41,11 @@ class _Executor(Futures):
 
 
 def multiprocessing_pool() -> _Multiprocessing:
-    """`multiprocessing.Pool`."""
+    """Start a `multiprocessing.Pool`."""
     return _Multiprocessing()
 
 
 def process_pool_executor() -> Futures:
-    """`concurrent.futures.ProcessPoolExecutor`."""
+    """Start a `concurrent.futures.ProcessPoolExecutor`."""
     context = multiprocessing.get_context("fork")
     return _Executor(concurrent.futures.ProcessPoolExecutor(CPUS, mp_context=context))

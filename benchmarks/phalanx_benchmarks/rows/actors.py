@@ -1,4 +1,4 @@
-"""Actors, plain and async: one caller to one, one to many, many to many."""
+"""Rows of actors, plain and async: one caller to one, one to many, many to many."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from phalanx_benchmarks.row import Api, Build, loop
 
 MANY = (os.cpu_count() or 2) // 2 or 1
-"""How many actors `n` stands for."""
+"""The number of actors for which `n` stands."""
 CALLS = 1000
 CALLERS = 4
 CALLS_WITH_ARGUMENT = 1000

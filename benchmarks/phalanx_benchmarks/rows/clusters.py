@@ -1,5 +1,7 @@
-"""Nodes that are processes on this machine, by Ray's release benchmarks of clusters: many tasks,
-actors, placement groups and nodes, and an object that all nodes want."""
+"""Rows of nodes that are processes on this machine, after Ray's release benchmarks of clusters.
+
+They run many tasks, actors, placement groups and nodes, and send an object to all nodes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from phalanx_benchmarks.row import Api, release
 
 NODES = 4
 CPUS = 16
-"""Of each node, whatever the machine has: what runs on them only waits."""
+"""The CPUs that each node claims, whatever the machine has: work on them only waits."""
 AT_ONCE = 24
 PART_OF_A_CPU = 0.25
 GROUPS = 8
@@ -26,7 +28,10 @@ STORE_BYTES = 400 << 20
 
 @contextmanager
 def cluster_of(api: Api, nodes: int, **size: Any) -> Iterator[Any]:
-    """So many nodes beside the head's own, which has no CPU; this process drives their cluster."""
+    """Yield a cluster of this many nodes in addition to the head's own, which has no CPU.
+
+    This process is its driver.
+    """
     module = importlib.import_module(f"{api.__name__}.cluster_utils")
     cluster = module.Cluster(
         initialize_head=True,
@@ -47,13 +52,13 @@ def cluster_of(api: Api, nodes: int, **size: Any) -> Iterator[Any]:
 
 
 def add_nodes(cluster: Any, count: int, **size: Any) -> None:
-    """So many more, alike."""
+    """Add this many equal nodes."""
     for _ in range(count):
         cluster.add_node(**{"object_store_memory": STORE_BYTES, **size})
 
 
 def _many_tasks(api: Api, effort: Effort) -> list[float]:
-    """Until so many run at the same time: each waits for all others."""
+    """Measure until this many tasks run at the same time: each waits for all others."""
 
     class Meeting:
         def __init__(self, count: int) -> None:
@@ -103,7 +108,7 @@ def _many_actors(api: Api, effort: Effort) -> list[float]:
 
 
 def _many_groups(api: Api, effort: Effort) -> list[float]:
-    """Groups of three bundles, with an actor in each; then all are removed."""
+    """Create groups of three bundles with an actor in each; then remove all."""
     util = importlib.import_module(f"{api.__name__}.util")
     strategies = importlib.import_module(f"{api.__name__}.util.scheduling_strategies")
     bundles = [{"node": 0.02, "CPU": 1}, {"CPU": 1}, {"node": 0.02}]
@@ -126,7 +131,7 @@ def _many_groups(api: Api, effort: Effort) -> list[float]:
 
 
 def _many_nodes(api: Api, effort: Effort) -> list[float]:
-    """From a cluster of a head alone to an answer of an actor on each node."""
+    """Measure from a cluster with only a head to an answer of an actor on each node."""
     kind = _answering(api, num_cpus=1)
     with cluster_of(api, 0) as cluster:
 
@@ -147,7 +152,7 @@ def _broadcast(api: Api, effort: Effort) -> list[float]:
         def read_all() -> None:
             found = api.get([actor.total.remote(ref) for actor in actors])
             if found != [BROADCAST_MIB << 20] * READERS:
-                raise AssertionError("a node has something else than what was put")
+                raise AssertionError("a node has another value than the one that was put")
 
         return seconds(read_all, times=1)
 

@@ -1,4 +1,4 @@
-"""Plain work without any engine, measured in the same run: what the machine itself can do."""
+"""Rows of plain work without any engine, in the same run: what the machine itself can do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COPIES = (
     "plain memory copy, a process on every core, to new pages",
     "plain memory copy, a process on every core, to pages already there",
 )
-"""Both gigabyte rows are held against them: a put copies with more than one core, too."""
+"""Floors of both gigabyte rows: a put copies with several cores, too."""
 SMALLER = 10 * 1024 * 1024
 Sample = Callable[[Api, Effort], list[float]]
 MESSAGE = b"x" * 40
@@ -27,7 +27,7 @@ BATCH = 100
 
 @functools.cache
 def _pages(_: str) -> NDArray[np.int64]:
-    """Pages that were written and stay in the process that asks; others under another name."""
+    """Return written pages that stay in the calling process; `_` names different sets."""
     return np.ones(SMALLER, dtype=np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Placement groups: a hundred made, waited for and removed."""
+"""Rows of placement groups: a hundred are created, awaited and removed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""What one node holds, by Ray's release benchmark of that: arguments, results, objects in one get,
-tasks that wait, and the largest object."""
+"""Rows of the limits of one node, after Ray's release benchmark.
+
+They measure arguments, results, objects in one get, waiting tasks, and the largest object.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ ARGUMENTS = 10_000
 RESULTS = 3_000
 OBJECTS = 10_000
 NUMBERS = 10_000
-"""In each list and array of these."""
+"""The length of each list and array in these rows."""
 QUEUED = 20_000
 LARGEST_GIB = 4
 _GIB = 1 << 30
@@ -43,7 +45,7 @@ def _results(api: Api, effort: Effort) -> list[float]:
 
 
 def _in_one_get(api: Api, effort: Effort) -> list[float]:
-    """Lists, which are pickled, then arrays, which readers see where they lie."""
+    """Get lists, which are pickled, then arrays, which readers see in place."""
     wanted = np.arange(NUMBERS)
 
     def put_and_get() -> None:
@@ -56,7 +58,7 @@ def _in_one_get(api: Api, effort: Effort) -> list[float]:
 
 
 def _queued(api: Api, effort: Effort) -> list[float]:
-    """Submitted while all CPUs are held, then run."""
+    """Submit tasks while all CPUs are held, then run them."""
 
     class Door:
         def __init__(self) -> None:
@@ -101,7 +103,7 @@ def _largest(api: Api, effort: Effort) -> list[float]:
 
 def _expect(found: object, wanted: object) -> None:
     if found != wanted:
-        raise AssertionError("the system gave something else than was made")
+        raise AssertionError("the system returned another value than the one that was made")
 
 
 ROWS = (

@@ -1,4 +1,4 @@
-"""What it weighs: an idle worker, many tasks at once, very many tasks in a row."""
+"""Rows of memory: an idle worker, many tasks at once, very many tasks in a row."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ BATCH = 10_000
 
 
 def _idle_worker(api: Api, effort: Effort) -> list[float]:
-    """Private memory (USS) of each worker that has run a task and waits for the next."""
+    """Return the private memory (USS) of each worker that has run a task and waits for the next."""
 
     def my_pid() -> int:
-        time.sleep(0.3)  # long enough that the tasks spread over all workers
+        time.sleep(0.3)  # long enough for the tasks to spread over all workers
         return os.getpid()
 
     task = api.remote(my_pid)
@@ -31,7 +31,7 @@ def _idle_worker(api: Api, effort: Effort) -> list[float]:
 
 
 def _peak_rss() -> float:
-    """The high-water mark of this process's resident memory, in MiB (Linux)."""
+    """Return the high-water mark of this process's resident memory, in MiB (Linux)."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
@@ -52,7 +52,9 @@ def _at_once(api: Api, effort: Effort) -> list[float]:
 
 
 def _in_a_row(api: Api, effort: Effort) -> list[float]:
-    """Growth of the driver from a tenth of the way to the end, in MiB; a tenth of it if quick."""
+    """Return the driver's growth from a tenth of the tasks to the end, in MiB; quick runs do a
+    tenth.
+    """
     task = small_task(api)
     total = int(IN_A_ROW * effort.scale)
     process = psutil.Process()

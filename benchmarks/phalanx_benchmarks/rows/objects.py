@@ -1,4 +1,4 @@
-"""Objects: puts and gets, small and large, from one client and from several."""
+"""Rows of objects: puts and gets, small and large, from one client and from several."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ from phalanx_benchmarks.row import Api, loop
 from phalanx_benchmarks.rows.floors import COPIES
 
 LARGE = 100 * 1024 * 1024
-"""Elements of eight bytes: the array that Ray's benchmark counts as 0.8 GB. Ones and not zeros, so
-that each page is there: a page that nobody has written is read faster than memory can be."""
+"""Elements of eight bytes: the array that Ray's benchmark counts as 0.8 GB.
+
+It has ones instead of zeros, so that each page is in memory: pages that nobody has written are read
+faster than memory allows.
+"""
 SMALLER = 10 * 1024 * 1024
 PAGES_TOUCHED = 40
-"""Calls of 0.8 GB: a store is several times faster once each of its pages was touched."""
+"""Calls of 0.8 GB for the warm-up: a store is several times faster once each of its pages was
+touched.
+"""
 
 
 def _get_small(api: Api) -> Callable[[], object]:
@@ -65,8 +70,10 @@ def _get_object_of_refs(api: Api) -> Callable[[], object]:
 
 
 OWN_MEMORY = "a small value stays in its owner's memory here, and goes to the store on Ray"
-"""Why rows of small values are in no mean. What it costs when another process needs a value, rows
-of PROGRAMS measure."""
+"""The reason why no mean includes rows of small values.
+
+Rows of PROGRAMS measure the cost when another process needs a value.
+"""
 
 ROWS = (
     loop("get of a small value that was put", _get_small, aside=OWN_MEMORY),

@@ -1,4 +1,6 @@
-"""What every system can do that runs functions in processes: calls, alone, many, with values."""
+"""Rows of pools, which every system that runs functions in processes can do: calls, alone, many,
+with values.
+"""
 
 from __future__ import annotations
 

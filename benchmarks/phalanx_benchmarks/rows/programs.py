@@ -1,4 +1,4 @@
-"""What programs do that Ray's microbenchmark leaves out: values passed on, tasks in tasks."""
+"""Rows of common work that Ray's microbenchmark leaves out: values passed on, tasks in tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How soon a person can work: start, the first task, actors that answer."""
+"""Rows of the time until a user can work: the start, the first task, and actors that answer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Ray's stress tests, at the size of one machine: actors that die, placement groups that come and
-go, tasks that need many others."""
+"""Rows of Ray's stress tests, at the size of one machine.
+
+Actors die, placement groups come and go, and tasks need many others.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,16 @@ from phalanx_benchmarks.rows.clusters import cluster_of
 
 PARENTS, CHILDREN, ROUNDS, PINGS = 3, 3, 10, 10
 DEATHS = 0.05
-"""How likely a call of a child is its last."""
+"""The probability that a call of a child is its last."""
 NODES = 5
 GROUPS = 60
-"""Divisible by LAUNCHERS."""
+"""The number of groups; divisible by LAUNCHERS."""
 LAUNCHERS = 3
 LAYERS, WIDTH = 20, 100
 
 
 def _dead_actors(api: Api, effort: Effort) -> list[float]:
-    """Parents call their children, which exit now and then, and make all of them anew after."""
+    """Let parents call their children, which exit at times, and then create all of them again."""
     exceptions = importlib.import_module(f"{api.__name__}.exceptions")
 
     class Child:
@@ -69,7 +71,9 @@ def _dead_actors(api: Api, effort: Effort) -> list[float]:
 
 
 def _groups(api: Api, effort: Effort) -> list[float]:
-    """All at once, made and removed; then by tasks that fill half of theirs and remove the rest."""
+    """Create and remove all groups at once; then by tasks that fill half of theirs and remove
+    the rest.
+    """
     util = importlib.import_module(f"{api.__name__}.util")
     strategies = importlib.import_module(f"{api.__name__}.util.scheduling_strategies")
     bundles = [{"slot": 1}] * NODES
@@ -110,7 +114,7 @@ def _groups(api: Api, effort: Effort) -> list[float]:
 
 
 def _layers(api: Api, effort: Effort) -> list[float]:
-    """Each task of a layer needs the results of all tasks of the layer before."""
+    """Run layers of tasks, each of which needs the results of all tasks of the layer before."""
 
     def make(*before: Any) -> Any:
         return np.ones(0, np.uint8)

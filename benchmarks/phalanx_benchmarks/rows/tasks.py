@@ -1,4 +1,4 @@
-"""Tasks: one by one, a thousand at once, waited for one by one, and from several clients."""
+"""Rows of tasks: one by one, a thousand at once, awaited one by one, and from several clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ TASKS_OF_A_CLIENT = 1_000
 
 
 def small_task(api: Api) -> Any:
-    """A remote function that returns two bytes. Local, so that it is pickled whole."""
+    """Return a remote function that returns two bytes.
+
+    It is local, so that it is pickled completely.
+    """
 
     def small_value() -> bytes:
         return b"ok"
@@ -30,7 +33,8 @@ def _wait_each(api: Api) -> Callable[[], object]:
 
     def work() -> None:
         pending = [small_value.remote() for _ in range(1000)]
-        # The first call starts the fetches, and they stay started: repeating it would measure that.
+        # The first call starts the fetches, which then stay started: a repetition would measure
+        # that.
         fetch_local = True
         for _ in range(1000):
             _, pending = api.wait(pending, fetch_local=fetch_local)
