@@ -4,7 +4,7 @@
 
 `a` is made on node N1 and `b`, which is larger, on node N2. add(a, b) is submitted on N1. This is
 the example of figure 7 in "Ray: A Distributed Framework for Emerging AI Applications" (Moritz et
-al., OSDI 2018); what is printed is read from `phalanx.cluster_events()`.
+al., OSDI 2018). The printed steps are read from `phalanx.cluster_events()`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Row = dict[str, Any]
 
 @phalanx.remote
 def make(count: int) -> np.ndarray:
-    """Numbers 0, 1, 2, ..."""
+    """Return the numbers 0, 1, 2, ..."""
     return np.arange(count, dtype=np.float64)
 
 
 @phalanx.remote
 def add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The sum; `a` repeats."""
+    """Return the sum; `a` repeats."""
     return np.resize(a, b.shape) + b
 
 
@@ -35,7 +35,7 @@ def main() -> None:
     """Run the task on a cluster of two nodes and print its story."""
     cluster = Cluster(head_node_args={"num_cpus": 1, "resources": {"N1": 1}}, initialize_head=True)
     try:
-        # With one CPU it may still be held by the task that made b, and c would be made on N1.
+        # With one CPU, N2 may still be held by the task that made b, and c would be made on N1.
         cluster.add_node(num_cpus=2, resources={"N2": 1})
         cluster.connect()
         a = make.options(resources={"N1": 1}).remote(100_000)
@@ -50,8 +50,10 @@ def main() -> None:
 
 
 def story(rows: list[Row]) -> list[str]:
-    """The steps of add(a, b), in the order of cause and effect. Raises LookupError when one of
-    them was not recorded."""
+    """Return the steps of add(a, b), in the order of cause and effect.
+
+    Raises LookupError when one of the steps was not recorded.
+    """
     located = find(rows, "ArgumentsLocated", name="add")
     n1, n2 = located["node"], located["near"]
     nodes = {n1: "N1", n2: "N2"}
@@ -111,7 +113,7 @@ def story(rows: list[Row]) -> list[str]:
 
 
 def find(rows: list[Row], event: str, **fields: Any) -> Row:
-    """The first event of this type with these fields."""
+    """Return the first event of this type with these fields."""
     for row in rows:
         if row["event"] == event and all(row[name] == value for name, value in fields.items()):
             return row

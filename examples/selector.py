@@ -1,10 +1,11 @@
-"""Twelve nodes under the selector's policy: who goes where, on which GPUs, and with which ports.
+"""Twelve nodes under the selector's policy: which work goes to which node, with which GPUs and
+ports.
 
     .venv/bin/python examples/selector.py
 
-The nodes declare GPUs that they need not have. Tasks, actors and gangs go through the selector's
-chain: label, GPU type, no work without GPUs where GPUs are, room, rack; then to one of the two
-fullest nodes that are left. What is printed last is why a task, an actor and a gang wait.
+The nodes declare GPUs that they need not have. Tasks, actors and gangs pass the selector's chain:
+label, GPU type, no work without GPUs on nodes with GPUs, room, rack. Then they go to one of the two
+fullest nodes that remain. At the end the example prints why a task, an actor and a gang wait.
 """
 
 from __future__ import annotations
@@ -45,22 +46,22 @@ NODES: dict[str, Options] = {
         for number, rack in enumerate(("west", "west", "east", "east"), start=1)
     },
 }
-"""Their names, and what they have beside four CPUs."""
+"""The nodes' names, and their options in addition to four CPUs."""
 
 
 @phalanx.remote(num_cpus=1)
 def where() -> tuple[str, list[int]]:
-    """The node and the GPUs that a task was given."""
+    """Return the node and the GPUs that a task was given."""
     context = phalanx.get_runtime_context()
     return context.get_node_id(), _gpus()
 
 
 @phalanx.remote(num_cpus=0)
 class Worker:
-    """Keeps its GPUs while it lives."""
+    """An actor that keeps its GPUs while it lives."""
 
     def where(self) -> tuple[str, list[int], list[int]]:
-        """Its node, its GPUs, and the ports of its gang."""
+        """Return its node, its GPUs, and the ports of its gang."""
         context = phalanx.get_runtime_context()
         ports = context.gang.ports if context.gang is not None else []
         return context.get_node_id(), _gpus(), list(ports)
@@ -71,7 +72,7 @@ def _gpus() -> list[int]:
 
 
 def main() -> None:
-    """Go through the rules one by one, and print what came of each."""
+    """Go through the rules one by one, and print the result of each."""
     with twelve_nodes() as names:
         for title, found in show(names).items():
             print(f"{title}: {found}")
@@ -79,7 +80,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def twelve_nodes() -> Iterator[dict[str, str]]:
-    """The cluster, with this process as its driver: the names of the nodes by their ids."""
+    """Yield the names of the cluster's nodes by their ids; this process is the driver."""
     cluster = Cluster(placement=PLACEMENT)
     try:
         ids = [cluster.add_node(num_cpus=4, **options).node_id for options in NODES.values()]
@@ -91,7 +92,7 @@ def twelve_nodes() -> Iterator[dict[str, str]]:
 
 
 def show(names: dict[str, str]) -> dict[str, Any]:
-    """What each rule of the chain does, on this cluster; `names` of the nodes by id."""
+    """Show what each rule of the chain does on this cluster; `names` of the nodes by id."""
     found: dict[str, Any] = {}
 
     def task(**options: Any) -> tuple[str, list[int]]:
@@ -128,7 +129,7 @@ def show(names: dict[str, str]) -> dict[str, Any]:
     found["a gang of three with three K80 each"] = [(names[n], gpus) for n, gpus, _ in members]
     found["its ports"] = members[0][2]
 
-    # `pair` and `eight` are still there: two machines with eight free V100 are left, of four.
+    # `pair` and `eight` are still there, so two machines with eight free V100 are left, of four.
     found["why a task waits"] = phalanx.explain(
         where.options(num_gpus=9, accelerator_type="V100").remote()
     )

@@ -1,11 +1,11 @@
-"""Data-parallel training with torch.distributed (gloo), one process a member of a gang.
+"""Data-parallel training with torch.distributed (gloo), one process for each member of a gang.
 
     pip install torch scikit-learn
     phalanx run --gang 4 --gpus 1 -- python examples/torch_ddp.py
 
-Every member finds its rank and where all meet in its environment, takes its part of the digits that
-come with scikit-learn, and shares its gradients with the others after every step. Rank 0 says how
-many digits the model reads that it has not seen.
+Every member finds its rank and the rendezvous address in its environment, takes its part of the
+digits that come with scikit-learn, and shares its gradients with the others after every step. Rank
+0 prints how many unseen digits the model recognizes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ BATCH = 16
 RATE = 0.005
 SEED = 5
 TRAINED = 0.8
-"""This part of the digits is learned from; the others are for the test."""
+"""The part of the digits used for training; the others are for the test."""
 
 
 def digits() -> tuple[TensorDataset, TensorDataset]:
-    """The digits to learn from and those for the test, the same for every rank."""
+    """Return the digits for training and for the test, the same for every rank."""
     found = load_digits()
     pixels = torch.tensor(found.data / 16, dtype=torch.float32).reshape(-1, 1, 8, 8)
     everything = TensorDataset(pixels, torch.tensor(found.target))
@@ -41,7 +41,7 @@ def digits() -> tuple[TensorDataset, TensorDataset]:
 
 
 def network() -> nn.Module:
-    """A small convolutional network for images of 8 x 8."""
+    """Return a small convolutional network for images of 8 x 8."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
@@ -50,7 +50,7 @@ def network() -> nn.Module:
 
 
 def accuracy(model: nn.Module, data: TensorDataset) -> float:
-    """The part of the digits that the model reads rightly."""
+    """Return the share of digits that the model recognizes."""
     pixels, labels = data.tensors
     with torch.no_grad():
         return float((model(pixels).argmax(1) == labels).float().mean())
@@ -60,7 +60,7 @@ def train() -> None:
     """Train this member's copy, in step with the others."""
     rank, size = dist.get_rank(), dist.get_world_size()
     data, test = digits()
-    torch.manual_seed(SEED)  # all copies begin alike
+    torch.manual_seed(SEED)  # all copies start equal
     model = DistributedDataParallel(network())
     sampler = DistributedSampler(data, shuffle=True, seed=SEED)
     batches = DataLoader(data, batch_size=BATCH, sampler=sampler)
@@ -78,7 +78,7 @@ def train() -> None:
     node, devices = os.environ.get("PHALANX_NODE", "?")[:8], os.environ.get("CUDA_VISIBLE_DEVICES")
     print(f"rank {rank} of {size} on node {node} with GPU {devices}: copies equal: {same}")
     if rank == 0:
-        print(f"{accuracy(model.module, test):.1%} of {len(test)} unseen digits are read rightly")
+        print(f"{accuracy(model.module, test):.1%} of {len(test)} unseen digits are recognized")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What one task and one call of an actor cost, beside two plain processes that say the same.
+"""Measures what a task and an actor call cost, next to two plain processes with the same messages.
 
-Prints for each way to call: how many a second, CPU time, system calls, context switches and bytes,
-in the driver and in its workers; then the memory of tasks that wait. The plain processes send the
-same messages through a Unix socket and do nothing else: that is the floor. The ways take turns,
-and each figure is the median of the turns.
+Prints for each way to call: calls per second, CPU time, system calls, context switches and bytes,
+in the driver and in its workers; then the memory of waiting tasks. The plain processes send the
+same messages through a Unix socket and do nothing else: they are the floor. The ways alternate, and
+each figure is the median of the rounds.
 
-System calls are counted by `perf stat`; where that is not to be had, their columns are empty.
+System calls are counted by `perf stat`; where that is missing, their columns are empty.
 """
 
 from __future__ import annotations
@@ -42,12 +42,16 @@ PLAIN_AT_ONCE = 100
 WAITING_TASKS = 10_000
 FEWEST = 5
 COUNTED = 3 * AT_ONCE
-"""So many that what measuring itself calls, some reads and writes, is nothing for each."""
+"""Calls in a counted batch: enough to make the measurement's own reads and writes negligible for
+each.
+"""
 CALLS = ("sendto", "recvfrom", "epoll_wait", "futex", "read", "write")
 ALL_CALLS = "raw_syscalls:sys_enter"
 PERF_ENDS_S = 5.0
 ROOM_BYTES = 1 << 18
-"""Kept by who receives: Python's `recv` of so many takes them anew from the kernel each time."""
+"""Bytes of the receiver's buffer, which is reused: Python's `recv` of this size allocates new
+memory each time.
+"""
 
 
 @phalanx.remote
@@ -58,14 +62,14 @@ def nothing() -> bytes:
 
 @phalanx.remote
 def wait_for(path: str) -> None:
-    """Hold the only CPU until there is a file."""
+    """Hold the only CPU until a file exists."""
     while not os.path.exists(path):
         time.sleep(0.01)
 
 
 @phalanx.remote
 class Actor:
-    """Does nothing either."""
+    """An actor that does nothing."""
 
     def nothing(self) -> bytes:
         """Do nothing."""
@@ -74,7 +78,10 @@ class Actor:
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """One way to call. `run` does `batch` calls; `workers` says which processes do the work."""
+    """One way to call.
+
+    `run` does `batch` calls; `workers` returns the processes that do the work.
+    """
 
     name: str
     run: Callable[[], object]
@@ -98,7 +105,7 @@ class PlainPeer:
         theirs.close()
 
     def ask(self, count: int) -> None:
-        """Send `count` tasks in one frame, and take as many results."""
+        """Send `count` tasks in one frame, and receive as many results."""
         tasks = [Task(number, bytes(16), name="nothing") for number in range(count)]
         self.send(encode_frame(cast("list[Any]", tasks)))
         left = count
@@ -111,13 +118,13 @@ class PlainPeer:
         self._sock.sendall(frame)
 
     def close(self) -> None:
-        """Have it end."""
+        """End the process."""
         self._sock.close()
         os.waitpid(self.pid, 0)
 
 
 def _answer(sock: socket.socket) -> None:
-    """Until the other side is gone; does not return."""
+    """Answer until the other side is gone; does not return."""
     reader, room = FrameReader(), memoryview(bytearray(ROOM_BYTES))
     while size := sock.recv_into(room):
         tasks = cast("list[Task]", reader.feed(bytes(room[:size])))
@@ -127,19 +134,19 @@ def _answer(sock: socket.socket) -> None:
     os._exit(0)
 
 
-# ---- what is counted -------------------------------------------------------------------------
+# ---- counters --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What processes have used so far, all their threads together."""
+    """The resources that processes have used so far, all their threads together."""
 
     cpu_s: float
     voluntary: int
     involuntary: int
 
     def since(self, before: Usage) -> tuple[float, int, int]:
-        """What was used since then."""
+        """Return the use since `before`."""
         return (
             self.cpu_s - before.cpu_s,
             self.voluntary - before.voluntary,
@@ -148,7 +155,9 @@ class Usage:
 
 
 def usage_of(pids: list[int]) -> Usage:
-    """The kernel counts by thread: a process's own status is that of its first thread alone."""
+    """Return the use of processes, summed over threads: a process's own status covers only its
+    first thread.
+    """
     cpu_ns = voluntary = involuntary = 0
     for pid in pids:
         for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -163,7 +172,9 @@ def usage_of(pids: list[int]) -> Usage:
 
 @contextlib.contextmanager
 def system_calls(pids: list[int]) -> Iterator[dict[str, int]]:
-    """Counts those of processes during the block; what is yielded is filled at its end."""
+    """Count the system calls of processes during the block; the yielded mapping is filled at its
+    end.
+    """
     counts: dict[str, int] = {}
     events = ",".join([ALL_CALLS, *(f"syscalls:sys_enter_{name}" for name in CALLS)])
     control, perfs_control = os.pipe()[::-1]
@@ -187,14 +198,14 @@ def system_calls(pids: list[int]) -> Iterator[dict[str, int]]:
             os.close(fd)
         for line in log:
             fields = line.split(";")
-            if len(fields) > 2:  # of what did not run at all perf says that it is "not counted"
+            if len(fields) > 2:  # perf reports "not counted" for a process that did not run at all
                 count = int(fields[0]) if fields[0].isdigit() else 0
                 counts[fields[2].removeprefix("syscalls:sys_enter_")] = count
 
 
 @contextlib.contextmanager
 def bytes_on_sockets() -> Iterator[dict[str, int]]:
-    """Counts what this process sends and receives in frames."""
+    """Count the bytes that this process sends and receives in frames."""
     counts = {"sent": 0, "received": 0}
     write, send, feed = Connection._write, PlainPeer.send, FrameReader.feed
 
@@ -222,7 +233,7 @@ def bytes_on_sockets() -> Iterator[dict[str, int]]:
 
 
 def measure(way: Way, seconds: float, has_perf: bool) -> dict[str, float]:
-    """One turn of one way: figures for each call."""
+    """Measure one round of one way; return figures per call."""
     way.run()
     sides = {"driver": [os.getpid()], "worker": way.workers()}
     before = [usage_of(pids) for pids in sides.values()]
@@ -260,7 +271,7 @@ def _repeat(run: Callable[[], object], times: int) -> None:
 
 
 def waiting_memory() -> dict[str, float]:
-    """Bytes and allocated blocks of a task that waits, and of one whose result is held."""
+    """Return bytes and allocated blocks of a waiting task, and of one whose result is held."""
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "go")
         holder = wait_for.remote(path)
@@ -288,18 +299,18 @@ def waiting_memory() -> dict[str, float]:
     }
 
 
-# ---- what is printed -------------------------------------------------------------------------
+# ---- output ----------------------------------------------------------------------------------
 
 
 def ways(peer: PlainPeer) -> list[Way]:
-    """All ways to call, warmed up."""
+    """Return all ways to call, warmed up."""
     actor = Actor.remote()
     phalanx.get([actor.nothing.remote(), nothing.remote()])
     me = psutil.Process()
     nodes = [child for child in me.children() if child.pid != peer.pid]
 
     def workers() -> list[int]:
-        # A node's child is the server that forks workers.
+        # The child of a node is the server that forks workers.
         servers = [server for node in nodes for server in node.children()]
         return [worker.pid for server in servers for worker in server.children()]
 
@@ -324,7 +335,7 @@ def ways(peer: PlainPeer) -> list[Way]:
 
 
 def table(results: dict[str, list[dict[str, float]]]) -> list[str]:
-    """Markdown: a row for each figure, a column for each way."""
+    """Return Markdown: a row for each figure, a column for each way."""
     lines = ["| each | " + " | ".join(results) + " |", "|---|" + "---:|" * len(results)]
     rows = dict.fromkeys(name for turns in results.values() for turn in turns for name in turn)
     for row in rows:
@@ -335,12 +346,12 @@ def table(results: dict[str, list[dict[str, float]]]) -> list[str]:
 
 
 def main() -> None:
-    """Measure all ways in turn, and print."""
+    """Measure all ways alternately, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.5, help="how long a turn of a way lasts")
+    parser.add_argument("--seconds", type=float, default=0.5, help="seconds of one round of a way")
     options = parser.parse_args()
-    peer = PlainPeer()  # before phalanx has threads: it is forked
+    peer = PlainPeer()  # before phalanx has threads, because the peer is forked
     phalanx.init(num_cpus=1)
     has_perf = shutil.which("perf") is not None
     chosen = ways(peer)

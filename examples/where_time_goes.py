@@ -1,4 +1,4 @@
-"""Where a driver's time goes while it submits and collects tasks that do nothing.
+"""Shows where a driver's time goes while it submits and collects empty tasks.
 
 Prints the share of each part of Phalanx in the driver's own CPU time, by module.
 """

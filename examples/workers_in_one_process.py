@@ -1,9 +1,10 @@
-"""Workers as processes, as threads and as sub-interpreters, measured beside each other.
+"""Compares workers as processes, as threads and as sub-interpreters.
 
-Run it with the Python to be judged; it needs nothing else. Threads count only in a free-threaded
-Python; sub-interpreters have a lock of their own, and are looked for from Python 3.13 on. Prints
-calls a second, what one more worker takes, how two share a machine, what an end of one does to the
-other, what 1 MiB costs that one hands to the other, and what a sub-interpreter does not import.
+Run it with the Python to be measured; it needs nothing else. Threads only help in a free-threaded
+Python. Sub-interpreters have a lock of their own, and are used from Python 3.13 on. Prints calls
+per second, the memory of one more worker, how two workers share a machine, what the end of one does
+to the other, the time to hand 1 MiB from one to the other, and what a sub-interpreter cannot
+import.
 """
 
 from __future__ import annotations
@@ -42,28 +43,28 @@ ENDS: dict[str, Call] = {
     "a segmentation fault": (exec, ("import ctypes; ctypes.string_at(0)",)),
 }
 _shared = mmap.mmap(-1, MIB)
-"""Forks have it in common."""
+"""Memory that forks share."""
 
 
 class Worker(Protocol):
-    """Runs calls, somewhere else."""
+    """Runs calls in another place."""
 
     def ask(self, calls: list[Call]) -> list[Any]:
-        """The results of calls, in order."""
+        """Return the results of calls, in order."""
         ...
 
     def close(self) -> None:
-        """End it."""
+        """End the worker."""
         ...
 
 
 def run(calls: list[Call]) -> list[Any]:
-    """What each worker does."""
+    """Run calls: the work of each worker."""
     return [function(*args) for function, args in calls]
 
 
 def spin(count: int) -> float:
-    """A loop of plain Python; its CPU time in seconds."""
+    """Run a loop of plain Python; return its CPU time in seconds."""
     began = time.thread_time()
     total = 0
     for i in range(count):
@@ -75,14 +76,16 @@ def spin(count: int) -> float:
 
 
 def serve(fd: int) -> None:
-    """Answer what comes over a socket until it ends."""
+    """Answer requests over a socket until it ends."""
     with socket.socket(fileno=fd) as sock:
         while data := sock.recv(RECV_BYTES):
             sock.send(pickle.dumps(run(pickle.loads(data))))  # noqa: S301  (our own)
 
 
 class _OnSocket:
-    """Calls go as pickles over a pair of Unix sockets that keep the bounds of messages."""
+    """A worker whose calls travel as pickles over a pair of Unix sockets that keep message
+    boundaries.
+    """
 
     def __init__(self) -> None:
         self._sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -92,7 +95,7 @@ class _OnSocket:
         raise NotImplementedError
 
     def ask(self, calls: list[Call]) -> list[Any]:
-        """See Worker."""
+        """Send the calls, and receive their results."""
         self._sock.send(pickle.dumps(calls))
         answer = self._sock.recv(RECV_BYTES)
         if not answer:
@@ -100,13 +103,15 @@ class _OnSocket:
         return list(pickle.loads(answer))  # noqa: S301  (our own)
 
     def close(self) -> None:
-        """See Worker."""
+        """Close the socket."""
         self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
 
 class ProcessWorker(_OnSocket):
-    """A fork of this process, as Phalanx's workers are forks of one that has imported already."""
+    """A fork of this process, like Phalanx's workers, which are forks of a process with imported
+    modules.
+    """
 
     pid = 0
 
@@ -120,7 +125,7 @@ class ProcessWorker(_OnSocket):
         theirs.close()
 
     def close(self) -> None:
-        """See Worker."""
+        """Close the socket, and wait for the process."""
         super().close()
         os.waitpid(self.pid, 0)
 
@@ -135,7 +140,7 @@ class _InThread(_OnSocket):
             serve(fd)
 
     def close(self) -> None:
-        """See Worker."""
+        """Close the socket, and wait for the thread."""
         super().close()
         self._thread.join()
 
@@ -157,7 +162,7 @@ class InterpreterWorker(_InThread):
 
 
 class QueueWorker:
-    """A thread that is handed the calls themselves: nothing is pickled."""
+    """A thread that receives the calls themselves: nothing is pickled."""
 
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[list[Call] | None] = queue.SimpleQueue()
@@ -170,19 +175,22 @@ class QueueWorker:
             self._results.put(run(calls))
 
     def ask(self, calls: list[Call]) -> list[Any]:
-        """See Worker."""
+        """Hand over the calls, and wait for their results."""
         self._calls.put(calls)
         return self._results.get()
 
     def close(self) -> None:
-        """See Worker."""
+        """End the thread."""
         self._calls.put(None)
         self._thread.join()
 
 
 class InterpreterQueueWorker:
-    """A sub-interpreter behind two queues of its kind. One cannot sleep on those (their own `get`
-    looks every 10 ms), so each has an eventfd that says when something is in it."""
+    """A sub-interpreter behind two queues between interpreters.
+
+    A reader cannot sleep on such a queue (its own `get` looks every 10 ms), so each has an eventfd
+    that signals an item.
+    """
 
     serving = "serve_queues"
 
@@ -194,19 +202,19 @@ class InterpreterQueueWorker:
         self._thread.start()
 
     def ask(self, calls: list[Call]) -> list[Any]:
-        """See Worker."""
+        """Hand over the calls, and wait for their results."""
         self._calls.put(pickle.dumps(calls))
         return list(pickle.loads(self._results.get()))  # noqa: S301  (our own)
 
     def close(self) -> None:
-        """See Worker."""
+        """End the sub-interpreter."""
         self._calls.put(b"")
         self._thread.join()
         self._interpreter.close()
 
 
 class BellQueue:
-    """A queue between interpreters, and the eventfd beside it."""
+    """A queue between interpreters, with an eventfd that signals items."""
 
     def __init__(self, queue_id: int, bell: int) -> None:
         self.parts = queue_id, bell
@@ -214,23 +222,23 @@ class BellQueue:
 
     @classmethod
     def new(cls) -> BellQueue:
-        """One that did not exist before."""
+        """Return a new queue."""
         fresh = interpreters.create_queue()
         return cls(int(fresh.id), os.eventfd(0, os.EFD_SEMAPHORE))
 
     def put(self, value: Any) -> None:
-        """Hand over something, as it is if interpreters can share it."""
+        """Add a value, unchanged if interpreters can share it."""
         self._queue.put(value, syncobj=True)
         os.eventfd_write(self.parts[1], 1)
 
     def get(self) -> Any:
-        """Wait for the next one."""
+        """Wait for the next value."""
         os.eventfd_read(self.parts[1])
         return self._queue.get_nowait()
 
 
 def serve_queues(calls: tuple[int, int], results: tuple[int, int]) -> None:
-    """Answer what comes over queues until it is nothing."""
+    """Answer requests over queues until an empty one arrives."""
     incoming, outgoing = BellQueue(*calls), BellQueue(*results)
     while data := incoming.get():
         outgoing.put(pickle.dumps(run(pickle.loads(data))))  # noqa: S301  (our own)
@@ -261,7 +269,7 @@ def _begin_serving(fd: int) -> str:
 
 
 def kinds() -> dict[str, Callable[[], Worker]]:
-    """What this Python has, processes first."""
+    """Return the kinds of workers that this Python has, processes first."""
     found: dict[str, Callable[[], Worker]] = {
         "process": ProcessWorker,
         "thread, socket": ThreadWorker,
@@ -274,7 +282,9 @@ def kinds() -> dict[str, Callable[[], Worker]]:
 
 
 def rate(make: Callable[[], Worker], batch: int, seconds: float) -> float:
-    """Calls a second, so many in one message: of the fastest tenth of the messages."""
+    """Return calls per second with `batch` calls in one message, of the fastest tenth of the
+    messages.
+    """
     worker = _ready(make)
     calls: list[Call] = [(abs, (-7,))] * batch
     took: list[float] = []
@@ -287,14 +297,14 @@ def rate(make: Callable[[], Worker], batch: int, seconds: float) -> float:
 
 
 def _ready(make: Callable[[], Worker]) -> Worker:
-    """A worker that has answered a first call."""
+    """Return a worker that has answered a first call."""
     worker = make()
     worker.ask([(abs, (-7,))])
     return worker
 
 
 def start_ms(make: Callable[[], Worker]) -> float:
-    """From nothing to the answer to a first call, at its fastest."""
+    """Return the milliseconds from nothing to the answer to a first call, at its fastest."""
     took: list[float] = []
     for _ in range(STARTS):
         began = time.perf_counter()
@@ -305,8 +315,10 @@ def start_ms(make: Callable[[], Worker]) -> float:
 
 
 def memory_kib(make: Callable[[], Worker]) -> float:
-    """What one more worker adds: private pages of a process, or growth of this one. Measured in a
-    program of its own, where nothing else was given back before."""
+    """Return the memory of one more worker: a process's private pages, or this process's growth.
+
+    It is measured in a program of its own, in which no memory was freed before.
+    """
     kind = next(kind for kind, made_by in kinds().items() if made_by is make)
     command = [sys.executable, __file__, "--memory", kind]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
@@ -330,7 +342,7 @@ def _private_kib(pid: int) -> int:
 
 
 def loop_ms(make: Callable[[], Worker]) -> float:
-    """CPU time of the loop in one worker, at its fastest."""
+    """Return the CPU time of the loop in one worker, at its fastest."""
     worker = _ready(make)
     fastest = min(float(worker.ask([(spin, (LOOP,))])[0]) for _ in range(LOOPS))
     worker.close()
@@ -338,9 +350,11 @@ def loop_ms(make: Callable[[], Worker]) -> float:
 
 
 def at_a_time(make: Callable[[], Worker]) -> float:
-    """How many of two workers run a loop of Python at a time: the CPU time that both took in a
-    twentieth of a second, over that time, where it was most. Other programs leave two CPUs free
-    now and then, and a common lock never does."""
+    """Return how many of two workers run a loop of Python at a time.
+
+    This is the CPU time that both took in a twentieth of a second, over that time, at its highest:
+    other programs leave two CPUs free now and then, and a common lock never does.
+    """
     workers = [_ready(make), _ready(make)]
     calls: list[Call] = [(spin, (LONG_LOOP,))]
     threads = [threading.Thread(target=worker.ask, args=(calls,)) for worker in workers]
@@ -359,17 +373,19 @@ def at_a_time(make: Callable[[], Worker]) -> float:
 
 
 def _cpu_s(pids: list[int]) -> float:
-    """CPU time of all threads of processes."""
+    """Return the CPU time of all threads of processes."""
     total_ns = 0
     for pid in pids:
         for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-            with contextlib.suppress(OSError):  # a thread that ends
+            with contextlib.suppress(OSError):  # the thread is just ending
                 total_ns += int(file.read_text().split()[0])
     return total_ns / 1e9
 
 
 def compare(turns: int, seconds: float, only: str) -> None:
-    """All kinds in turn; medians, and in brackets the median of the ratios within a turn."""
+    """Measure all kinds alternately; print medians, and in brackets the median ratio within a
+    round.
+    """
     figures: dict[str, Callable[[Callable[[], Worker]], float]] = {
         "calls a second, one by one": lambda make: rate(make, 1, seconds),
         f"calls a second, {BATCH} in a message": lambda make: rate(make, BATCH, seconds),
@@ -396,11 +412,11 @@ def compare(turns: int, seconds: float, only: str) -> None:
         print(f"| {title} | {' | '.join(cells)} |", flush=True)
 
 
-# ---- ends ------------------------------------------------------------------------------------
+# ---- ends of workers -------------------------------------------------------------------------
 
 
 def end_one(kind: str, how: str) -> None:
-    """Two workers: one ends, and the other is asked."""
+    """Start two workers, end one, and ask the other."""
     one, other = _ready(kinds()[kind]), _ready(kinds()[kind])
     threading.Thread(target=_ignoring_its_end, args=(one, ENDS[how]), daemon=True).start()
     time.sleep(0.3)
@@ -414,7 +430,7 @@ def _ignoring_its_end(worker: Worker, call: Call) -> None:
 
 
 def show_ends() -> None:
-    """What an end of one worker does to the program and to the other worker."""
+    """Show what the end of one worker does to the program and to the other worker."""
     for kind in ("process", "thread, socket", "sub-interpreter, socket"):
         for how in ENDS if kind in kinds() else ():
             command = [sys.executable, __file__, "--end", kind, how]
@@ -428,17 +444,17 @@ def show_ends() -> None:
 
 
 def ends_of(block: Any) -> tuple[int, int]:
-    """What a worker reads of a block."""
+    """Return what a worker reads of a block."""
     return block[0], block[-1]
 
 
 def ends_of_shared() -> tuple[int, int]:
-    """The same of memory that forks share."""
+    """Return what a worker reads of memory that forks share."""
     return ends_of(_shared)
 
 
 def hand_over(seconds: float) -> None:
-    """Prints how long it takes that a worker has read both ends of 1 MiB."""
+    """Print how long it takes until a worker has read both ends of 1 MiB."""
     block = bytearray(os.urandom(MIB))
     _shared[:] = block
 
@@ -481,25 +497,25 @@ def _hand(value: Any, worker: Worker) -> None:
 
 
 class BlockWorker(InterpreterQueueWorker):
-    """Reads blocks that come over a queue as they are."""
+    """A worker that reads blocks that arrive unchanged over a queue."""
 
     serving = "serve_blocks"
 
     def hand(self, block: Any) -> tuple[int, int]:
-        """Have it read a block."""
+        """Hand over a block, and wait until it is read."""
         self._calls.put(block)
         return cast("tuple[int, int]", self._results.get())
 
 
 def serve_blocks(calls: tuple[int, int], results: tuple[int, int]) -> None:
-    """Read blocks that come over a queue until one is empty."""
+    """Read blocks from a queue until one is empty."""
     incoming, outgoing = BellQueue(*calls), BellQueue(*results)
     while len(block := incoming.get()):
         outgoing.put(ends_of(block))
 
 
 def show_imports() -> None:
-    """Which modules a sub-interpreter with a lock of its own takes."""
+    """Show which modules can be imported in a sub-interpreter with a lock of its own."""
     for name in ("numpy", "msgspec", "faulthandler") if interpreters is not None else ():
         interpreter = interpreters.create()
         try:
@@ -519,7 +535,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--end", nargs=2, metavar=("KIND", "HOW"), help=argparse.SUPPRESS)
     parser.add_argument("--memory", metavar="KIND", help=argparse.SUPPRESS)
-    parser.add_argument("--only", default="", help="only rows whose title has this in it")
+    parser.add_argument(
+        "--only", default="", help="measure only rows whose title contains this text"
+    )
     options = parser.parse_args()
     if options.end:
         end_one(*options.end)
@@ -538,5 +556,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Under the module's own name: workers find its functions by it.
+    # The module keeps its own name, by which workers find its functions.
     importlib.import_module(Path(__file__).stem).main()

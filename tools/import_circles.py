@@ -30,8 +30,11 @@ MAY_CLIMB = {
 
 
 def imports_by_name(source: str) -> Iterator[str]:
-    """The modules that a file imports by a text: `import_module("phalanx.x")`. Where a part of the
-    text is computed, as in `import_module(f"phalanx.x.{name}")`, it is the package: `phalanx.x`."""
+    """Yield the modules that a file imports by a text: `import_module("phalanx.x")`.
+
+    Where a part of the text is computed, as in `import_module(f"phalanx.x.{name}")`, the package
+    counts: `phalanx.x`.
+    """
     for node in ast.walk(ast.parse(source)):
         if not (isinstance(node, ast.Call) and node.args):
             continue
@@ -48,7 +51,7 @@ def imports_by_name(source: str) -> Iterator[str]:
 
 
 def graph() -> dict[str, set[str]]:
-    """Module -> the modules that it imports."""
+    """Return each module with the modules that it imports."""
     found = grimp.build_graph(*PACKAGES, cache_dir=None)
     edges = {
         module: set(found.find_modules_directly_imported_by(module)) for module in found.modules
@@ -60,14 +63,15 @@ def graph() -> dict[str, set[str]]:
             for named in imports_by_name(path.read_text(encoding="utf-8")):
                 while named not in edges and "." in named:
                     named = named.rpartition(".")[0]
-                is_own_package = module.startswith(f"{named}.")  # a module imports that anyway
+                # every module imports its own packages anyway
+                is_own_package = module.startswith(f"{named}.")
                 if named in edges and module in edges and not is_own_package:
                     edges[module].add(named)
     return edges
 
 
 def circles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """The sets of two modules or more that reach each other, by Tarjan's algorithm."""
+    """Return the sets of two or more modules that reach each other, by Tarjan's algorithm."""
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
@@ -100,7 +104,7 @@ def circles(edges: dict[str, set[str]]) -> list[list[str]]:
 
 
 def climbing(edges: dict[str, set[str]]) -> list[str]:
-    """Imports of a room above, by the layers that pyproject.toml gives."""
+    """Return the imports of higher rooms, by the layers in pyproject.toml."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
     layers = next(one["layers"] for one in contracts if one["id"] == "layers")
@@ -126,7 +130,7 @@ def climbing(edges: dict[str, set[str]]) -> list[str]:
 
 
 def main() -> int:
-    """Print what is found; the exit code is 1 when there is anything."""
+    """Print all findings; return 1 when there are any."""
     edges = graph()
     found = [f"circle: {' '.join(circle)}" for circle in circles(edges)]
     found += climbing(edges)

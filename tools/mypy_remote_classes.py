@@ -1,7 +1,7 @@
-"""A mypy plugin for our tests: a class under `@phalanx.remote` has what an actor class has.
+"""A mypy plugin for the tests: a class under `@phalanx.remote` has the names of an actor class.
 
-Mypy gives a decorated class the type of the class itself. Without this, `Counter.remote()` would be
-reported in every test, or `attr-defined` would have to be switched off for them.
+Mypy gives a decorated class the type of the class itself. Without this plugin, `Counter.remote()`
+would be reported in every test, or `attr-defined` would have to be switched off for tests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ NAMES = ("remote", "options", "gang", "bind", "_remote")
 
 
 def add_names(context: ClassDefContext) -> bool:
-    """Declare the names of an actor class, as values of any type; always True: no second pass."""
+    """Declare the names of an actor class, as values of any type.
+
+    Returns True: no second pass is needed.
+    """
     info = context.cls.info
     for name in NAMES:
         if name not in info.names:

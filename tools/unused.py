@@ -1,11 +1,12 @@
-"""Lists what in `src` no product code reaches: modules, functions, classes, methods, constants.
+"""Lists the parts of `src` that no product code reaches: modules, functions, classes, methods,
+constants.
 
-The walk begins at the entry points: the console script, the modules that programs import, the
-`python -m` modules. What it reaches names further definitions, and those are reached too; what only
-tests name is not. `x.run` reaches every method called `run` of a class that is reached, so the list
-may be too short. What is on it, no product code uses.
+The walk begins at the entry points: the console script, the modules that programs import, and the
+`python -m` modules. The code that it reaches names further definitions, which are reached, too;
+definitions that only tests name are not. `x.run` reaches every method called `run` of a reached
+class, so the list may be too short. No product code uses the definitions on the list.
 
-    python tools/unused.py        ends with 1 when something is found that EXCEPTIONS does not name
+    python tools/unused.py        ends with 1 when it finds a name that is not in EXCEPTIONS
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
 PACKAGE = "phalanx"
 BESIDE = {"phalanx_benchmarks": ROOT / "benchmarks", "phalanx_research": ROOT / "research"}
-"""Packages that use the core: what they name of it is used."""
+"""Packages that use the core: the names of the core that they use count as used."""
 DISTRIBUTIONS = [ROOT, *BESIDE.values()]
 
 PUBLIC = (
@@ -47,10 +48,12 @@ PUBLIC = (
     "phalanx.runtime_env",
     "phalanx.util",
 )
-"""Packages and modules that programs import, beside the names of `phalanx` itself."""
+"""Packages and modules that programs import, in addition to the names of `phalanx` itself."""
 
 IN_RAYS_NAMES = "phalanx.adapters.ray.modules"
-"""Its modules stand in for Ray's private ones: names with an underscore are those of Ray, too."""
+"""The package of stand-ins for Ray's private modules, whose names with an underscore are Ray's,
+too.
+"""
 
 RETURNED = (
     "api.gangs.Gang",
@@ -60,13 +63,13 @@ RETURNED = (
     "objects.dag.DAGNode",
     "objects.handle.ActorHandle",
 )
-"""Classes of objects that programs are given: what they call of them counts as used."""
+"""Classes of objects that programs receive: the methods that programs call count as used."""
 
 REGISTRIES = {
     "phalanx.scheduler.cycle.registry": "phalanx.scheduler.plugins",
     "phalanx.scheduler.cycle.cycle": "phalanx.scheduler.actions",
 }
-"""Modules that import others by a name in a table -> the package where those lie."""
+"""Modules that import others by a name in a table -> the package of those modules."""
 
 EXCEPTIONS: dict[str, str] = {
     "phalanx.api.call_types.ClassCallable": "an annotation names it, for type checkers",
@@ -91,7 +94,7 @@ EXCEPTIONS: dict[str, str] = {
     "phalanx.util.executor.Executor._max_workers": "Dask reads it of every executor",
     "phalanx.util.placement_group._valid_resource_shape": "Ray's Train imports it from there",
 }
-"""Qualified name -> why it stays although no product code reaches it."""
+"""Qualified name -> the reason why it stays although no product code reaches it."""
 
 CALLED_BY_RAYS_PROGRAMS = frozenset(
     {
@@ -103,7 +106,7 @@ CALLED_BY_RAYS_PROGRAMS = frozenset(
         "_remote",
     }
 )
-"""Private names of Ray's that programs written for it use."""
+"""Private names of Ray that programs written for it use."""
 
 CALLED_BY_PYTHON = frozenset(
     {"connection_lost", "connection_made", "create_module", "data_received", "exec_module"}
@@ -117,7 +120,7 @@ SHOWN_BY_TEMPLATES = frozenset(
     for template in SRC.glob("phalanx/*/templates/*.html")
     for name in re.findall(r"\.([a-z_]+)", template.read_text())
 )
-"""What templates name of the data that pages show."""
+"""Names in templates of the data that pages show."""
 
 CALLED_BY_NOTEBOOKS = frozenset({"_repr_html_"})
 
@@ -126,7 +129,7 @@ CALLED_BY_HOSTS = frozenset(
     | {"_make_submission_command", "_get_job_id_from_submission_command"}
     | {"_submit_dryrun", "_run_opts", "_cancel_existing"}
 )
-"""What submitit and TorchX call of the classes that adapters derive from theirs."""
+"""Methods that submitit and TorchX call on classes that adapters derive from theirs."""
 
 CALLED = CALLED_BY_PYTHON | CALLED_BY_RAYS_PROGRAMS | CALLED_BY_NOTEBOOKS | CALLED_BY_HOSTS
 
@@ -136,7 +139,7 @@ INERT = frozenset(
         "lru_cache", "overload", "property", "runtime_checkable", "staticmethod", "wraps",
     }
 )  # fmt: skip
-"""Decorators that keep a function where it is; any other hands it to somebody who calls it."""
+"""Decorators that keep a function in place; any other hands it to code that calls it."""
 
 
 @dataclass(eq=False)
@@ -147,27 +150,29 @@ class Definition:
     name: str
     line: int
     code: list[ast.AST] = field(default_factory=list)
-    """What runs, or is named, when the definition is reached."""
+    """Code that runs, or is named, when the definition is reached."""
     members: dict[str, Definition] = field(default_factory=dict)
-    """Of a module its functions and classes, of a class its methods."""
+    """The functions and classes of a module, or the methods of a class."""
     called: list[Definition] = field(default_factory=list)
-    """Members that somebody calls without naming them: a decorator, or Python itself."""
+    """Members that are called without being named: by a decorator, or by Python itself."""
 
     @property
     def qualified(self) -> str:
-        """Its name with its module's."""
+        """The definition's name, preceded by its module's."""
         return f"{self.module}.{self.name}" if self.name else self.module
 
 
 class Program:
-    """All modules, taken apart into definitions."""
+    """All modules, divided into definitions."""
 
     def __init__(self, *sources: tuple[Path, str]) -> None:
-        """`sources`: a folder, and the package in it."""
+        """Read the modules. `sources`: pairs of a folder and the package in it."""
         self.modules: dict[str, Definition] = {}
         self.imports: dict[str, dict[str, set[tuple[str, str]]]] = {}
-        """Module -> name in it -> (module it comes from, name there; empty for the module): of
-        all functions together, some of which may mean different things by one name."""
+        """Module -> name in it -> (source module, name there; empty for the module).
+
+        All functions are merged, some of which may use one name for different things.
+        """
         self.files: dict[str, str] = {}
         files = [(src, path) for src, name in sources for path in src.glob(f"{name}/**/*.py")]
         for src, path in sorted(files):
@@ -182,7 +187,7 @@ class Program:
             self._split(self.modules[name], self.modules[name], tree.body)
 
     def _split(self, module: Definition, owner: Definition, body: list[ast.stmt]) -> None:
-        """Sort a body into what runs with its owner and what is a definition of its own."""
+        """Divide a body into code that runs with its owner and separate definitions."""
         for node in body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 made = self._add(module, owner, node.name, node.lineno)
@@ -211,7 +216,7 @@ class Program:
         return made
 
     def all(self) -> Iterator[Definition]:
-        """Every definition, owners before their members."""
+        """Yield every definition, owners before their members."""
         waiting = list(self.modules.values())
         while waiting:
             found = waiting.pop()
@@ -220,21 +225,23 @@ class Program:
 
 
 class Walk:
-    """Follows every name from the entry points on."""
+    """Follows every name, starting from the entry points."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self.reached: set[Definition] = set()
         self._waiting: list[Definition] = []
         self._named: set[tuple[str, str]] = set()
-        """(module, name in it) that were followed."""
+        """The (module, name in it) that were followed."""
         self._dotted: set[str] = set()
         """Names after a dot so far."""
         self._owners: list[Definition] = []
-        """Whose members a dot may mean: classes that are reached, and modules named in a string."""
+        """The owners of members that a dot may mean: reached classes, and modules named in a
+        string.
+        """
 
     def run(self) -> None:
-        """Begin at the entry points, and go on while there is something new."""
+        """Begin at the entry points, and continue until nothing new is found."""
         self._publish(PACKAGE)
         for module, name in entry_points():
             self._enter(module, name)
@@ -255,7 +262,7 @@ class Walk:
                     self._follow(found.module, node)
 
     def _enter(self, module: str, name: str) -> None:
-        """An entry point is reached; without a name, all that its module offers."""
+        """Reach an entry point; without a name, everything that its module offers."""
         if not self._module(module):
             return
         if name:
@@ -264,7 +271,7 @@ class Walk:
             self._publish(module)
 
     def _publish(self, name: str) -> None:
-        """A module of which programs may use every name without an underscore."""
+        """Reach every name without an underscore of a module that programs may use."""
         module = self._program.modules[name]
         self._reach(module)
         for word in (*module.members, *self._program.imports[name]):
@@ -280,7 +287,7 @@ class Walk:
                 self._reach(method)
 
     def _meant(self, module: str, name: str) -> list[Definition]:
-        """The classes and functions that a name in a module stands for."""
+        """Return the classes and functions that a name in a module stands for."""
         if module not in self._program.modules:
             return []
         own = self._program.modules[module].members.get(name)
@@ -340,7 +347,7 @@ class Walk:
                 self._follow_text(module, text)
 
     def _follow_text(self, module: str, text: str) -> None:
-        """A text may be a module's name, `module:name`, or an annotation."""
+        """Follow a text that may be a module's name, `module:name`, or an annotation."""
         if self._module(text):
             self._own(self._program.modules[text])
         elif text.isidentifier():
@@ -370,7 +377,7 @@ class Walk:
 
 
 def entry_points() -> Iterator[tuple[str, str]]:
-    """(module, name in it) of all entry points and commands of our distributions."""
+    """Yield (module, name in it) of all entry points and commands of the distributions."""
     for distribution in DISTRIBUTIONS:
         project = tomllib.loads((distribution / "pyproject.toml").read_text())["project"]
         tables = [project.get("scripts", {}), *project.get("entry-points", {}).values()]
@@ -381,7 +388,9 @@ def entry_points() -> Iterator[tuple[str, str]]:
 
 
 def unused(*sources: tuple[Path, str]) -> dict[str, str]:
-    """Qualified name -> file and line of what nothing reaches, but not of what lies inside it."""
+    """Return qualified name -> file and line of unreached definitions, without those inside
+    them.
+    """
     program = Program(*(sources or [(SRC, PACKAGE), *((at, name) for name, at in BESIDE.items())]))
     walk = Walk(program)
     walk.run()
@@ -397,8 +406,11 @@ def unused(*sources: tuple[Path, str]) -> dict[str, str]:
 
 
 def unnamed(*folders: Path) -> dict[str, str]:
-    """The same for constants of modules: the word stands nowhere else in our packages. Constants of
-    modules that programs import, and of those that stand in for Ray's, may be read from outside."""
+    """Return unused constants of modules: their word appears nowhere else in the packages.
+
+    Constants of modules that programs import, and of stand-ins for Ray's modules, may be read from
+    outside.
+    """
     texts = {
         path: (path.read_text(encoding="utf-8"), src)
         for src in folders or (SRC, *BESIDE.values())
@@ -449,14 +461,14 @@ def _runs_as_main(module: Definition) -> bool:
 
 
 def main() -> int:
-    """Print what is unused, and exceptions that are none any more."""
+    """Print what is unused, and exceptions that are no longer needed."""
     found = unused() | unnamed()
     strange = {name: where for name, where in found.items() if name not in EXCEPTIONS}
     for name, where in sorted(strange.items(), key=lambda pair: pair[1]):
         print(f"{where}: {name}: no product code uses it")
     needless = sorted(EXCEPTIONS.keys() - found.keys())
     for name in needless:
-        print(f"tools/unused.py: EXCEPTIONS names {name}, which is used or gone")
+        print(f"tools/unused.py: EXCEPTIONS names {name}, which is used or no longer exists")
     return 1 if strange or needless else 0
 
 

@@ -17,12 +17,12 @@ from phalanx.adapters.dask import Cluster
 
 
 def roll(seed: int) -> int:
-    """One of six, the same for the same seed."""
+    """Roll a die; the same seed gives the same number."""
     return random.Random(seed).randint(1, 6)
 
 
 def main() -> None:
-    """Count a thousand of them."""
+    """Count a thousand rolls."""
     amounts = {"num_cpus": 3} if sys.argv[1:2] in ([], ["local"]) else {}
     phalanx.init(*sys.argv[1:2], **amounts)
     with Cluster(n_workers=2) as cluster, Client(cluster) as client:

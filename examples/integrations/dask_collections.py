@@ -1,4 +1,4 @@
-"""A bag of Dask whose pieces are tasks, and stay in the object store until they are asked for.
+"""A bag of Dask whose pieces are tasks, and stay in the object store until they are requested.
 
 pip install 'phalanx[dask]'
 python examples/integrations/dask_collections.py [address of a cluster]
@@ -16,12 +16,12 @@ from phalanx.adapters.dask import enable
 
 
 def roll(seed: int) -> int:
-    """One of six, the same for the same seed."""
+    """Roll a die; the same seed gives the same number."""
     return random.Random(seed).randint(1, 6)
 
 
 def main() -> None:
-    """Count a thousand of them."""
+    """Count a thousand rolls."""
     phalanx.init(*sys.argv[1:2])
     with enable():
         rolls = dask.bag.from_sequence(range(1000), npartitions=8).map(roll)

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Search:
-    """What is tried."""
+    """The parameters of one try."""
 
     rate: float = 0.1
     steps: int = 20
@@ -28,7 +28,7 @@ ConfigStore.instance().store(name="search", node=Search)
 
 @hydra.main(version_base="1.3", config_name="search")
 def descend(chosen: Search) -> float:
-    """How far a descent on x squared gets."""
+    """Return how far a descent on x squared gets."""
     x = 1.0
     for _ in range(chosen.steps):
         x -= chosen.rate * 2 * x

@@ -19,21 +19,21 @@ TRIALS, AT_ONCE = 24, 4
 
 
 def study(journal: str) -> optuna.Study:
-    """The study in that file, made when it is not there."""
+    """Open the study in that file; create it when it does not exist."""
     backend = JournalFileBackend(journal, lock_obj=JournalFileOpenLock(journal))
     storage = JournalStorage(backend)
     return optuna.create_study(study_name="search", storage=storage, load_if_exists=True)
 
 
 def objective(trial: optuna.Trial) -> float:
-    """How far a point is from (1, -2)."""
+    """Return the distance of a point from (1, -2)."""
     x, y = trial.suggest_float("x", -5, 5), trial.suggest_float("y", -5, 5)
     return (x - 1) ** 2 + (y + 2) ** 2
 
 
 @phalanx.remote(num_cpus=1)
 def search(journal: str, trials: int) -> None:
-    """So many trials, one after another; what others have found is known to each."""
+    """Run this many trials, one after another; each knows the results of other processes."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study(journal).optimize(objective, n_trials=trials)
 

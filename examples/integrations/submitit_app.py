@@ -1,10 +1,10 @@
-"""Functions as jobs by submitit, on a cluster that `phalanx start --head` has begun.
+"""Functions as jobs by submitit, on a cluster that `phalanx start --head` has started.
 
     pip install 'phalanx[submitit]'
     phalanx start --head
     python examples/integrations/submitit_app.py
 
-Each job writes a checkpoint when its place is taken away or its time is nearly over, and goes on
+Each job writes a checkpoint when its place is taken away or its time is nearly over, and continues
 from there.
 """
 
@@ -16,7 +16,7 @@ import submitit
 
 
 class Count:
-    """Counts to a number; how far it is survives its being stopped."""
+    """Counts to a number; the count survives an interruption."""
 
     def __init__(self) -> None:
         self.reached = 0
@@ -28,7 +28,7 @@ class Count:
         return f"counted to {self.reached}"
 
     def checkpoint(self, most: int) -> submitit.helpers.DelayedSubmission:
-        """What is to run instead when this has to stop."""
+        """Return what runs in place of this job after an interruption."""
         return submitit.helpers.DelayedSubmission(self, most)
 
 

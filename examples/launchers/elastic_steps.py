@@ -1,10 +1,10 @@
-"""Steps that go on in whatever world there is: for torchrun's elastic agents, one in each member.
+"""Steps that continue with any number of ranks: for torchrun's elastic agents, one in each member.
 
     torchrun --nnodes=1:3 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT \
         --rdzv-id=$TORCHELASTIC_RUN_ID --max-restarts=20 elastic_steps.py DIRECTORY
 
-DIRECTORY is one that all nodes share. It keeps the step that was reached (`step`) and a line for
-each world (`worlds`); a file `stop` in it ends all ranks.
+DIRECTORY is one that all nodes share. It contains the step that was reached (`step`) and a line for
+each set of ranks (`worlds`); a file `stop` in it ends all ranks.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     phalanx run --gang 8 --gpus 1 -- python examples/launchers/gpu_losses.py
     phalanx run --gang 2 --gpus 0.5 -- python examples/launchers/gpu_losses.py gloo
 
-NCCL wants a device for each rank; ranks that share one take gloo.
+NCCL needs a device for each rank; ranks that share a device use gloo.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STEPS = 200
 def train() -> None:
     """Fit a line to this rank's points, in step with the others."""
     rank, size = dist.get_rank(), dist.get_world_size()
-    # A member of a gang sees its own devices alone; under torchrun ranks see all of the node.
+    # A member of a gang sees only its own devices; under torchrun, ranks see all of the node.
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     torch.cuda.set_device(device)
     torch.manual_seed(1)

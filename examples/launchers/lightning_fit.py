@@ -1,4 +1,4 @@
-"""Lightning's Trainer, one process a member of a gang.
+"""Lightning's Trainer, with one process for each member of a gang.
 
 pip install lightning
 phalanx run --gang 2 -- python examples/launchers/lightning_fit.py
@@ -16,18 +16,18 @@ from phalanx.adapters.lightning import PhalanxEnvironment
 
 
 class Line(lightning.LightningModule):
-    """Learns the sum of four numbers."""
+    """A model that learns the sum of four numbers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer = torch.nn.Linear(4, 1)
 
     def training_step(self, batch: list[torch.Tensor], number: int) -> torch.Tensor:
-        """The loss of a batch."""
+        """Return the loss of a batch."""
         return torch.nn.functional.mse_loss(self.layer(batch[0]), batch[0].sum(1, keepdim=True))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """How it learns."""
+        """Return the optimizer."""
         return torch.optim.SGD(self.parameters(), 0.1)
 
 

@@ -1,4 +1,4 @@
-"""MPI's hello, and an allreduce, by mpi4py inside of a job.
+"""MPI's hello, and an allreduce, by mpi4py inside a job.
 
 pip install mpi4py                  # and an MPI: apt-get install openmpi-bin, or mpich
 phalanx run --gang 4 -- python -m phalanx.adapters.mpi python examples/launchers/mpi_sum.py

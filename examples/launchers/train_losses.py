@@ -1,4 +1,4 @@
-"""The same training under torchrun and as a gang: every rank prints what it found, and its losses.
+"""The same training under torchrun and as a gang: every rank prints its environment and its losses.
 
 pip install torch
 torchrun --nproc-per-node 4 examples/launchers/train_losses.py
@@ -21,7 +21,8 @@ SHOWN = (
     *("ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT"),
     *("TORCHELASTIC_MAX_RESTARTS", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
 )
-"""What is the same wherever the script runs; addresses, ports, files and the name of a run are not.
+"""Variables that are equal wherever the script runs; addresses, ports, files and run names
+differ.
 """
 
 

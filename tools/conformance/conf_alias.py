@@ -63,7 +63,7 @@ def _importing_tests():
 
 
 def _imported_by_tests():
-    """True where a test file itself has the import that is under way."""
+    """True while a test file itself runs the present import."""
     frame = sys._getframe(1)
     while frame is not None and (
         "importlib" in frame.f_code.co_filename or frame.f_code.co_filename == __file__
@@ -126,7 +126,7 @@ class Loader(importlib.abc.Loader):
 
     def exec_module(self, module):
         spec, loader = self.kept
-        if spec is not None:  # a module with another name of its own: leave it as it was
+        if spec is not None:  # a module under another name of its own: leave it unchanged
             module.__spec__ = spec
             module.__loader__ = loader
         run = module.__dict__.pop("__conf_exec__", None)
@@ -135,7 +135,7 @@ class Loader(importlib.abc.Loader):
 
 
 def _from_file(name, filename):
-    """A module called name with the text of shim/filename."""
+    """Return a module called `name` with the text of shim/`filename`."""
     path = os.path.join(SHIM, filename)
     module = types.ModuleType(name)
     module.__file__ = path
@@ -162,7 +162,7 @@ def _stub_module(name):
 
 
 def _is_module(name):
-    """Whether there is a module of this name; it is imported then."""
+    """Import the module of this name, and return whether it exists."""
     try:
         importlib.import_module(name)
     except ImportError:
@@ -171,7 +171,7 @@ def _is_module(name):
 
 
 def _of_sources(name):
-    """The test file, or the folder of tests, of this name in Ray's python/ray."""
+    """Return the test file, or the folder of tests, of this name in Ray's python/ray."""
     path = os.path.join(SOURCES, *name.split(".")[1:])
     if os.path.isdir(path):
         spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
@@ -194,7 +194,7 @@ class Finder(importlib.abc.MetaPathFinder):
             return None
         if name in FORCED:
             return self.spec(name, lambda n: _from_file(n, FORCED[n]))
-        if name.startswith("ray.tests."):  # a test file: imported by another one, or by a worker
+        if name.startswith("ray.tests."):  # a test file that another one or a worker imports
             return importlib.machinery.PathFinder.find_spec(
                 name, [os.environ.get("RAY_TESTS_DIR", ""), *(path or ())]
             )
@@ -202,7 +202,7 @@ class Finder(importlib.abc.MetaPathFinder):
             return importlib.util.spec_from_file_location(
                 name, os.path.join(PROGRAMS, "shuffle.py")
             )
-        if SOURCES and ".tests" in name:  # the same, of a library
+        if SOURCES and ".tests" in name:  # a library's test file, likewise
             return _of_sources(name)
         if self.engine == "ray":
             return None
@@ -212,7 +212,7 @@ class Finder(importlib.abc.MetaPathFinder):
         try:
             spec = importlib.util.find_spec(name)
         except ModuleNotFoundError:
-            if SOURCES and not _imported_by_tests():  # a library may go on without a module
+            if SOURCES and not _imported_by_tests():  # a library may continue without a module
                 raise
             return self.spec(name, _stub_module)
         finally:
@@ -234,7 +234,7 @@ class Finder(importlib.abc.MetaPathFinder):
         return importlib.machinery.ModuleSpec(name, Loader(make), is_package=True)
 
     def fill(self):
-        """Give stubs for the names this test file imports and the engine lacks."""
+        """Add stubs for the names that this test file imports and the engine lacks."""
         names = json.loads(os.environ.get("RAY_CONF_NAMES") or "{}")
         for module_name, wanted in names.items():
             if module_name in FORCED or module_name.startswith("ray.tests"):
@@ -260,14 +260,14 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 class KeepFirst(list):
-    """sys.meta_path on which our finder stays first, whatever an engine inserts."""
+    """A sys.meta_path on which this finder stays first, whatever an engine inserts."""
 
     def insert(self, index, finder):
         super().insert(1 if index == 0 and self and isinstance(self[0], Finder) else index, finder)
 
 
 class Absent(importlib.abc.MetaPathFinder):
-    """Packages that test files import at their top but demanded tests do not need."""
+    """Packages that test files import at their top but that demanded tests do not need."""
 
     NAMES = ("grpc", "click", "pydantic")
 

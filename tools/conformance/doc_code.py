@@ -2,9 +2,9 @@
 
     python tools/conformance/doc_code.py DIR [--python PYTHON] [--limit S] [--nodes N] [FILE...]
 
-DIR is `doc/source/ray-core/doc_code` of Ray's repository, in a scratch folder. With --nodes
-the programs meet a cluster of so many nodes, as `ray.init()` finds one that runs on the machine.
-With --renamed and PHALANX_ADDRESS=ray:local they run on the Ray engine, with --on-ray on Ray.
+DIR is `doc/source/ray-core/doc_code` of Ray's repository, in a scratch folder. With --nodes N the
+programs find a running cluster of N nodes, as `ray.init()` does. With --renamed and
+PHALANX_ADDRESS=ray:local they run on the Ray engine, with --on-ray on Ray.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 
 
 def run(command, path, limit_s, environment):
-    """(what became of it, seconds, its last lines)."""
+    """Run a program; return (the result, seconds, its last lines)."""
     started = time.monotonic()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
@@ -44,7 +44,9 @@ def run(command, path, limit_s, environment):
 
 
 def renamed(path, folder):
-    """The program with `import phalanx as ray`, for engines that Ray's names cannot stand for."""
+    """Return the program with `import phalanx as ray`, for engines that Ray's names cannot stand
+    for.
+    """
     text = re.sub(r"^(\s*)import ray$", r"\1import phalanx as ray", path.read_text(), flags=re.M)
     text = re.sub(r"^(\s*)from ray([. ])", r"\1from phalanx\2", text, flags=re.M)
     copy = folder / path.name
@@ -59,9 +61,9 @@ def main():
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--limit", type=float, default=60.0)
     parser.add_argument("--nodes", type=int, default=0)
-    parser.add_argument("--renamed", action="store_true", help="import phalanx where ray is")
-    parser.add_argument("--on-ray", action="store_true", help="on the installed Ray itself")
-    parser.add_argument("--logs", type=Path, help="a folder for what the programs print")
+    parser.add_argument("--renamed", action="store_true", help="import phalanx in place of ray")
+    parser.add_argument("--on-ray", action="store_true", help="run on the installed Ray itself")
+    parser.add_argument("--logs", type=Path, help="folder for the programs' output")
     given = parser.parse_args()
     files = [given.folder / name for name in given.files] or sorted(given.folder.glob("*.py"))
     command = [given.python, "-m", "phalanx.compat.ray"]

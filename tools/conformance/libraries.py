@@ -36,11 +36,11 @@ FIXTURES = {
     "train": ("ray.train.v2.tests.conftest",),
     "tune": ("ray.tune.tests.conftest",),
 }
-"""Modules with fixtures of a library's own, in DIR."""
+"""Modules in DIR with a library's own fixtures."""
 
 
 def tests_of(path):
-    """[test or Class::test] that pytest would find in a file, in its order."""
+    """Return [test or Class::test] that pytest would find in a file, in its order."""
     found = []
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -56,7 +56,7 @@ def tests_of(path):
 
 
 def collect(opts):
-    """{file beneath DIR: its tests}."""
+    """Return {file below DIR: its tests}."""
     files = collections.OrderedDict()
     wanted = set(filter(None, opts.files.split(",")))
     for folder in TESTS[opts.library]:
@@ -88,7 +88,7 @@ def write_baseline(rows):
 
 
 def run_file(opts, name, tests, end):
-    """The rows of one file's tests."""
+    """Yield the rows of one file's tests."""
     path = pathlib.Path(opts.ray, name)
     opts.tests_dir = str(path.parent)
     one = run.FileRun(opts, path.name, tests, min(end, time.time() + opts.per_file))
@@ -123,9 +123,11 @@ def main():
     parser.add_argument("--engine", choices=["phalanx", "ray"], default="phalanx")
     parser.add_argument("--files", default="", help="comma list of test files")
     parser.add_argument("--tests", default="", help="comma list of file::test")
-    parser.add_argument("--sample", type=int, default=0, help="so many of them, drawn by chance")
-    parser.add_argument("--seed", type=int, default=1, help="of what is drawn")
-    parser.add_argument("--all", action="store_true", help="do not ask the baseline")
+    parser.add_argument("--sample", type=int, default=0, help="number of tests to draw at random")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the draw")
+    parser.add_argument(
+        "--all", action="store_true", help="run all tests, whatever the baseline says"
+    )
     parser.add_argument("--write-baseline", action="store_true")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds per test phase")
     parser.add_argument("--total", type=float, default=5400.0, help="seconds for the whole run")
@@ -138,7 +140,7 @@ def main():
     opts.ray = os.path.abspath(opts.ray)
     opts.work = os.path.abspath(opts.work or tempfile.mkdtemp(prefix="ray_libraries_"))
     os.makedirs(opts.work, exist_ok=True)
-    # A directory of its own: what the tests write to the temporary directory lies apart.
+    # The tests' temporary files lie in a separate directory.
     opts.env = {
         "PHALANX_COMPAT_RAY_LIBRARIES": "1",
         "TMPDIR": tempfile.mkdtemp(prefix="rl"),

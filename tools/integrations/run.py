@@ -27,15 +27,22 @@ import yaml
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 VENVS = ROOT / ".venv-hosts"
-"""Parsl's suite leaves out all files that have "integration" in their path."""
+"""The folder of environments.
+
+Its name differs from "integration" because Parsl's suite leaves out all files with that word in
+their path.
+"""
 PIP = ("-m", "pip", "--disable-pip-version-check")
 INSTALL = ("install", "--quiet", "--no-compile")
 BUILDERS = ("hatchling", "editables")
-"""What installs Phalanx from its source."""
+"""Packages that build Phalanx from its source."""
 LIMIT_S = 3 * 3600
-"""For what hangs between tests, which have limits of their own: machines are shared, and slow."""
+"""Seconds, at most, of a suite: a limit for hangs between tests, which have their own limits.
+
+It is long because machines are shared and slow.
+"""
 GRACE_S = 120
-"""For the report of a suite that is over its limit."""
+"""Seconds for the report of a suite that exceeds its limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,23 +51,28 @@ class Host:
 
     name: str
     package: str = ""
-    """Without one the suite is a part of the interpreter: `python_has` names its module, which
-    some installations of Python leave out, and `pinned` is a version of Python."""
+    """The package; empty where the suite is a part of the interpreter.
+
+    Then `python_has` names the suite's module, which some installations of Python leave out, and
+    `pinned` is a version of Python.
+    """
     python_has: str = ""
     pinned: str
-    """The version that the table in docs/integrations.md has beside the newest."""
+    """The tested version, which the table in docs/integrations.md shows next to the newest."""
     arguments: list[str]
-    """Pytest's; `{suites}` stands for our directory of suites, `{site}` for where hosts lie."""
+    """Arguments of pytest; `{suites}` stands for the directory of suites here, `{site}` for the
+    hosts' packages.
+    """
     also: list[str] = field(default_factory=list)
-    """What its suite needs beside it, in pip's words."""
+    """Further packages that the suite needs, in pip's words."""
     env: dict[str, str] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
-    """Why a test does not pass, by a part of its name."""
+    """The reason why a test does not pass, by a part of its name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of a suite."""
+    """The result of a suite."""
 
     version: str
     passed: int
@@ -70,13 +82,18 @@ class Outcome:
 
 
 def read_host(path: Path) -> Host:
-    """A host's file; `{suites}` is our directory. Raises TypeError for a key that is none."""
+    """Read a host's file; `{suites}` is the directory of suites.
+
+    Raises TypeError for an unknown key.
+    """
     return Host(**yaml.safe_load(path.read_text().replace("{suites}", str(HERE / "suites"))))
 
 
 def interpreter(host: Host, is_newest: bool) -> str:
-    """The Python for a suite: this one, or one of those on the PATH that has the suite. Raises
-    LookupError when there is none."""
+    """Return the Python for a suite: this one, or one on the PATH that has the suite.
+
+    Raises LookupError when there is none.
+    """
     if not host.python_has:
         return sys.executable
     names = [f"python3.{minor}" for minor in range(19, 9, -1)]
@@ -95,7 +112,9 @@ def interpreter(host: Host, is_newest: bool) -> str:
 
 
 def environment(host: Host, is_newest: bool) -> Path:
-    """The Python of a virtual environment with the host and its suite's needs, above ours."""
+    """Return the Python of a virtual environment with the host and its suite's needs, on top of
+    Phalanx's.
+    """
     chosen = interpreter(host, is_newest)
     below = ours(chosen)
     name = f"{host.name}-newest" if is_newest else f"{host.name}-{host.pinned}"
@@ -114,8 +133,10 @@ def environment(host: Host, is_newest: bool) -> Path:
 
 
 def ours(interpreter: str) -> Path:
-    """The Python of an environment with Phalanx, what it needs, and a pip of today, made once for
-    each version of Python. To find all that anew is most of the time that a host's install takes.
+    """Return the Python of an environment with Phalanx, its dependencies and a recent pip.
+
+    The environment is made once for each version of Python, because finding the dependencies takes
+    most of the time of a host's installation.
     """
     asking = "import sys; print('ours-%d.%d' % sys.version_info[:2])"
     name = subprocess.check_output([interpreter, "-c", asking], text=True).strip()
@@ -129,7 +150,7 @@ def ours(interpreter: str) -> Path:
 
 
 def site_of(python: Path) -> Path:
-    """Where a Python's packages lie."""
+    """Return the directory of a Python's packages."""
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
     return Path(subprocess.check_output([str(python), "-c", where], text=True).strip())
 
@@ -157,8 +178,10 @@ def run(host: Host, is_newest: bool) -> Outcome:
 
 
 def finish(command: list[str], **more: Any) -> bool:
-    """Run to the end, and say whether that came in time. At the limit pytest is interrupted, so
-    that it still writes its report of what ran."""
+    """Run a command to its end; return whether it ended in time.
+
+    At the limit pytest is interrupted, so that it still writes its report of what ran.
+    """
     with subprocess.Popen(command, **more) as suite:
         try:
             suite.wait(LIMIT_S)
@@ -192,17 +215,22 @@ def _outcome(version: str, report: Path) -> Outcome:
 
 
 def heed_interrupts() -> None:
-    """Have suites begin as in a terminal: what a shell starts in the background ignores SIGINT, and
-    so does all that it starts, such as the jobs that submitit's tests cancel by that signal."""
+    """Let suites start as in a terminal, where SIGINT is not ignored.
+
+    A shell ignores SIGINT for background programs and everything that they start, such as the jobs
+    that submitit's tests cancel by that signal.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def main() -> int:
-    """See the top."""
+    """Run the chosen hosts' suites; see the top of this module."""
     heed_interrupts()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("hosts", nargs="*", help="names of files in hosts; by default all")
-    parser.add_argument("--newest", action="store_true", help="the newest version, not the pinned")
+    parser.add_argument("hosts", nargs="*", help="names of files in hosts (default: all)")
+    parser.add_argument(
+        "--newest", action="store_true", help="test the newest version instead of the pinned one"
+    )
     chosen = parser.parse_args()
     files = sorted((HERE / "hosts").glob("*.yaml"))
     known = [file.stem for file in files]
@@ -223,7 +251,9 @@ def main() -> int:
 
 
 def examine(host: Host, is_newest: bool) -> tuple[str, bool]:
-    """A host's row of the table, and whether its suite passed but for what its file explains."""
+    """Return a host's row of the table, and whether its suite passed except for what its file
+    explains.
+    """
     began = time.monotonic()
     try:
         found = run(host, is_newest)

@@ -1,6 +1,6 @@
-"""What tests import by name from the conftest of Ray's own: makers of ours, else stand-ins.
+"""Stand-ins for the names that tests import from Ray's own conftest.
 
-Imported when somebody asks: every process of a test imports this module, workers too.
+Each is imported on first use, because every process of a test imports this module, workers too.
 """
 
 import importlib

@@ -1,7 +1,7 @@
-"""The commands of `ray` for listings as objects of click, which tests call: ours.
+"""Phalanx's listing commands of `ray` as click objects, which tests call.
 
-They write warnings to standard error; Ray's tests expect Python's, and get both. And they ask the
-cluster that the test uses, which Ray's find by a file.
+The commands write warnings to standard error; Ray's tests expect Python warnings, and get both.
+They ask the cluster that the test uses, which Ray's commands find by a file.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from phalanx.adapters.ray.command.main import app
 
 
 def conf_cluster():
-    """How this program's cluster, or its own session, is found."""
+    """Return the address by which this program's cluster, or its own session, is found."""
     return ray.get_runtime_context().gcs_address if ray.is_initialized() else ""
 
 

@@ -9,14 +9,16 @@ from lines import GANG, HERE, lines
 PART = str(Path(__file__).with_name("accelerate_part.py"))
 ON_CPUS = ("-e", "ACCELERATE_USE_CPU=true", "-e", "OMP_NUM_THREADS=1")
 OF_TWO = ("test_split_between_processes_tensor",)
-"""It expects two processes."""
+"""Tests that expect two processes."""
 OF_GPUS = (
     "test_can_join_uneven_inputs",
     "test_join_can_override_even_batches",
     "test_join_can_override_for_mixed_type_dataloaders",
     "test_join_raises_warning_for_iterable_when_overriding_even_batches",
 )
-"""accelerate joins uneven inputs on GPUs alone: elsewhere it warns of that, and waits for ever."""
+"""Tests of uneven inputs, which accelerate joins on GPUs only: elsewhere it warns and waits for
+ever.
+"""
 COUNT = """
 from accelerate import Accelerator
 state = Accelerator().state

@@ -1,4 +1,4 @@
-"""Clusters for suites whose host starts programs beside its own process."""
+"""Clusters for suites whose host starts programs in addition to its own process."""
 
 import os
 import socket
@@ -13,21 +13,27 @@ PHALANX = os.path.join(os.path.dirname(sys.executable), "phalanx")
 
 @pytest.fixture(scope="session")
 def cluster():
-    """The address of one node of four CPUs. Programs find it by their environment."""
+    """Return the address of a cluster of one node with four CPUs.
+
+    Programs find it by their environment.
+    """
     with running(1, 4) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def two_nodes():
-    """The same of two nodes of two CPUs."""
+    """Return the address of a cluster of two nodes with two CPUs each."""
     with running(2, 2) as address:
         yield address
 
 
 @contextmanager
 def running(nodes, cpus):
-    """A cluster. TMPDIR has to be this run's own, as all clusters there are ended with it."""
+    """Run a cluster.
+
+    TMPDIR has to be this run's own, because all clusters in it are ended with the run.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     address = f"127.0.0.1:{port}"

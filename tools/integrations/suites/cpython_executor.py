@@ -1,5 +1,8 @@
-"""CPython's own tests of executors over ours: what all executors have, then what pools of processes
-have. The tests are a part of the interpreter; before 3.12 they are one module."""
+"""CPython's own tests of executors, over Phalanx's.
+
+First the tests of all executors run, then those of pools of processes. The tests are a part of the
+interpreter; before 3.12 they are one module.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ OF_POOLS = ("InitializerMixin", "ExecutorDeadlockTest", "ProcessPoolExecutorTest
 
 
 def modules() -> Iterator[Any]:
-    """Where they are."""
+    """Yield the modules with the tests."""
     whole = importlib.import_module(PACKAGE)
     if not hasattr(whole, "__path__"):
         yield whole

@@ -1,4 +1,7 @@
-"""CPython's own tests of `multiprocessing.Pool` over ours. They are a part of the interpreter."""
+"""CPython's own tests of `multiprocessing.Pool`, over Phalanx's.
+
+They are a part of the interpreter.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ class _OurPool(theirs.ProcessesMixin):  # type: ignore[misc]  # untyped
 
 
 def setUpModule() -> None:
-    """Some of the tests take the class from where the standard library has it."""
+    """Replace the class in the standard library, where some of the tests look for it."""
     global _standard
     phalanx.init("local", num_cpus=4)
     _standard, multiprocessing.Pool = multiprocessing.Pool, Pool  # type: ignore[assignment,misc]
@@ -34,7 +37,7 @@ def tearDownModule() -> None:
     phalanx.shutdown()
 
 
-# By statements, for their methods travel to processes by the names of their classes.
+# The classes are statements, because their methods travel to processes by the classes' names.
 class PhalanxPool(theirs._TestPool, _OurPool, unittest.TestCase): ...  # type: ignore[misc]
 
 

@@ -1,4 +1,4 @@
-"""Dagster's jobs whose steps run here. Dagster ships no suite for the executors of others."""
+"""Dagster's jobs whose steps run on Phalanx. Dagster ships no suite for third-party executors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hydra's own tests of launchers, over ours."""
+"""Hydra's own tests of launchers, over Phalanx's."""
 
 import pytest
 from hydra.test_utils.launcher_common_tests import (

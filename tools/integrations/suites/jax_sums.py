@@ -1,4 +1,4 @@
-"""JAX's processes on two nodes with two members each: who they are, and a sum over all of them."""
+"""JAX's processes on two nodes with two members each: their ranks, and a sum over all of them."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Lightning's Trainer on two nodes with two processes each, and what it says of another number."""
+"""Lightning's Trainer on two nodes with two processes each, and its error for another number."""
 
 import re
 import subprocess

@@ -1,4 +1,6 @@
-"""What programs print that run as one, sorted: with or without the names of members before it."""
+"""The sorted output of programs that run as one, with or without members' names before each
+line.
+"""
 
 import os
 import subprocess
@@ -9,8 +11,10 @@ GANG = (f"{HERE}/phalanx", "run", "--gang")
 
 
 def lines(*command, of, **more):
-    """The lines that begin with the word `of`. Fails, with all that was printed, when the command
-    does."""
+    """Return the lines that begin with the word `of`.
+
+    Fails, with all that was printed, when the command does.
+    """
     env = {**os.environ, "PATH": f"{HERE}{os.pathsep}{os.environ['PATH']}", **more}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""MPI's hello and an allreduce by mpi4py, on two nodes, under each MPI that is there."""
+"""MPI's hello and an allreduce by mpi4py, on two nodes, under each installed MPI."""
 
 import re
 import shutil
@@ -15,11 +15,15 @@ OPEN_MPI = {
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMPI_MCA_btl": "self,tcp",
 }
-"""It may run as root, and takes no memory of one machine's for that of two."""
+"""Variables of Open MPI: it may run as root, and does not take one machine's memory for that of
+two nodes.
+"""
 
 
 def mpich(directory):
-    """mpi4py's wheel looks for MPICH's library by a name that Debian's has not."""
+    """Link MPICH's library under the name by which mpi4py's wheel looks for it, which Debian
+    lacks.
+    """
     for path in Path("/usr/lib").glob("*/libmpich.so.12"):
         (directory / "libmpi.so.12").symlink_to(path)
     return {"MPI4PY_MPIABI": "mpich", "LD_LIBRARY_PATH": str(directory)}

@@ -1,4 +1,4 @@
-"""Our notebook, run headless by nbclient: what its cells show."""
+"""The example notebook, run headless by nbclient: the output of its cells."""
 
 import os
 import queue
@@ -12,7 +12,7 @@ NOTEBOOK = Path(__file__).parents[3] / "examples" / "integrations" / "notebook.i
 
 
 def stream_of(listener):
-    """What a kernel has printed. nbclient drops what comes between two cells."""
+    """Return what a kernel has printed. nbclient drops output between two cells."""
     texts = []
     while True:
         try:
@@ -25,7 +25,7 @@ def stream_of(listener):
 
 @pytest.fixture(scope="module")
 def executed():
-    """The notebook with what its cells show, and all that its kernel has printed."""
+    """Return the executed notebook, and everything that its kernel has printed."""
     os.environ["PHALANX_ADDRESS"] = "local"
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     client = NotebookClient(notebook, timeout=120, kernel_name="python3")
@@ -41,7 +41,7 @@ def executed():
 
 @pytest.fixture(scope="module")
 def shown(executed):
-    """What each cell shows, by its number: texts, and HTML."""
+    """Return the output of each cell by its number: texts, and HTML."""
     notebook, _ = executed
     kept = os.environ.get("PHALANX_NOTEBOOK")
     if kept:

@@ -1,4 +1,4 @@
-"""The configuration with which Parsl's tests run over our executor."""
+"""The configuration with which Parsl's tests run over Phalanx's executor."""
 
 from parsl.config import Config
 

@@ -1,4 +1,7 @@
-"""Flows of Prefect whose tasks run here. Prefect ships no suite for the task runners of others."""
+"""Prefect's flows whose tasks run on Phalanx.
+
+Prefect ships no suite for third-party task runners.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What pyright says of the typed programs of `tests/regressions`, which `make check` gives to mypy.
+"""Checks by pyright the typed programs in `tests`, which `make check` gives to mypy.
 
-A line of mistakes has a comment for mypy. It is taken away: pyright has to refuse the line itself.
+A line with a mistake has a comment for mypy. The comment is removed, because pyright has to refuse
+the line itself.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ CONSTRUCTOR = "phalanx.remote("
 
 @pytest.fixture(scope="module")
 def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
-    """By program, the lines that pyright refuses, counted from 0."""
+    """Return, by program, the lines that pyright refuses, counted from 0."""
     root = tmp_path_factory.mktemp("types")
     there = root / "tests" / "regressions"
     there.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Snakemake's own workflows for executors, over ours."""
+"""Snakemake's own workflows for executors, over Phalanx's."""
 
 import pytest
 from snakemake.common.tests import TestWorkflowsLocalStorageBase

@@ -1,4 +1,4 @@
-"""What steps of workflows do in the suites of several hosts, and where those find their machine."""
+"""The steps of workflows in the suites of several hosts, and the machine on which they run."""
 
 import os
 
@@ -9,26 +9,28 @@ LICENCE = {"resources": {"licence": 1}}
 
 
 def on_a_machine():
-    """The body of a fixture: this process's own machine of two CPUs and a licence."""
+    """Run a fixture on a machine of this process with two CPUs and a licence."""
     phalanx.init("local", num_cpus=2, **LICENCE)
     yield
     phalanx.shutdown()
 
 
 def find_place():
-    """The process that it runs in, and what it holds."""
+    """Return the process in which the step runs, and the resources that it holds."""
     return os.getpid(), phalanx.get_runtime_context().get_assigned_resources()
 
 
 def check_place(found):
-    """That `find_place` ran in a worker with half a CPU and the licence."""
+    """Check that `find_place` ran in a worker with half a CPU and the licence."""
     pid, amounts = found
     assert pid != os.getpid()
     assert amounts["licence"] == 1 and amounts["CPU"] == 0.5
 
 
 def succeed_third(directory):
-    """Fails at the first two tries, which it counts by files in an empty directory; then 2."""
+    """Fail at the first two tries, which are counted by files in an empty directory; then return
+    2.
+    """
     tries = len(list(directory.iterdir()))
     (directory / str(tries)).touch()
     if tries < 2:

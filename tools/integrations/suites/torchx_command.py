@@ -1,4 +1,4 @@
-"""TorchX's own command over our scheduler: what a person types, and what is printed."""
+"""TorchX's own command over Phalanx's scheduler: what a user types, and what is printed."""
 
 import os
 import subprocess
@@ -13,14 +13,14 @@ FAIL = ("utils.sh", "sh", "-c", "exit 3")
 
 
 def torchx(*words, code=0):
-    """What the command prints, on both streams."""
+    """Run the command; return its output on both streams."""
     done = subprocess.run([TORCHX, *words], capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
 def handle(printed):
-    """The application's address among what `run` prints."""
+    """Return the application's address in the output of `run`."""
     return next(word for word in printed.split() if word.startswith("phalanx://"))
 
 

@@ -1,4 +1,4 @@
-"""Dask's own tests of what computes graphs, over ours."""
+"""Dask's own tests of functions that compute graphs, over Phalanx's."""
 
 from __future__ import annotations
 

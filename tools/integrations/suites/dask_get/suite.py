@@ -1,4 +1,4 @@
-"""Has Dask's own tests compute by our scheduler, unless they name another."""
+"""Makes Dask's own tests compute by Phalanx's scheduler, unless they name another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx.adapters.dask import enable
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before any test."""
+    """Set the scheduler before any test."""
     phalanx.init("local", num_cpus=4)
     enable()
     for part in ("array", "bag", "dataframe"):
@@ -24,11 +24,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _ours(defaults: Iterable[object]) -> tuple[object, ...]:
-    """Dask's assertions of what is equal compute by its synchronous scheduler, in this process."""
+    """Let Dask's assertions of equality compute by its synchronous scheduler, in this process."""
     return tuple("phalanx" if value == "sync" else value for value in defaults)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """The session ends with the tests."""
+    """End the session after the tests."""
     dask.config.set(scheduler=None)
     phalanx.shutdown()

@@ -1,5 +1,7 @@
-"""In every process that the suite starts: joblib knows the backend, as a program that calls
-`register_phalanx()` has it know. The suite's own programs do not know that they should."""
+"""Registers the backend with joblib in every process that the suite starts.
+
+A program would call `register_phalanx()`; the suite's own programs do not know that they should.
+"""
 
 from phalanx.util.joblib import register_phalanx
 

@@ -1,4 +1,4 @@
-"""Has joblib's own tests of backends run over ours, as one that works with processes."""
+"""Makes joblib's own tests of backends run over Phalanx's, as one that works with processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ OF_PROCESSES = 'PROCESS_BACKENDS = ["multiprocessing", "loky"]'
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The backend is there before the tests list all there are; that of processes is a literal."""
+    """Register the backend before the tests list all backends.
+
+    The list of backends with processes is a literal, which is replaced.
+    """
     phalanx.init("local", num_cpus=4)
     os.environ["PHALANX_ADDRESS"] = f"pid:{os.getpid()}"  # for programs that the tests start
     spec = importlib.util.find_spec(TESTS)
@@ -31,5 +34,5 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """The session ends with the tests."""
+    """End the session after the tests."""
     phalanx.shutdown()
