@@ -81,12 +81,12 @@ def story(rows: list[Row]) -> list[str]:
             find(rows, "NodeChosen", node=n1, chosen=n2, **of_class),
         ),
         (f"worker {lent['worker'][12:24]} is lent to the owner on N1", lent),
-        ("b is there", find(rows, "ArgumentPresent", node=n2, object=b)),
+        ("b is on this node", find(rows, "ArgumentPresent", node=n2, object=b)),
         (
-            f"a is not there: {pulled['bytes']:,} B are fetched from {nodes[pulled['source']]}",
+            f"a is not on this node: {pulled['bytes']:,} B are fetched from {nodes[pulled['source']]}",
             find(rows, "PullStarted", node=n2, object=a),
         ),
-        (f"a is there, after {pulled['seconds'] * 1e3:.1f} ms", pulled),
+        (f"a has arrived, after {pulled['seconds'] * 1e3:.1f} ms", pulled),
         (f"add(a, b) has run: {ran['state']}", ran),
         ("c is stored", find(rows, "ResultStored", node=n2, object=c)),
         ("get(c)", None),
@@ -97,7 +97,7 @@ def story(rows: list[Row]) -> list[str]:
             f"{fetched['bytes']:,} B are fetched from {nodes[fetched['source']]}",
             find(rows, "PullStarted", node=n1, object=c),
         ),
-        (f"c is there, after {fetched['seconds'] * 1e3:.1f} ms", fetched),
+        (f"c has arrived, after {fetched['seconds'] * 1e3:.1f} ms", fetched),
     ]
     lines = []
     step = 0
