@@ -83,7 +83,7 @@ def story(rows: list[Row]) -> list[str]:
         (f"worker {lent['worker'][12:24]} is lent to the owner on N1", lent),
         ("b is on this node", find(rows, "ArgumentPresent", node=n2, object=b)),
         (
-            f"a is not on this node: {pulled['bytes']:,} B are fetched from {nodes[pulled['source']]}",
+            f"a is missing: {pulled['bytes']:,} B are fetched from {nodes[pulled['source']]}",
             find(rows, "PullStarted", node=n2, object=a),
         ),
         (f"a has arrived, after {pulled['seconds'] * 1e3:.1f} ms", pulled),

@@ -90,8 +90,8 @@ def peer_side(name: str) -> Side:
         reason = (check.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise PeerMissing(
             f"--peer {name} needs {module}, and {python} cannot import it ({reason}): install it "
-            f"with `pip install phalanx-benchmarks[peers]`, or set {PEER_PYTHON} to the Python of another "
-            f"environment that has {module}, numpy and psutil."
+            f"with `pip install phalanx-benchmarks[peers]`, or set {PEER_PYTHON} to the Python of "
+            f"another environment that has {module}, numpy and psutil."
         )
     return Side(
         name=name,

@@ -52,7 +52,8 @@ def load(seed: int) -> Digits:
         from sklearn.datasets import load_digits
     except ImportError as missing:
         raise DataMissing(
-            "The demo's digits come with scikit-learn: install it with `pip install phalanx-research[demo]`."
+            "The demo's digits come with scikit-learn: install it with "
+            "`pip install phalanx-research[demo]`."
         ) from missing
     images, labels = load_digits(return_X_y=True)
     pixels = (images / 16).astype(np.float32)

@@ -58,7 +58,9 @@ def _couples(
     try:
         from scipy.optimize import LinearConstraint, milp
     except ImportError:
-        raise WorkloadError("Muri's grouping needs scipy: pip install 'phalanx-research[packing]'") from None
+        raise WorkloadError(
+            "Muri's grouping needs scipy: pip install 'phalanx-research[packing]'"
+        ) from None
 
     taken = np.zeros((len(kinds), len(pairs)))
     for column, (a, b, _) in enumerate(pairs):
