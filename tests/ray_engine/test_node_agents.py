@@ -54,7 +54,7 @@ def agents() -> NodeAgents:
 
 def test_a_confirmation_goes_with_the_next_message(clock: Clock) -> None:
     known, agent = agents(), Agent()
-    known.may_send(NODE, agent)
+    known.admit(NODE, agent)
     known.post(NODE, Acked(1))
     known.flush(1)
     assert agent.calls == []
@@ -66,7 +66,7 @@ def test_a_confirmation_goes_with_the_next_message(clock: Clock) -> None:
 
 def test_a_confirmation_does_not_wait_for_ever(clock: Clock) -> None:
     known, agent = agents(), Agent()
-    known.may_send(NODE, agent)
+    known.admit(NODE, agent)
     known.post(NODE, Acked(1))
     clock.now += ACKS_WAIT_S
     known.flush(1)
@@ -77,9 +77,9 @@ def test_an_agent_in_the_place_of_another_hears_nothing_that_was_meant_for_that(
     clock: Clock,
 ) -> None:
     known, agent = agents(), Agent()
-    known.may_send(NODE, Agent())
+    known.admit(NODE, Agent())
     known.post(NODE, Acked(1))
-    known.may_send(NODE, agent)
+    known.admit(NODE, agent)
     clock.now += ACKS_WAIT_S
     known.flush(1)
     assert agent.calls == []

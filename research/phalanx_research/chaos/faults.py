@@ -107,9 +107,9 @@ class Faults:
         if RECOVERY[recovery] == REBOOT:  # this action drains the whole node
             self._history.drained_nodes.add(node.node_id)
         self._tell(node.host, f"its GPU {number} goes bad: {RECOVERY[recovery]}")
-        node.host.guard(partial(node.device_is, number, recovery))
+        node.host.guard(partial(node.set_device, number, recovery))
         left_s = max(self._options.chaos_s - self._kernel.now, 0.0)
-        is_well = partial(node.device_is, number, 0)
+        is_well = partial(node.set_device, number, 0)
         self._kernel.after(min(bad_for_s, left_s), lambda: node.host.guard(is_well))
 
     def _jump(self, jump_s: float) -> None:

@@ -140,7 +140,7 @@ class SimNode:
         self.drivers.append(driver)
         return driver
 
-    def device_is(self, number: int, recovery: int) -> None:
+    def set_device(self, number: int, recovery: int) -> None:
         """Set the recovery action that a GPU needs; 0: the GPU is healthy."""
         self._recovery[number] = recovery
         count = int(self.total.get("GPU", 0))

@@ -36,9 +36,7 @@ def member_of(host: str, listed: str) -> str:
     """
     members = dict(line.split() for line in listed.splitlines())
     if host not in members:
-        raise ValueError(
-            f"{host} is not a host of this job, whose hosts are: {', '.join(members)}"
-        )
+        raise ValueError(f"{host} is not a host of this job, whose hosts are: {', '.join(members)}")
     return members[host]
 
 

@@ -30,7 +30,7 @@ class _Gang:
         self.members = members
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def has_failed(self, error: BaseException) -> None:
+    def note_failure(self, error: BaseException) -> None:
         """Note that a member failed.
 
         With too few left, the other members end with the same error.
@@ -68,12 +68,12 @@ class GangHub:
                 gang.failure.result()
             return runs.result()
         except asyncio.CancelledError:
-            gang.has_failed(
+            gang.note_failure(
                 TaskPlacementGroupRemoved("A member of this task's gang was cancelled.")
             )
             raise
         except Exception as error:
-            gang.has_failed(error)
+            gang.note_failure(error)
             raise
         finally:
             runs.cancel()

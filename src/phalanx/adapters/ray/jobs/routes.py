@@ -72,7 +72,7 @@ class JobRoutes:
         self._packages = packages
         self._routes: list[tuple[str, re.Pattern[str], Callable[..., Answer]]] = [
             ("GET", re.compile("/api/version"), self._version),
-            ("GET", re.compile("/api/packages/([^/]+)/([^/]+)"), self._has_package),
+            ("GET", re.compile("/api/packages/([^/]+)/([^/]+)"), self._find_package),
             ("PUT", re.compile("/api/packages/([^/]+)/([^/]+)"), self._put_package),
             ("POST", re.compile("/api/jobs/?"), self._submit),
             ("GET", re.compile("/api/jobs/?"), self._list),
@@ -114,7 +114,7 @@ class JobRoutes:
 
     # ---- packages ----------------------------------------------------------------------------
 
-    def _has_package(self, protocol: str, name: str, **_: Any) -> Answer:
+    def _find_package(self, protocol: str, name: str, **_: Any) -> Answer:
         uri = f"{protocol}://{name}"
         if not PACKAGE.fullmatch(uri) or self._packages.path(uri) is None:
             return Answer(404, f"Package {uri} does not exist")

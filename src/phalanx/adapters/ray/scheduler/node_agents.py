@@ -119,8 +119,8 @@ class NodeAgents:
             del self._handles[prefix]
             self._connected.on_lost(prefix)
 
-    def may_send(self, prefix: bytes, handle: Any) -> bool:
-        """Whether an agent's messages may be taken in; `handle` is given when the agent joins.
+    def admit(self, prefix: bytes, handle: Any) -> bool:
+        """Keep a joining agent's `handle`; return whether the agent's messages may be taken in.
 
         False when Ray has given its node up: the agent's lease must then run out.
         """

@@ -254,7 +254,7 @@ class SchedulerThread:
             self._requests.ask(origin, kind, body, replied)
 
     def _from_node(self, prefix: bytes, body: bytes, agent: Any, taken_in: OnTakenIn) -> None:
-        if self._defect is not None or not self._agents.may_send(prefix, agent):
+        if self._defect is not None or not self._agents.admit(prefix, agent):
             taken_in(False)
             return
         for message in decode_body(body):
