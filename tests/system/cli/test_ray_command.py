@@ -181,11 +181,11 @@ def test_a_server_ends_with_its_port_free_and_another_takes_over(started):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("start", "--head", "--no-such-option"), "has no --no-such-option"),
+        (("start", "--head", "--no-such-option"), "has no option --no-such-option"),
         (("list", "runtime-envs"), "Give one of actors, cluster-events, jobs, nodes"),
         (("list", "nodes", "--filter", "x"), "COLUMN=VALUE"),
         (("job", "submit", "--metadata-json", "[]", "--", "x"), "takes a JSON object"),
-        (("stop", "--nothing"), "has no --nothing"),
+        (("stop", "--nothing"), "has no option --nothing"),
     ],
 )
 def test_what_is_wrong_is_said(started, arguments, text):

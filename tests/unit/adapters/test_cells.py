@@ -21,7 +21,7 @@ def test_a_cell_reads_names_and_its_last_line_is_its_value():
 
 
 def test_a_name_that_the_cell_does_not_bind_is_told():
-    with pytest.raises(NameError, match=r"binds no w, which --get names"):
+    with pytest.raises(NameError, match=r"does not bind w, which --get names"):
         ran("z = 1", {}, ["z", "w"])
 
 

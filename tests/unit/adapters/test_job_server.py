@@ -409,7 +409,7 @@ def test_a_directory_is_uploaded_once_and_unpacked(client, head, project, monkey
 
 def test_what_is_no_zip_file_is_refused_and_leaves_nothing(server, tmp_path):
     status, text = ask(server, "PUT", "/api/packages/gcs/bad.zip", b"no zip")
-    assert (status, "no zip file" in text) == (400, True)
+    assert (status, "not a zip file" in text) == (400, True)
     assert ask(server, "GET", "/api/packages/gcs/bad.zip")[0] == 404
     assert list((tmp_path / "packages").iterdir()) == []
 
@@ -469,7 +469,7 @@ def test_an_entry_that_understates_its_size_gives_no_more_than_it_says(server, t
         at = data.index(claimed)
         data[at : at + 4] = (10).to_bytes(4, "little")
     status, text = ask(server, "PUT", "/api/packages/gcs/liar.zip", bytes(data))
-    assert (status, "no zip file" in text) == (400, True)
+    assert (status, "not a zip file" in text) == (400, True)
     assert list((tmp_path / "packages").iterdir()) == []
 
 

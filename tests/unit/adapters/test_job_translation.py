@@ -225,9 +225,9 @@ def test_variables_and_metadata_reach_the_driver():
         ({"pip": ["requests"]}, "'pip'"),
         ({"conda": "env", "uv": ["x"]}, "'conda', 'uv'"),
         ({"working_dir": "s3://bucket/x.zip"}, "Only .zip files supported"),
-        ({"working_dir": "/local"}, "no package"),
-        ({"working_dir": "gcs://../x.zip"}, "no package"),
-        ({"py_modules": ["gcs://x.whl"]}, "no package"),
+        ({"working_dir": "/local"}, "not an uploaded package"),
+        ({"working_dir": "gcs://../x.zip"}, "not an uploaded package"),
+        ({"py_modules": ["gcs://x.whl"]}, "not an uploaded package"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(environment, text):

@@ -217,7 +217,7 @@ def test_bad_options_are_explained(options, text, capsys):
 @pytest.mark.parametrize(
     ("python", "text"),
     [
-        ("/bin/false", r"pip install phalanx\[bench\]"),
+        ("/bin/false", r"pip install phalanx-benchmarks\[peers\]"),
         ("/nowhere/python", "cannot be started"),
     ],
 )
