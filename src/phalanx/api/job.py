@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from phalanx.api.directories import current_directory
+from phalanx.manifests.sizes import read_size
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import ArraySpec
 from phalanx.model.jobs.dependencies import Dependencies
@@ -81,9 +82,9 @@ class Job:
     num_cpus: float = 1
     num_gpus: float = 0
     """What each member holds."""
-    memory: float | None = None
+    memory: float | str | None = None
     """Bytes that are set aside for each member."""
-    memory_limit: float | None = None
+    memory_limit: float | str | None = None
     """A member that uses more bytes, with all that it started, is ended with exit code 137."""
     resources: Mapping[str, float] | None = None
     """What each member holds of resources that nodes declare."""
@@ -142,6 +143,9 @@ class Job:
         for field, default in defaults.items():
             if vars(self)[field] is None:
                 object.__setattr__(self, field, default)
+        for field in ("memory", "memory_limit"):
+            if isinstance(vars(self)[field], str):
+                object.__setattr__(self, field, self._read(field, read_size))
         self._check()
 
     @property

@@ -1,4 +1,4 @@
-"""The command line: `phalanx --help` lists the commands."""
+"""The command line `phalanx`. `README.md` in this folder is a guide to its modules."""
 
 from __future__ import annotations
 

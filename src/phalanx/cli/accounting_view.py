@@ -1,4 +1,4 @@
-"""How the history of jobs is shown: as tables, as text like `seff`'s, as JSON."""
+"""The history of jobs as tables, as text like `seff`'s, and as JSON."""
 
 from __future__ import annotations
 
@@ -46,34 +46,34 @@ HISTORY: Final[Mapping[str, Callable[[Attempt], str]]] = {
     "command": lambda one: one.command,
     "reason": lambda one: one.reason,
 }
-"""Columns of `phalanx history` by name."""
+"""Columns of `phalanx history`: names, and the functions that make their cells."""
 USUAL = "job,member,user,queue,state,exit,node,elapsed,cpu%,mem%,gpu%,ended"
 _RIGHT = {"attempt", "exit", "cpus", "memory", "gpus", "elapsed", "waited", "cpu%", "mem%", "gpu%",
           "cpu-p95", "mem-max", "gpu-idle"}  # fmt: skip
 
 
 def columns_of(text: str) -> list[str]:
-    """The columns of a format. Raises ValueError for one that there is not."""
+    """Return the columns of a format. Raises ValueError for an unknown column."""
     names = [name.strip().lower() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in HISTORY and name != "all":
             there = ", ".join(HISTORY)
             raise ValueError(f"there is no column {name!r}{nearest(name, list(HISTORY))}; "
-                             f"there are {there}, and all")  # fmt: skip
+                             f"the columns are {there}, and all")  # fmt: skip
     if not names:
-        raise ValueError("--format names at least one column")
+        raise ValueError("--format takes at least one column")
     return list(HISTORY) if "all" in names else names
 
 
 def history_text(attempts: Sequence[Attempt], columns: Sequence[str]) -> str:
-    """A row an attempt."""
+    """Return a table with one row per attempt."""
     head = [name.upper() for name in columns]
     rows = [[HISTORY[name](one) for name in columns] for one in attempts]
     return table(head, rows, right={name.upper() for name in _RIGHT})
 
 
 def steps_text(steps: Sequence[Step], now: float) -> str:
-    """A row a step."""
+    """Return a table with one row per step."""
     head = ["STEP", "NAME", "USER", "STATE", "EXIT", "TASKS", "NODES", "ELAPSED", "CPU", "MEM-MAX",
             "STARTED"]  # fmt: skip
     rows = [
@@ -96,7 +96,7 @@ def steps_text(steps: Sequence[Step], now: float) -> str:
 
 
 def plain(attempt: Attempt) -> dict[str, Any]:
-    """For JSON; `used` is null where it is not known."""
+    """Return an attempt as data for JSON; `used` is null where it is not known."""
     found = msgspec.structs.asdict(attempt)
     found["elapsed_s"] = attempt.elapsed_s
     if attempt.used is not None:
@@ -105,7 +105,7 @@ def plain(attempt: Attempt) -> dict[str, Any]:
 
 
 def efficiency_text(one: Efficiency, is_cut: bool) -> str:
-    """Lines as `seff` has them, with GPUs and the advice."""
+    """Return lines like `seff`'s, with GPUs and advice."""
     code = UNKNOWN if one.exit_code is None else str(one.exit_code)
     lines = [
         f"Job: {one.job}",
@@ -130,14 +130,14 @@ def efficiency_text(one: Efficiency, is_cut: bool) -> str:
     if one.attempts > 1:
         lines.append(f"Attempts of members: {one.attempts}")
     if one.unknown:
-        lines.append(f"Left out, as what they used is not known: {one.unknown}")
+        lines.append(f"Left out, as their use is not known: {one.unknown}")
     if is_cut:
         lines.append("Left out: all attempts before the last 10,000")
     return "\n".join([*lines, "", one.advice])
 
 
 def report_text(rows: Sequence[UsageRow], by: str) -> str:
-    """A row a user and queue, and a last one with all."""
+    """Return a table with one row per user and queue, and a last row with the total."""
     kinds = {USER: ["USER"], QUEUE: ["QUEUE"], BOTH: ["USER", "QUEUE"]}[by]
     numbers = ["ATTEMPTS", "DONE", "CPU-H", "CPU%", "GPU-H", "GPU%", "IDLE GPU-H", "WAIT p50",
                "p90", "p99"]  # fmt: skip
@@ -165,7 +165,7 @@ def _sums(one: HourSum) -> list[str]:
 
 
 def report_row(row: UsageRow) -> dict[str, Any]:
-    """For JSON: hours, and waits in seconds."""
+    """Return a row as data for JSON: use in hours, waits in seconds."""
     one = row.sum
     return {
         "user": row.user,
@@ -186,19 +186,19 @@ def report_row(row: UsageRow) -> dict[str, Any]:
 
 
 def length(seconds: float) -> str:
-    """[D-]HH:MM:SS."""
+    """Return a length as [D-]HH:MM:SS."""
     days, left = divmod(int(seconds), 86_400)
     text = f"{left // 3_600:02d}:{left // 60 % 60:02d}:{left % 60:02d}"
     return f"{days}-{text}" if days else text
 
 
 def part(value: float | None) -> str:
-    """A part as a percentage."""
+    """Return a part as a percentage."""
     return UNKNOWN if value is None else f"{value:.0%}"
 
 
 def of(value: float | None, whole: str) -> str:
-    """12.00% of a whole, as `seff` writes it."""
+    """Return a part of a whole in `seff`'s form: 12.00% of 01:00:00."""
     shown = UNKNOWN if value is None else f"{value:.2%}"
     return f"{shown} {whole}" if whole.startswith("of") else f"{shown} of {whole}"
 

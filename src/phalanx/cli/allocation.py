@@ -1,4 +1,4 @@
-"""Jobs that somebody stays with: their streams, and places that are held as long as he does."""
+"""Jobs that last as long as a command: their streams, and allocations that it holds."""
 
 from __future__ import annotations
 
@@ -27,27 +27,35 @@ from phalanx.protocol.stream_messages import Begin, Typed
 from phalanx.runtime.os.connection import Connection
 
 LOOK_EVERY_S = 0.1
+"""Seconds between two questions about a job that is waited for."""
 _CONNECT_S = 30.0
+"""Seconds within which a program's streams must be reached, or a holder must end."""
 OVER = (*st.FINISHED, st.ABORTED)
 Streams = Literal["pipes", "terminal"]
 _IGNORED = 'trap "" INT QUIT USR1 USR2 ALRM'
 HOLDER = ("sh", "-c", f'{_IGNORED}; read -r code && exit "$code"')
-"""What holds a place: it uses nothing up, ends with the code that it reads, and with whoever holds
-it, as then there is nothing to read any more. Signals that are sent to its job are for others."""
+"""The command of a member that holds a place for others.
+
+It uses no CPU, and ends with the exit code that it reads from its input, or when its input is
+closed because the holding command has ended. It ignores signals to its job, which are for steps.
+"""
 _HUNG_UP_S = 5.0
+"""Seconds between SIGHUP and SIGKILL for a command whose allocation is over."""
 
 
 def refuse_ray(address: str | None, what: str) -> None:
-    """End the command where the cluster is one of Ray: its nodes have no gates."""
+    """End the command on a Ray cluster, whose nodes have no gateways."""
     if is_elsewhere(address):
-        fail(f"{what} is not there on a Ray cluster: its nodes have no gates.", USAGE)
+        fail(f"{what} does not work on a Ray cluster: its nodes have no gateways.", USAGE)
 
 
 def wait_until_running(
     address: str | None, uid: str, is_quiet: bool, any_member: bool = False
 ) -> JobDescription:
-    """The job once all of its members run (`any_member`: once one does), or once it is over; tells
-    meanwhile what it waits for."""
+    """Wait until all members of a job run (`any_member`: one member), or it is over; return it.
+
+    Prints why the job waits, unless `is_quiet`.
+    """
     notices = Notices(lambda: ask(address, ListJobs(name=uid))[0], is_quiet)
     while True:
         found = ask(address, GetJob(uid))
@@ -60,7 +68,7 @@ def wait_until_running(
 
 
 def submit_with_streams(address: str | None, spec: JobSpec, kind: Streams, is_quiet: bool) -> None:
-    """Submit a job whose members' first programs have their input and output over connections."""
+    """Submit a job whose members' first programs have their streams over connections."""
     from phalanx.api.jobs import job_manifest, new_request
 
     ask(address, new_request([job_manifest(_with_streams(spec, kind))]))
@@ -79,7 +87,7 @@ def _with_streams(spec: JobSpec, kind: Streams) -> JobSpec:
 
 
 def reach(address: str | None, process: bytes) -> Connection:
-    """A connection to a program's streams. It may not have begun to listen."""
+    """Connect to a program's streams; tries again while the program does not listen yet."""
     from phalanx.runtime.daemons.reaching import reach_streams
 
     deadline = time.monotonic() + _CONNECT_S
@@ -96,13 +104,15 @@ def reach(address: str | None, process: bytes) -> Connection:
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _CUT_OFF = (SystemExit, KeyboardInterrupt, BrokenPipeError)
-"""Errors by which a command ends whom nobody waits for any more."""
+"""Exceptions that end a command early: by a signal, by Ctrl-C, or as its reader has gone."""
 
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Signals that would end this process raise SystemExit, with the code that shells give for
-    them; so does the end of whoever reads what is printed here."""
+    """Make signals that end this process raise SystemExit, with the exit code that shells give.
+
+    The end of the reader of this process's output raises SystemExit, too.
+    """
 
     def end(number: int, _: Any) -> None:
         raise SystemExit(128 + number)
@@ -120,8 +130,10 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def cancelled_by_interrupt(address: str | None, spec: JobSpec) -> Iterator[None]:
-    """Whoever is interrupted, asked to end, cut off from the terminal, or read by nobody any more,
-    takes the job along."""
+    """Cancel the job when this command is interrupted or ended by a signal.
+
+    A closed terminal and the end of the reader of its output count, too.
+    """
     try:
         with ended_by_signals():
             yield
@@ -132,7 +144,7 @@ def cancelled_by_interrupt(address: str | None, spec: JobSpec) -> Iterator[None]
 
 
 def cancel(address: str | None, spec: JobSpec) -> None:
-    """Cancel a job as this command's last deed; the terminal may be gone by now."""
+    """Cancel a job before this command ends; the terminal may be gone already."""
     for number in (*_ENDING, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     ask(address, CommandJob(spec.uid, "cancel"))
@@ -141,10 +153,10 @@ def cancel(address: str | None, spec: JobSpec) -> None:
 
 
 class Allocation:
-    """Places of a job that are held until the `with` is left; then the job ends with `code`."""
+    """Places of a job that are held inside a `with`; at its end the job ends with `code`."""
 
     def __init__(self, address: str | None, spec: JobSpec, is_quiet: bool) -> None:
-        """`spec`: of members that run HOLDER."""
+        """`spec`: a job whose members run HOLDER."""
         self._address = address
         self._spec = spec
         self._is_quiet = is_quiet
@@ -154,12 +166,14 @@ class Allocation:
         self.job: JobDescription
 
     def submit(self) -> None:
-        """Ask for the places."""
+        """Submit the job that holds the places."""
         submit_with_streams(self._address, self._spec, "pipes", self._is_quiet)
 
     def __enter__(self) -> Allocation:
-        """Wait until the job runs; whoever is interrupted meanwhile takes it along. Ends the
-        command where the job ends before it runs."""
+        """Wait until the job runs; an interrupt cancels it.
+
+        Ends the command when the job ends before it runs.
+        """
         uid = self._spec.uid
         self._signals.enter_context(ended_by_signals())
         with cancelled_by_interrupt(self._address, self._spec):
@@ -175,12 +189,16 @@ class Allocation:
         return self
 
     def run_here(self, argv: Sequence[str], variables: Mapping[str, str]) -> int:
-        """Run a command on this machine; its exit code. It gets SIGHUP when the job ends first, and
-        when this process is asked to end."""
+        """Run a command on this machine; return its exit code.
+
+        The command gets SIGHUP when the job ends first, and when a signal ends this process.
+        """
         ours = {"PHALANX_JOB": self.job.name, "PHALANX_NAMESPACE": self.job.namespace}
-        ignored = (signal.SIGINT, signal.SIGQUIT)  # they are for the command
+        ignored = (signal.SIGINT, signal.SIGQUIT)  # these signals are for the command
         before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
-        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # none comes while nobody can end it
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, _ENDING
+        )  # no signal arrives between fork and `try`
         try:
             process = subprocess.Popen(
                 list(argv),
@@ -210,7 +228,7 @@ class Allocation:
         return self.code
 
     def is_lost_before(self, pidfd: int) -> bool:
-        """Wait until a process ends; whether a member ended before."""
+        """Wait until a process or a member ends; return whether a member ended first."""
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
         for holder in self._holders:
@@ -228,7 +246,7 @@ class Allocation:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """Give the places back; the job is cancelled where this process is asked to end."""
+        """Release the places. Cancel the job when a signal ended this process."""
         if kind is not None and issubclass(kind, _CUT_OFF):
             cancel(self._address, self._spec)
             for holder in self._holders:
@@ -245,10 +263,10 @@ class Allocation:
                 pass
             holder.close()
         if not self._is_quiet:
-            say(f"allocation {self._spec.name} is given back", err=True)
+            say(f"allocation {self._spec.name} is released", err=True)
 
     def _is_open(self, holder: Connection, end: float) -> bool:
-        """Whether a holder still runs and there is time left to wait for it; waits a while."""
+        """Wait for a holder's next message; return whether it runs on and time is left."""
         from phalanx.runtime.os.polling import wait_for
 
         left_s = end - time.monotonic()

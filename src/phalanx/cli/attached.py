@@ -1,4 +1,4 @@
-"""This terminal, or these pipes, as the input and output of programs that run elsewhere."""
+"""This terminal, or these pipes, as the input and output of remote programs."""
 
 from __future__ import annotations
 
@@ -20,28 +20,31 @@ from phalanx.protocol.stream_messages import Begin, Ended, Printed, Resized, Sig
 from phalanx.runtime.os.connection import Connection
 
 LOST = 255
-"""The exit code where a connection was lost before its program had ended."""
+"""The exit code of a program whose connection was lost before it ended."""
 _CHUNK = 1 << 15
 _IN = 0
 _AGAIN = 2
-"""So many Ctrl-C at once give up waiting for programs that do not end by them."""
+"""Number of Ctrl-C that are passed on to the programs; the next one ends this command."""
 
 
 class Program(msgspec.Struct, eq=False):
-    """One program that runs elsewhere. `label` stands before each line that it prints."""
+    """One remote program. `label` is printed before each line of its output."""
 
     connection: Connection
     label: bytes = b""
     out: int = 1
     err: int = 2
-    """Descriptors that what it prints goes to."""
+    """Descriptors to which its standard output (`out`) and standard error go."""
     code: int | None = None
     partial: list[bytes] = []
 
 
 class Input(msgspec.Struct, frozen=True):
-    """Where the programs' input comes from (-1: they have none), and which of them it goes to, by
-    their places in the list; None: to all."""
+    """The source of the programs' input and its receivers.
+
+    `fd`: the descriptor that is read; -1 for no input. `to`: places of the receivers in the list of
+    programs; None for all.
+    """
 
     fd: int = _IN
     to: frozenset[int] | None = frozenset({0})
@@ -57,13 +60,15 @@ def follow(
     ends_all: bool = False,
     asks_to_end: bool = False,
 ) -> list[int]:
-    """Be their input and output until all have ended; their exit codes.
+    """Pass input and output on until all programs have ended; return their exit codes.
 
-    With `is_terminal` the first has a terminal of the size of this one, which sends each key as it
-    is, Ctrl-C and Ctrl-Z too; without, Ctrl-C sends all SIGINT. This terminal is as it was before,
-    however that ends. `ends_all`: the first one that ends with another code than 0 has the others
-    end. `asks_to_end`: SIGTERM has all of them asked to end, and this goes on until they have; a
-    second one ends this, too.
+    `is_terminal`: the first program has a terminal of the size of this one, and gets each key
+    unchanged, including Ctrl-C and Ctrl-Z. Otherwise Ctrl-C sends SIGINT to all programs. This
+    terminal is restored at the end, in every case.
+
+    `ends_all`: when a program ends with another code than 0, the others get SIGTERM.
+    `asks_to_end`: a first SIGTERM is passed on to all programs, and this function goes on until
+    they have ended; a second one ends this process.
     """
     with _raw_terminal(is_terminal), _Signals(asks_to_end) as signals:
         _Following(programs, is_terminal, given, ends_all, signals).run()
@@ -71,10 +76,10 @@ def follow(
 
 
 class _Signals:
-    """Signals as bytes of a pipe. One that ends this process does so by way of SystemExit."""
+    """Turns signals into bytes of a pipe; a signal that ends this process raises SystemExit."""
 
     def __init__(self, asks_to_end: bool) -> None:
-        """`asks_to_end`: the first SIGTERM is such a byte."""
+        """`asks_to_end`: the first SIGTERM becomes a byte, too, and does not end this process."""
         self._asks_to_end = asks_to_end
 
     def __enter__(self) -> _Signals:
@@ -97,7 +102,7 @@ class _Signals:
 
 
 def _nothing(number: int, _: Any) -> None:
-    """The byte in the pipe is seen to."""
+    """Do nothing: the signal's byte in the pipe is handled elsewhere."""
 
 
 def _end(number: int, _: Any) -> None:
@@ -110,7 +115,7 @@ def _end_by_the_next(number: int, _: Any) -> None:
 
 @contextlib.contextmanager
 def _raw_terminal(wanted: bool) -> Iterator[None]:
-    """This terminal hands over each key as it is, and shows nothing by itself."""
+    """Put this terminal into raw mode: each key is passed on unchanged and not echoed."""
     if not (wanted and os.isatty(_IN)):
         yield
         return
@@ -119,13 +124,13 @@ def _raw_terminal(wanted: bool) -> Iterator[None]:
         tty.setraw(_IN)
         yield
     finally:
-        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # it may be in the background by now
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # this process may be in the background now
         termios.tcsetattr(_IN, termios.TCSADRAIN, before)
         signal.signal(signal.SIGTTOU, signal.SIG_DFL)
 
 
 def begin_of(is_terminal: bool) -> Begin:
-    """The size and kind of this terminal."""
+    """Return the message that begins a program's streams: size and kind of this terminal."""
     if not is_terminal:
         return Begin()
     size = shutil.get_terminal_size()
@@ -150,7 +155,7 @@ class _Following:
         self._signals = signals
         self._input = given.fd
         self._readers: list[Program] = []
-        """Those that get what is read here, as long as they run."""
+        """Running programs that get the input."""
         self._interrupts = 0
         for place, one in enumerate(programs):
             one.connection.send(begin_of(is_terminal))
@@ -161,7 +166,7 @@ class _Following:
         self._first = programs[0]
 
     def run(self) -> None:
-        """Until all have ended."""
+        """Pass input, output and signals on until all programs have ended."""
         while self._programs:
             poll = select.poll()
             poll.register(self._signals.reader, select.POLLIN)
@@ -195,7 +200,7 @@ class _Following:
     def _on_input(self) -> None:
         try:
             data = os.read(self._input, _CHUNK)
-        except OSError:  # the terminal is gone, or this runs in its background
+        except OSError:  # the terminal is gone, or this process is in the background
             data = b""
         for one in self._readers:
             one.connection.send(Typed(data))
@@ -230,7 +235,7 @@ class _Following:
 
 
 def _show(one: Program, message: Printed) -> None:
-    """Print as it came, or with a label whole lines."""
+    """Print output unchanged; with a label, print whole lines and keep the rest."""
     fd = one.err if message.is_error else one.out
     if not one.label:
         _write(fd, message.data)

@@ -1,4 +1,4 @@
-"""`phalanx status`, `nodes`, `drain`, `set-resource`: a running cluster, seen and changed."""
+"""The commands `phalanx status`, `nodes`, `drain`, `undrain` and `set-resource`."""
 
 from __future__ import annotations
 
@@ -19,24 +19,30 @@ from phalanx.model.rows.cluster import StatusInfo
 from phalanx.protocol.requests.cluster import ChangeTotals, GetStatus, UndrainNode
 
 _EVERY_S = 2.0
+"""Seconds between two looks of `--watch`."""
 _CLEAR = "\x1b[H\x1b[2J"
 
 Address = Annotated[
     str | None,
-    typer.Option(help="HOST:PORT of the head, or ray:auto (PHALANX_ADDRESS, or the one here)."),
+    typer.Option(
+        help="Address of the head (HOST:PORT), or ray:auto. Default: PHALANX_ADDRESS, or the "
+        "cluster on this machine."
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-Node = Annotated[str, typer.Argument(help="Its id, or how that begins.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Node = Annotated[
+    str, typer.Argument(help="Node: its id, the beginning of its id, or its host name.")
+]
 
 
 def status(
     address: Address = None,
     json: Json = False,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Again every two seconds, until Ctrl-C.")
+        bool, typer.Option("--watch", "-w", help="Print it again every two seconds, until Ctrl-C.")
     ] = False,
 ) -> None:
-    """Show a cluster: its nodes, what is used, actors, placement groups, jobs."""
+    """Show the head, the nodes, used resources, actors, placement groups and jobs."""
     say(_shown(ask(address, GetStatus()), json, is_short=watch))
     while watch:
         sys.stdout.flush()
@@ -45,7 +51,7 @@ def status(
             typer.echo(_CLEAR, nl=False)
         elif not json:
             typer.echo()
-        with contextlib.suppress(typer.Exit):  # it said why; the head may be back soon
+        with contextlib.suppress(typer.Exit):  # the reason is printed; the head may be back soon
             say(_shown(ask(address, GetStatus()), json, is_short=True))
 
 
@@ -59,7 +65,7 @@ def _shown(found: StatusInfo, json: bool, is_short: bool) -> str:
 
 
 def nodes(address: Address = None, json: Json = False) -> None:
-    """List all nodes, the dead of late too, and why they are as they are."""
+    """List all nodes, including those that died lately, with the reasons for their states."""
     found = ask(address, GetStatus())
     if json:
         typer.echo(json_module.dumps([node_data(row, found) for row in found.nodes], indent=1))
@@ -70,38 +76,53 @@ def nodes(address: Address = None, json: Json = False) -> None:
 def drain(
     node: Node,
     reason: Annotated[
-        str | None, typer.Option(help="Shown to everybody, of a node that drains at once.")
+        str | None, typer.Option(help="Reason to show to all users. Not with --at.")
     ] = None,
     at: Annotated[
-        str | None, typer.Option(help="From then on: 18:00, now+2h, 2027-01-31T18:00.")
+        str | None,
+        typer.Option(help="Time at which draining begins: 18:00, now+2h or 2027-01-31T18:00."),
     ] = None,
     length: Annotated[
-        str | None, typer.Option("--for", help="With --at: so long, like 4h; else until undrain.")
+        str | None,
+        typer.Option(
+            "--for",
+            help="Time that the node stays drained (with --at): 4h, 90s or 90 (minutes). Default: "
+            "until `phalanx undrain`.",
+        ),
     ] = None,
     deadline: Annotated[
         str | None,
-        typer.Option(help="End what still runs there after so long, like 2h: it runs again."),
+        typer.Option(
+            help="Time after which work that still runs is ended: 2h, 90s or 90 (minutes). Not "
+            "with --at."
+        ),
     ] = None,
     address: Address = None,
 ) -> None:
-    """Give a node nothing new; what runs there goes on. Exit 3 when there is no such node.
+    """Drain a node: nothing new starts there, and running work goes on. Exit 3: no such node.
 
-    With --deadline what still runs then is ended: jobs wait again, tasks are tried again elsewhere.
-    With --at it drains from then on: jobs that would run into it do not start there.
+    With --deadline, work that still runs then is ended: jobs are queued again, and tasks are tried
+    again elsewhere. With --at, jobs that could still run at that time do not start on the node.
     """
     node_id = find_node(address, node)
     if at is not None or length is not None:
         if reason is not None:
-            fail("--reason is shown of a node that drains at once, and --at has it wait.", USAGE)
+            fail(
+                "--reason cannot be combined with --at: it is for a node that drains at once.",
+                USAGE,
+            )
         if deadline is not None:
-            fail("--deadline is for a node that drains at once, and --at has it wait.", USAGE)
+            fail(
+                "--deadline cannot be combined with --at: it is for a node that drains at once.",
+                USAGE,
+            )
         drain_at(address, node_id, at, length)
         return
     drain_now(address, node_id, reason, deadline)
 
 
 def undrain(node: Node, address: Address = None) -> None:
-    """Give a node new work again, and forget when it was to drain."""
+    """Let a node take new work again, and delete its planned drain."""
     node_id = find_node(address, node)
     did = undrained(address, node_id)
     is_new = ask(address, UndrainNode(node_id)) or did
@@ -110,31 +131,39 @@ def undrain(node: Node, address: Address = None) -> None:
 
 def set_resource(
     node: Node,
-    totals: Annotated[list[str], typer.Argument(help="NAME=AMOUNT, one or more.")],
+    totals: Annotated[
+        list[str],
+        typer.Argument(help="Resources as NAME=AMOUNT, such as CPU=4 memory=64GiB."),
+    ],
     address: Address = None,
 ) -> None:
-    """Set what a node has of a resource from now on; 0 takes it away.
+    """Set how much of a resource a node offers; 0 removes the resource.
 
-    It may be less than is in use: what runs goes on, and nothing more starts until it is back
-    within the total.
+    The amount may be less than is in use: running work goes on, and nothing more starts until the
+    use is within the amount.
     """
+    from phalanx.manifests.sizes import read_amount
+
     amounts: dict[str, float] = {}
     for text in totals:
         name, _, value = text.rpartition("=")
         try:
-            amounts[name] = float(value)
+            amounts[name] = read_amount(name, value)
         except ValueError:
             name = ""
         if not name:
-            fail(f"A total is NAME=AMOUNT, as CPU=4, not {text!r}.", USAGE)
+            fail(f"A total is NAME=AMOUNT, such as CPU=4, not {text!r}.", USAGE)
     node_id = find_node(address, node)
     ask(address, ChangeTotals(node_id, amounts))
-    say(f"Node {node_id} has {' '.join(totals)}.")
+    say(f"Node {node_id} now offers {' '.join(totals)}.")
 
 
 def find_node(address: str | None, beginning: str) -> str:
-    """The id of the only living node whose id begins so, or else whose machine is called so; a dead
-    one only when its id is there in full."""
+    """Return the id of the one living node whose id or host name `beginning` means.
+
+    A beginning of an id is tried first, then a host name. A dead node is found only by its full id.
+    Ends the command unless exactly one node matches.
+    """
     known = {row.node_id: row for row in ask(address, GetStatus()).nodes}
     if beginning in known:
         return beginning
@@ -143,10 +172,10 @@ def find_node(address: str | None, beginning: str) -> str:
     alive = alive or [row.node_id for row in living if row.hostname == beginning]
     if not alive:
         fail(
-            f"No living node's id begins with {beginning!r}, and no machine is called so: "
+            f"No living node has an id that begins with {beginning!r} or that host name: "
             "`phalanx nodes` lists them.",
             NOT_FOUND,
         )
     if len(alive) > 1:
-        fail(f"{len(alive)} nodes are meant by {beginning!r}: {', '.join(alive)}.", USAGE)
+        fail(f"{beginning!r} matches {len(alive)} nodes: {', '.join(alive)}.", USAGE)
     return alive[0]

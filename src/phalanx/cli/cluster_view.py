@@ -1,4 +1,4 @@
-"""What `phalanx status` and `phalanx nodes` print of a head's answer."""
+"""Text and JSON of `phalanx status` and `phalanx nodes`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,18 @@ _COLUMNS = (
     *("NODE", "STATE", "ADDRESS", "CPU", "GPU", "MEMORY", "OBJECTS"),
     *("RUNS", "WAITS", "LABELS", "REASON"),
 )
-"""Of each resource what is used, of how much; leases and members of jobs that run; workers that are
-waited for. Of a node that has not reported since the head restarted: a question mark."""
+"""Columns of the table of nodes.
+
+Resources are shown as used/total. RUNS counts leases and running members of jobs; WAITS counts
+workers that are waited for. A node that has not reported since the head restarted shows `?`.
+"""
 _AFTER_USE = _COLUMNS.index("RUNS")
 Stranded = Mapping[str, Mapping[str, float]]
-"""By node and resource, as `StatusInfo` has it."""
+"""Stranded amounts by node and resource, as in `StatusInfo`."""
 
 
 def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
-    """The answer for machines; times in ISO 8601."""
+    """Return the status as data for JSON, with times in ISO 8601."""
     return {
         "format": "phalanx-status/1",
         "version": version,
@@ -50,12 +53,12 @@ def as_data(status: StatusInfo, version: str) -> dict[str, Any]:
 
 
 def node_data(row: NodeInfo, status: StatusInfo) -> dict[str, Any]:
-    """One node for machines."""
+    """Return one node as data for JSON."""
     return {**row.as_dict(), "stranded": status.stranded.get(row.node_id, {})}
 
 
 def status_text(status: StatusInfo, version: str) -> str:
-    """One screen."""
+    """Return the status as text."""
     states = Counter(row.state for row in status.nodes)
     silent = sum(is_silent(row) for row in status.nodes)
     amiss = status.troubles + status.lost_nodes
@@ -90,7 +93,7 @@ def status_text(status: StatusInfo, version: str) -> str:
 
 
 def nodes_text(rows: Sequence[NodeInfo], stranded: Stranded) -> str:
-    """One line a node; a column for what is stranded, where anything is."""
+    """Return a table with one row per node, and a column STRANDED where anything is stranded."""
     lines = [_node_line(row) for row in rows]
     columns = list(_COLUMNS)
     if stranded:

@@ -1,4 +1,4 @@
-"""The command line: one group, whose commands stand in `registry`."""
+"""The entry point of the command line: the group `phalanx`, whose commands `registry` lists."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def phalanx(
 
 
 def main() -> None:
-    """Run the command line. It ends without a word when nobody reads what it prints any more."""
+    """Run the command line; end silently when the reader of its output has gone."""
     open_input()
     try:
         try:

@@ -1,4 +1,4 @@
-"""What `phalanx what-if` compares, and how it shows that."""
+"""The comparison behind `phalanx what-if`, and its text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def compared(
     weights: Iterable[str],
     submit: Iterable[Path],
 ) -> Comparison:
-    """What the options of the command mean, compared. Ends the command for what is wrong."""
+    """Return the comparison that the command's options ask for. Ends the command for wrong ones."""
     before = one_snapshot(snapshot, address)
     supposed = Supposition(
         add_nodes=tuple(add_nodes),
@@ -43,13 +43,16 @@ def _read(file: Path) -> bytes:
 
 
 def comparison_text(found: Comparison) -> str:
-    """A row for each podgroup that waits, before or after; those that would be stopped."""
+    """Return a table with a row for each gang that waits before or after the change.
+
+    A last line names the gangs that would be stopped.
+    """
     lines = []
     if found.starts:
         head = ("PODGROUP", "QUEUE", "START", "IF", "CHANGE")
         lines.append(table(head, [_row(one, found.stopped) for one in found.starts]))
     else:
-        lines.append("Nothing waits, before or after.")
+        lines.append("No gang waits, before or after the change.")
     if found.stopped:
         lines += ["", f"Would be stopped, and wait again: {', '.join(found.stopped)}"]
     return "\n".join(lines)

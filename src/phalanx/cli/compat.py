@@ -1,4 +1,4 @@
-"""`phalanx compat ...`: the commands of other systems, installed as scripts that run Phalanx.
+"""The commands `phalanx compat ...`, which install other systems' commands as scripts.
 
 Each adapter adds its own group to `app` when it registers its commands.
 """

@@ -1,4 +1,4 @@
-"""`phalanx cordon` and `phalanx uncordon`: nodes and single GPUs that get nothing new."""
+"""The commands `phalanx cordon` and `phalanx uncordon` for nodes and single GPUs."""
 
 from __future__ import annotations
 
@@ -16,28 +16,25 @@ from phalanx.protocol.requests.health import Cordon, Uncordon
 _DEVICE = re.compile(r"gpu(\d{1,6})")
 Place = Annotated[
     str,
-    typer.Argument(help="A node's id, how that begins, or its host; NODE/gpu3 is a GPU of it."),
+    typer.Argument(help="Node (id, beginning of its id, or host name), or a GPU of it: NODE/gpu3."),
 ]
 
 
 def cordon(
     place: Place,
-    reason: Annotated[str, typer.Option(help="Shown to everybody.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason to show to all users.")] = "",
     address: Address = None,
 ) -> None:
-    """Give a node or a GPU (NODE/gpu3) nothing new until it is uncordoned; what runs goes on.
-
-    Exit 3 when there is no such node.
-    """
+    """Keep new work away from a node or a GPU; running work goes on. Exit 3: no such node."""
     node_id, devices, name = _read(address, place)
     is_new = ask(address, Cordon(node_id, devices, reason, asker()))
     say(f"{name} is cordoned{'' if is_new else ' already'}.")
 
 
 def uncordon(place: Place, address: Address = None) -> None:
-    """Give a node or a GPU (NODE/gpu3) new work again.
+    """Let a node or a GPU take new work again.
 
-    Of a GPU that is bad it says that it is well: only what comes new counts against it.
+    For a GPU in state `bad`, this overrides the health check: only new errors count against it.
     """
     node_id, devices, name = _read(address, place)
     did = ask(address, Uncordon(node_id, devices))
@@ -48,7 +45,7 @@ def uncordon(place: Place, address: Address = None) -> None:
 
 
 def _read(address: str | None, place: str) -> tuple[str, list[int], str]:
-    """(node's id, numbers of GPUs, what to call it)."""
+    """Return the node's id, the numbers of the named GPUs, and a text that names the place."""
     node, slash, named = place.partition("/")
     found = [_DEVICE.fullmatch(word.strip()) for word in named.split(",")] if slash else []
     devices = [int(one[1]) for one in found if one is not None]

@@ -1,4 +1,4 @@
-"""`phalanx scheduler cycles` and `cycle`: what the scheduler decided, and how long it took."""
+"""The commands `phalanx scheduler cycles` and `cycle`: past decisions of the scheduler."""
 
 from __future__ import annotations
 
@@ -27,41 +27,43 @@ _RIGHT = ("CYCLE", "TOOK", "READ", "WAITED", "PLACED", "EVICTED", "PROMISED", "L
 
 
 def cycles(
-    last: Annotated[int, typer.Option("-n", "--last", min=1, help="So many, the last.")] = 20,
+    last: Annotated[int, typer.Option("-n", "--last", min=1, help="Number of last cycles.")] = 20,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """List the last cycles: when, how long each action took, and how many gangs waited, got places,
-    lost them, were promised room, and were left. What came to nothing several times on end is one
-    row."""
+    """List the last cycles with the time of each action and the numbers of gangs.
+
+    The numbers count gangs that waited, were placed, were evicted, were promised room, and were
+    left waiting. Cycles in a row that decided nothing are one row.
+    """
     found = ask(address, ListCycles())[-last:]
     if json:
         typer.echo(_json(found))
     elif found:
         say(cycles_text(found))
     else:
-        say("There was no cycle yet: nothing has waited.")
+        say("There was no cycle yet: no gang has waited.")
 
 
 def cycle(
     number: Annotated[
-        int | None, typer.Argument(help="Of a cycle that `cycles` lists; the last by default.")
+        int | None, typer.Argument(help="Number of a cycle that `cycles` lists. Default: the last.")
     ] = None,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Show what one cycle came to for each gang, and what is another than in the cycle before.
+    """Show what one cycle decided for each gang, and what changed since the cycle before.
 
-    Of those that got places, which node won by which scores (of the first 32); of those left, which
-    plugin refused them, or why they wait now.
+    For placed gangs (the first 32) it shows the chosen node and its scores; for gangs left waiting,
+    the plugin that refused them, or why they wait now.
 
-    `phalanx snapshot -o FILE` writes what the next one looks at, and `phalanx replay FILE` decides
-    it again; `phalanx explain FILE` says why what is left must wait.
+    `phalanx snapshot -o FILE` writes the scheduler's present state, `phalanx replay FILE` decides
+    it again, and `phalanx explain FILE` explains why gangs in it wait.
     """
     if number is None:
         listed = ask(address, ListCycles())
         if not listed:
-            fail("There was no cycle yet: nothing has waited.", NOT_FOUND)
+            fail("There was no cycle yet: no gang has waited.", NOT_FOUND)
         number = listed[-1].number
     found = ask(address, ListCycles(number))
     if json:
@@ -79,7 +81,7 @@ def _json(found: Sequence[CycleInfo], news: Difference | None = None) -> str:
 
 
 def cycles_text(found: Sequence[CycleInfo]) -> str:
-    """A row a cycle."""
+    """Return a table with one row per cycle."""
     rows = [
         [
             f"{one.number}" + (f" (x{one.repeats + 1})" if one.repeats else ""),
@@ -96,7 +98,10 @@ def cycles_text(found: Sequence[CycleInfo]) -> str:
 
 
 def cycle_text(found: Sequence[CycleInfo], waits: Mapping[str, WaitInfo]) -> str:
-    """The last of these, and what is another than in the one before. `waits`: why jobs wait now."""
+    """Return the last cycle as text, with its difference from the one before.
+
+    `waits`: why jobs wait now, by job.
+    """
     one, news = found[-1], difference(found)
     rows = [
         [

@@ -1,4 +1,4 @@
-"""`phalanx dashboard`: the web page of a cluster, and the way in."""
+"""The command `phalanx dashboard`: the web page of a cluster and its one-time login address."""
 
 from __future__ import annotations
 
@@ -15,42 +15,58 @@ from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.table import report, say
 
 GONE_S = 10.0
-"""A recording ends when the head has given no answer for so long."""
+"""Seconds without an answer of the head after which a recording ends."""
 
 
 def dashboard(
     address: Address = None,
     host: Annotated[
-        str, typer.Option(help="Where to listen; beyond this machine only with TLS.")
+        str,
+        typer.Option(
+            help="Address to listen on; another than 127.0.0.1 needs --certificate and --key."
+        ),
     ] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="8266 by default, or any that is free.")
+        int | None,
+        typer.Option(min=0, max=65535, help="TCP port. Default: 8266, or else any free port."),
     ] = None,
     name: Annotated[
         list[str] | None,
-        typer.Option(help="Another name of this machine, by which browsers may call the page."),
+        typer.Option(
+            help="Further host name under which browsers may open the page; may be repeated."
+        ),
     ] = None,
-    certificate: Annotated[Path | None, typer.Option(help="A certificate in PEM, for TLS.")] = None,
-    key: Annotated[Path | None, typer.Option(help="Its key in PEM.")] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="File with the certificate for TLS, in PEM.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="File with the certificate's private key, in PEM.")
+    ] = None,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Show, and let nobody change anything.")
+        bool, typer.Option("--read-only", help="Serve a page on which nothing can be changed.")
     ] = False,
-    browser: Annotated[bool, typer.Option("--browser", help="Open it, too.")] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="End the page that is served.")] = False,
+    browser: Annotated[bool, typer.Option("--browser", help="Open the page in a browser.")] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="End the servers of this cluster's page.")
+    ] = False,
     record: Annotated[
         Path | None,
-        typer.Option(help="Record the cluster into this file, until Ctrl-C or its end."),
+        typer.Option(help="File to record the cluster into, until Ctrl-C or its end."),
     ] = None,
     from_: Annotated[
-        Path | None, typer.Option("--from", help="Serve the page of such a file, to look at.")
+        Path | None,
+        typer.Option("--from", help="Recorded file to serve a page of, instead of the cluster."),
     ] = None,
 ) -> None:
-    """Serve the web page of a cluster, if it is not yet, and print an address that lets you in.
+    """Serve the web page of a cluster, and print an address that logs you in.
 
-    The address is good once, for a minute. The page ends with the cluster, or with its file.
+    A page that is served already is used again. The address works once, within a minute. The server
+    ends with its cluster or its recorded file.
     """
     if record is not None and from_ is not None:
-        fail("--record writes a file, and --from shows one: give one of them.", USAGE)
+        fail(
+            "--record and --from cannot be combined: one writes a file, the other shows it.", USAGE
+        )
     try:
         from phalanx.dashboard import serve
     except ModuleNotFoundError as error:
@@ -67,7 +83,7 @@ def dashboard(
     if stop:
         for one in running:
             serving.stop(one)
-        report(f"{len(running)} ended." if running else "None is served.")
+        report(f"{len(running)} ended." if running else "No page is served.")
         return
     _check_tls(certificate, key, serve.is_loopback(host), host)
     if running:
@@ -92,13 +108,13 @@ def dashboard(
     except AuthenticationError as error:
         fail(str(error))
     link = f"{one.url}/login#code={make_code(secret, time.monotonic())}"
-    say(f"The page of {cluster} is at {one.url}. This lets you in, once, within a minute:\n{link}")
+    say(f"The page of {cluster} is at {one.url}. This logs you in, once, within a minute:\n{link}")
     if browser:
         webbrowser.open(link)
 
 
 def _check_tls(certificate: Path | None, key: Path | None, is_loopback: bool, host: str) -> None:
-    """End the command for what nobody could be served with safely."""
+    """End the command for options with which no page can be served safely."""
     if bool(certificate) != bool(key):
         fail("--certificate and --key belong together.", USAGE)
     for file in (certificate, key):
@@ -106,8 +122,8 @@ def _check_tls(certificate: Path | None, key: Path | None, is_loopback: bool, ho
             fail(f"There is no file {file}.", USAGE)
     if not is_loopback and certificate is None:
         fail(
-            f"On {host} others could read along: give --certificate and --key, or keep 127.0.0.1 "
-            "and reach it through ssh -L.",
+            f"On {host} the page needs TLS: give --certificate and --key, or keep 127.0.0.1 and "
+            "reach the page through ssh -L.",
             USAGE,
         )
 
@@ -124,7 +140,7 @@ def _record(address: str | None, path: Path) -> None:
 
     cluster = _cluster(address)
     if path.exists() and not path.is_file():
-        fail(f"{path} is no file.", USAGE)
+        fail(f"{path} is not a file.", USAGE)
     recording = Recording(HeadHere(cluster).ask, cluster, str(path))
     say(f"Recording {cluster} into {path}, until Ctrl-C or its end.", err=True)
     try:

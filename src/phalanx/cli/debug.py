@@ -1,4 +1,4 @@
-"""`phalanx debug`: what waits at a breakpoint on this machine, and Python's debugger in it."""
+"""The command `phalanx debug`: Python's debugger in work that waits at a breakpoint."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ FORMAT = "phalanx-debug/1"
 
 
 def debug(
-    pid: Annotated[int | None, typer.Argument(help="Whose; without it they are listed.")] = None,
+    pid: Annotated[
+        int | None, typer.Argument(help="Process id of the task or actor. Default: list them.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Debug a task or an actor that waits at `breakpoint()` on this machine.
 
-    `c` lets it go on, `q` ends it with an error; who goes away lets it go on.
+    In the debugger, `c` continues the work and `q` ends it with an error. When the command ends,
+    the work continues.
     """
     from phalanx.runtime.os.debugging import attach, waiting
 
@@ -41,13 +44,16 @@ def debug(
             ]
             say(table(("PID", "NAME", "WHERE", "FOR"), rows, right=("PID", "FOR")))
         else:
-            say("Nothing of yours waits at a breakpoint on this machine.", err=True)
+            say("None of your work waits at a breakpoint on this machine.", err=True)
         return
     row = next((row for row in found if row.pid == pid), None)
     if row is None:
         known = ", ".join(str(row.pid) for row in found) or "none"
-        fail(f"process {pid} waits at no breakpoint on this machine; there do: {known}", NOT_FOUND)
+        fail(
+            f"process {pid} waits at no breakpoint on this machine; waiting processes: {known}",
+            NOT_FOUND,
+        )
     try:
         attach(row, sys.stdin.buffer, sys.stdout.buffer)
     except OSError as error:
-        fail(f"process {pid} cannot be reached any more: {error.strerror}", NOT_FOUND)
+        fail(f"process {pid} can no longer be reached: {error.strerror}", NOT_FOUND)

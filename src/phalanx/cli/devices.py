@@ -1,4 +1,4 @@
-"""`phalanx devices`: the GPUs of a cluster, what they do, and who runs on them."""
+"""The command `phalanx devices`: the GPUs of a cluster, their use and their holders."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ _UNKNOWN = "-"
 
 def devices(
     node: Annotated[
-        str | None, typer.Argument(help="Of this one alone: its id, how that begins, or its host.")
+        str | None,
+        typer.Argument(
+            help="Node: its id, the beginning of its id, or its host name. Default: all."
+        ),
     ] = None,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """List GPUs: how they are, what they do, who holds them, and which processes run on them."""
+    """List GPUs with their health, use, holders and processes."""
     asked = [find_node(address, node)] if node else []
     rows = ask(address, ListDevices(asked))
     if json:
@@ -43,8 +46,11 @@ def devices(
 
 
 def devices_text(rows: Sequence[DeviceInfo], names: Mapping[str, str]) -> str:
-    """One line a device. `names`: of the machines of nodes, by the nodes' ids; where several are on
-    one machine their devices have the nodes' ids before them."""
+    """Return a table with one row per device.
+
+    `names`: host names by node id. Where several nodes share a host name, their devices are named
+    by the node's id.
+    """
     hosts = [names.get(one) for one in dict.fromkeys(row.node_id for row in rows)]
     return table(_COLUMNS, [_line(row, names.get(row.node_id), hosts) for row in rows])
 

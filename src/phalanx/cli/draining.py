@@ -1,4 +1,4 @@
-"""`phalanx drain NODE`: at once, with a deadline, or `--at TIME` as a maintenance of one node."""
+"""The ways of `phalanx drain`: at once, with a deadline, or `--at` a time as a reservation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _name(node_id: str) -> str:
 
 
 def drain_now(address: str | None, node_id: str, reason: str | None, deadline: str | None) -> None:
-    """Have a node drain, and be empty after the length of time `deadline`, if one is given."""
+    """Drain a node at once. Work that still runs after the length of time `deadline` is ended."""
     from phalanx.manifests.times import read_length
 
     try:
@@ -28,33 +28,33 @@ def drain_now(address: str | None, node_id: str, reason: str | None, deadline: s
         fail(f"--deadline: {error}", USAGE)
     why = reason or "it was asked to drain"
     is_new = ask(address, DrainNode(node_id, why, asker(), within_s))
-    ends = "" if deadline is None else f"; what still runs there is ended in {deadline}"
+    ends = "" if deadline is None else f"; work that still runs there is ended in {deadline}"
     say(f"Node {node_id} {'drains' if is_new else 'drains already'}{ends}.")
 
 
 def after_release(address: str | None, node_id: str, said: str) -> str:
-    """What to tell of a node that one hold was lifted of: others may go on."""
+    """Return the line about a node after one hold was lifted; other holds may remain."""
     row = next((r for r in ask(address, GetStatus()).nodes if r.node_id == node_id), None)
     left = [] if row is None else [kind for kind, *_ in row.holds]
     if not left or row is None:
         return f"Node {node_id} {said}."
-    return f"Node {node_id} gets nothing new still ({', '.join(left)}): {row.reason}."
+    return f"Node {node_id} still takes no new work ({', '.join(left)}): {row.reason}."
 
 
 def asker() -> str:
-    """Who asks, as everybody sees it: USER@HOST."""
+    """Return USER@HOST of the person who asks, as all users see it."""
     from phalanx.runtime.os.accounts import user_name
 
     return f"{user_name() or 'somebody'}@{socket.gethostname()}"
 
 
 def drain_at(address: str | None, node_id: str, at: str | None, length: str | None) -> None:
-    """Have a node drain from a time on, for a length of time or until it is undrained."""
+    """Drain a node from the time `at` on, for a length of time or until it is undrained."""
     from phalanx.manifests.cron import moment_text
     from phalanx.manifests.times import read_length, read_moment
 
     if at is None:
-        fail("--for says how long it drains that drains --at a time: give both.", USAGE)
+        fail("--for needs --at: it is the time that a node drained at a time stays so.", USAGE)
     try:
         start = read_moment(at, time.time())
         length_s = None if length is None else read_length(length)
@@ -77,8 +77,10 @@ def drain_at(address: str | None, node_id: str, at: str | None, length: str | No
 
 
 def undrained(address: str | None, node_id: str) -> bool:
-    """Forget that a node was to drain; whether it was. Ends the command where another maintenance
-    keeps it."""
+    """Delete a node's planned drain; return whether there was one.
+
+    Ends the command when another maintenance holds the node.
+    """
     name, is_there = _name(node_id), False
     for row in ask(address, ListReservations()):
         if row.name == name:

@@ -1,4 +1,4 @@
-"""`phalanx events`: what happened in a cluster, to what, by whom and why."""
+"""The command `phalanx events`: what happened in a cluster, to what, by whom and why."""
 
 from __future__ import annotations
 
@@ -27,40 +27,66 @@ from phalanx.protocol.requests.events import ListEvents
 
 FORMAT = "phalanx-event/1"
 _EVERY_S = 1.0
+"""Seconds between two looks of `--follow`."""
 _HEAD = ("TIME", "EVENT", "OF", "QUEUE", "USER", "WHAT")
 
 
 def events(
     job: Annotated[
-        str, typer.Option("--job", "-j", help="Of this job or gang; what it took from others, too.")
+        str,
+        typer.Option(
+            "--job",
+            "-j",
+            help="Show events of this job or gang, and of the work that it preempted.",
+        ),
     ] = "",
     node: Annotated[
-        str, typer.Option("--node", "-n", help="Of this node, by host name or id; members there.")
+        str,
+        typer.Option(
+            "--node", "-n", help="Show events of this node (host name or id) and of members on it."
+        ),
     ] = "",
-    queue: Annotated[str, typer.Option("--queue", "-q", help="Of this queue alone.")] = "",
+    queue: Annotated[
+        str, typer.Option("--queue", "-q", help="Show only events of this queue.")
+    ] = "",
     user: Annotated[
-        str, typer.Option("--user", "-u", help="Of this user's jobs, or asked for by them.")
+        str,
+        typer.Option(
+            "--user", "-u", help="Show events of this user's jobs and of this user's requests."
+        ),
     ] = "",
     kind: Annotated[
         list[str] | None,
-        typer.Option("--kind", "-k", help="Only such, as preempted; node for all of nodes."),
+        typer.Option(
+            "--kind",
+            "-k",
+            help="Show only events of this kind, such as preempted; `node` means all kinds of "
+            "nodes. May be repeated.",
+        ),
     ] = None,
-    since: Annotated[str, typer.Option("--since", "-S", help=f"From when on: {PAST}.")] = "",
-    until: Annotated[str, typer.Option("--until", "-E", help="Before when.")] = "",
+    since: Annotated[
+        str, typer.Option("--since", "-S", help=f"Show events from this time on: {PAST}.")
+    ] = "",
+    until: Annotated[
+        str, typer.Option("--until", "-E", help="Show events before this time, written alike.")
+    ] = "",
     limit: Annotated[
-        int, typer.Option(min=1, max=MAX_EVENTS, help="So many, the last ones.")
+        int,
+        typer.Option(min=1, max=MAX_EVENTS, help="Maximum number of events; the newest are shown."),
     ] = 1_000,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what happens, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Print new events as they happen, until Ctrl-C.")
     ] = False,
-    kinds: Annotated[bool, typer.Option("--kinds", help="Say which kinds there are.")] = False,
+    kinds: Annotated[
+        bool, typer.Option("--kinds", help="List the kinds of events and what they mean.")
+    ] = False,
     address: Address = None,
-    json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """List what happened lately: to jobs, gangs, nodes, queues, reservations, rules and the head.
+    """List events of jobs, gangs, nodes, queues, reservations, rules and the head, oldest first.
 
-    The oldest comes first. The head keeps the newest 8,000 events of jobs and gangs and the newest
-    2,000 of all else, also over restarts where it has a store.
+    The head keeps the newest 8,000 events of jobs and gangs and the newest 2,000 others. With a
+    store it keeps them across restarts.
     """
     if kinds:
         say(table(("EVENT", "MEANS"), list(KINDS.items())))
@@ -77,7 +103,7 @@ def events(
     if page.events or not follow:
         _print(page.events, as_json=json, is_first=True)
     if page.is_cut:
-        say(f"There are more before these: --limit is {limit} (at most {MAX_EVENTS}).", err=True)
+        say(f"There are earlier events: --limit is {limit} (at most {MAX_EVENTS}).", err=True)
     while follow:
         time.sleep(_EVERY_S)
         newer = msgspec.structs.replace(query, after=page.newest, limit=MAX_EVENTS)
@@ -99,13 +125,13 @@ def _print(found: Sequence[EventInfo], *, as_json: bool, is_first: bool) -> None
         for event in found:
             typer.echo(json_module.dumps({"format": FORMAT, **event.as_dict()}))
     elif is_first:
-        say(events_text(found) if found else "Nothing of the kind happened lately.")
+        say(events_text(found) if found else "No such event happened lately.")
     elif found:
         say(events_text(found, with_head=False))
 
 
 def events_text(found: Sequence[EventInfo], *, with_head: bool = True) -> str:
-    """A row an event."""
+    """Return a table with one row per event."""
     rows = [
         [_at(one.at), one.kind, subject(one), one.queue or "-", one.user or "-", told(one)]
         for one in found

@@ -1,4 +1,4 @@
-"""`phalanx explain` and `replay`: why something waits, on a cluster or in a snapshot file."""
+"""The commands `phalanx explain` and `phalanx replay`: why work waits, and decisions again."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ from phalanx.cli import jobs
 from phalanx.cli.reach import ask
 from phalanx.cli.table import say
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(help="A snapshot, or a file of several.")],
-    cycles: Annotated[int, typer.Option(min=1, help="Run so many cycles on end.")] = 1,
+    file: Annotated[Path, typer.Argument(help="File with one snapshot or several.")],
+    cycles: Annotated[
+        int, typer.Option(min=1, help="Number of cycles to run, one after another.")
+    ] = 1,
     json: Json = False,
 ) -> None:
-    """Decide a recorded cycle again, without touching anything. Exit 1 when it differs."""
+    """Decide a recorded scheduling cycle again; nothing is changed.
+
+    Exit 1: the decisions differ from those that the file expects.
+    """
     from phalanx.cli.snapshots import replay_file
 
     raise typer.Exit(replay_file(str(file), as_json=json, cycles=cycles))
@@ -31,23 +36,23 @@ def replay(
 def explain(
     file: Annotated[
         str,
-        typer.Argument(help="A job, gang, flow or cron job of the cluster; or a snapshot file."),
+        typer.Argument(help="Job, gang, flow or cron job of the cluster, or a snapshot file."),
     ],
     name: Annotated[
-        str | None, typer.Argument(help="A task or podgroup of the file (default: all).")
+        str | None, typer.Argument(help="Task or podgroup of the snapshot file. Default: all.")
     ] = None,
     actor: Annotated[
-        bool, typer.Option("--actor", help="It is an actor, by its name or its id.")
+        bool, typer.Option("--actor", help="Explain the actor with this name or id.")
     ] = False,
     address: jobs.Address = None,
     json: Json = False,
 ) -> None:
-    """Say why a job, task, podgroup or actor waits, and what would have to change."""
+    """Explain why a job, gang, task or actor waits, and what would have to change."""
     from phalanx.cli.snapshots import explain_file
     from phalanx.protocol.requests.actors import ExplainActor
     from phalanx.protocol.requests.gangs import Explain
 
-    # os.path: Path.exists raises for what can be no file's name.
+    # os.path: Path.exists raises an error for a name that no file can have.
     if name is not None or os.path.exists(file) or file.endswith((".json", ".yaml", ".yml")):
         raise typer.Exit(explain_file(file, name, as_json=json))
     answer = ask(address, ExplainActor(file) if actor else Explain(file))

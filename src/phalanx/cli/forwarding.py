@@ -1,4 +1,4 @@
-"""A port of this machine that leads to one of a member's node: a connection here, a step there."""
+"""Forwarding of a local port to a member's node: each connection is a step of the job."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from phalanx.runtime.os.polling import wait_for
 _CHUNK = 1 << 16
 _LOOK_EVERY_S = 1.0
 MAX_CONNECTIONS = 256
-"""At a time; others wait."""
+"""Connections at a time; further ones wait."""
 
 
 def serve_port(
     listening: socket.socket, dial: Callable[[], Connection], is_over: Callable[[], bool]
 ) -> None:
-    """Until `is_over`, which is asked each second. `dial` makes the other side of a connection."""
+    """Serve connections until `is_over`, which is asked every second.
+
+    `dial` opens the other side of a connection.
+    """
     slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
     while True:
         if not wait_for(listening.fileno(), select.POLLIN, _LOOK_EVERY_S):
@@ -41,7 +44,7 @@ def serve_port(
 
 
 def _join(here: socket.socket, there: Connection, slots: threading.BoundedSemaphore) -> None:
-    """Pass on bytes until the other side has ended. Who is slow makes the other wait."""
+    """Pass bytes on until the other side has ended. A slow side makes the other side wait."""
     try:
         with here, contextlib.suppress(OSError, ProtocolError):
             there.send(Begin())
@@ -68,7 +71,7 @@ def _join(here: socket.socket, there: Connection, slots: threading.BoundedSemaph
 
 
 def _pass_on(messages: list[StreamMessage] | None, here: socket.socket) -> bool:
-    """Whether there may be more."""
+    """Send received bytes to `here`; return whether more may come."""
     for message in messages or ():
         if isinstance(message, Printed) and not message.is_error:
             here.sendall(message.data)

@@ -1,4 +1,4 @@
-"""`phalanx health`: how well a cluster's head is."""
+"""The command `phalanx health`: the condition of a cluster's head."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ FORMAT = "phalanx-health/1"
 
 
 def health_(address: Address = None, json: Json = False) -> None:
-    """Say how well the head is: its lag, store, cycles, rules and defects. Exit 1 when something is
-    bad."""
+    """Show the condition of the head: lag, store, cycles, configuration and defects.
+
+    Exit 1: something is bad.
+    """
     from phalanx import __version__
 
     found = health(
@@ -45,7 +47,7 @@ def health_(address: Address = None, json: Json = False) -> None:
 
 
 def health_text(found: Health) -> str:
-    """A row a finding, then what took the head most time."""
+    """Return a table of findings, then one of the requests that took the head most time."""
     rows = [[one.what, one.state, one.said] for one in found.findings]
     took = [
         [name, str(count), f"{1000 * seconds:.1f} ms", f"{1000 * seconds / count:.2f} ms"]

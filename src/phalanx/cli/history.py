@@ -1,4 +1,4 @@
-"""`phalanx history`, `efficiency` and `report`: what jobs used that have ended."""
+"""The commands `phalanx history`, `efficiency` and `report`: what finished jobs used."""
 
 from __future__ import annotations
 
@@ -31,43 +31,71 @@ from phalanx.observe.accounting.questions import (
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 
 ANSWER_S = 60.0
-"""A whole year of a large cluster takes a while."""
-Since = Annotated[str, typer.Option("--since", "-S", help=f"From when on: {PAST}.")]
-Until = Annotated[str | None, typer.Option("--until", "-E", help="Before when; now by default.")]
-Users = Annotated[list[str] | None, typer.Option("--user", "-u", help="Of this user alone.")]
-Queues = Annotated[list[str] | None, typer.Option("--queue", "-q", help="Of this queue alone.")]
+"""Seconds to wait for an answer: a year of a large cluster takes long to sum up."""
+Since = Annotated[str, typer.Option("--since", "-S", help=f"Beginning of the period: {PAST}.")]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", "-E", help="End of the period, written like --since. Default: now."),
+]
+Users = Annotated[
+    list[str] | None,
+    typer.Option("--user", "-u", help="Only jobs of this user; several with commas."),
+]
+Queues = Annotated[
+    list[str] | None,
+    typer.Option("--queue", "-q", help="Only jobs of this queue; several with commas."),
+]
 
 
 _EVER = "1970-01-02"
+"""Beginning of the period when a job is named and no period is given."""
 
 
 def history(
-    job: Annotated[str, typer.Argument(help="Of this job alone, or namespace/name.")] = "",
+    job: Annotated[str, typer.Argument(help="Only this job: NAME or NAMESPACE/NAME.")] = "",
     since: Annotated[
         str | None,
-        typer.Option("--since", "-S", help=f"From when on: {PAST}; 7d, of a job ever."),
+        typer.Option(
+            "--since",
+            "-S",
+            help=f"Beginning of the period: {PAST}. Default: 7d, and no limit when JOB is given.",
+        ),
     ] = None,
     until: Until = None,
     user: Users = None,
     queue: Queues = None,
     state: Annotated[
-        list[str] | None, typer.Option("--state", "-s", help=f"Ended so: {', '.join(STATES)}.")
+        list[str] | None,
+        typer.Option(
+            "--state", "-s", help=f"Only attempts that ended in this state: {', '.join(STATES)}."
+        ),
     ] = None,
     steps: Annotated[
-        bool, typer.Option("--steps", help="Steps of jobs instead, those that run too.")
+        bool,
+        typer.Option(
+            "--steps", help="List steps of jobs instead of attempts, including running steps."
+        ),
     ] = False,
     limit: Annotated[
-        int, typer.Option(min=1, max=MAX_ATTEMPTS, help="So many, the last that ended.")
+        int,
+        typer.Option(
+            min=1, max=MAX_ATTEMPTS, help="Maximum number of rows; the last that ended are shown."
+        ),
     ] = 100,
     format: Annotated[
-        str, typer.Option("--format", "-o", help=f"Columns with commas: {', '.join(view.HISTORY)}.")
+        str,
+        typer.Option(
+            "--format",
+            "-o",
+            help=f"Columns to show, separated by commas, or all: {', '.join(view.HISTORY)}.",
+        ),
     ] = view.USUAL,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """List attempts of jobs that have ended, with what they used; the last ones at the end.
+    """List finished attempts of jobs and what they used, the last ones at the end.
 
-    With --steps what was run inside of jobs: by srun, `phalanx step` and `phalanx shell`.
+    Steps (--steps) are the programs that srun, `phalanx step` and `phalanx shell` ran inside jobs.
     """
     begin, end = _period(since or (_EVER if job else "7d"), until)
     try:
@@ -97,20 +125,20 @@ def history(
     if attempts or found:
         say(view.steps_text(found, time.time()) if steps else view.history_text(attempts, columns))
     else:
-        say(f"No {'step' if steps else 'attempt'} of a job ended then that matches.")
+        say(f"No matching {'step' if steps else 'attempt'} of a job ended in this period.")
     if page.is_cut:
-        say(f"There are more before these: --limit is {limit} (at most {MAX_ATTEMPTS}).", err=True)
+        say(f"There are earlier ones: --limit is {limit} (at most {MAX_ATTEMPTS}).", err=True)
 
 
 def efficiency_(
-    job: Annotated[str, typer.Argument(help="The job's name, or namespace/name.")],
+    job: Annotated[str, typer.Argument(help="Name of the job: NAME or NAMESPACE/NAME.")],
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Say how well a job that has ended used its CPUs, memory and GPUs, as seff, with advice."""
+    """Show how well a finished job used its CPUs, memory and GPUs, with advice (like seff)."""
     found, is_cut = efficiency_of(job, address)
     if found is None:
-        fail(f"Nothing of a job {job} has ended yet that the history knows.", NOT_FOUND)
+        fail(f"The history has no finished attempt of a job {job}.", NOT_FOUND)
     if json:
         typer.echo(json_module.dumps(msgspec.structs.asdict(found), indent=1))
     else:
@@ -118,8 +146,10 @@ def efficiency_(
 
 
 def efficiency_of(job: str, address: str | None) -> tuple[Efficiency | None, bool]:
-    """(that of the last job of this name, None where nothing is known of one; whether it had more
-    attempts than are asked for)."""
+    """Return (the efficiency of the last job of this name, whether attempts were left out).
+
+    The efficiency is None where the history has no finished attempt of the job.
+    """
     page = ask(address, ListAttempts(AttemptQuery(job=uid_of(job), limit=MAX_ATTEMPTS)), ANSWER_S)
     if not page.attempts:
         return None, False
@@ -132,16 +162,16 @@ def report(
     until: Until = None,
     user: Users = None,
     queue: Queues = None,
-    by: Annotated[str, typer.Option(help="A row for each: user, queue or both.")] = BOTH,
+    by: Annotated[str, typer.Option(help="Unit of a row: user, queue or both.")] = BOTH,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Sum what jobs held, used and left idle, by user and queue, and how long they waited.
+    """Sum up by user and queue what jobs held, used and left idle, and how long they waited.
 
-    Whole hours of the period count. Attempts count once they have ended.
+    The period begins at a full hour. Attempts count once they have ended.
     """
     if by not in (USER, QUEUE, BOTH):
-        fail(f"--by is user, queue or both, not {by!r}.", USAGE)
+        fail(f"--by takes user, queue or both, not {by!r}.", USAGE)
     begin, end = _period(since, until)
     hour = 3600.0
     query = UsageQuery(since=begin // hour * hour, until=end, users=_names(user),
@@ -153,11 +183,11 @@ def report(
     elif rows:
         say(view.report_text(rows, by))
     else:
-        say("No attempt of a job ended then that matches.")
+        say("No matching attempt of a job ended in this period.")
 
 
 def uid_of(job: str) -> str:
-    """`namespace/name` of what people type; "" for nothing."""
+    """Return `namespace/name` of a job's name as people type it; "" for an empty name."""
     return job if "/" in job or not job else f"default/{job}"
 
 
@@ -174,13 +204,13 @@ def _period(since: str, until: str | None) -> tuple[float, float | None]:
 
 
 def _states(given: Sequence[str]) -> list[str]:
-    """Raises ValueError for one that there is not."""
+    """Return names of states in the history's spelling. Raises ValueError for an unknown one."""
     known = {name.lower(): name for name in (*STATES, RUNNING)}
     found = []
     for name in _names(given):
         if name.lower() not in known:
             near = nearest(name, list(STATES))
-            raise ValueError(f"--state: no attempt ends {name!r}{near}; there are "
+            raise ValueError(f"--state: no attempt ends in state {name!r}{near}; the states are "
                              f"{', '.join(STATES)}")  # fmt: skip
         found.append(known[name.lower()])
     return found

@@ -1,4 +1,7 @@
-"""`phalanx shell`, `step`, `alloc`, `forward`, and `run --pty`: at work inside of running jobs."""
+"""The commands `phalanx shell`, `step`, `alloc` and `forward`, and `phalanx run --pty`.
+
+All of them work inside running jobs.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import msgspec
 import typer
 
 from phalanx.api.directories import current_directory
+from phalanx.cli import panels
 from phalanx.cli.allocation import (
     HOLDER,
     LOOK_EVERY_S,
@@ -37,7 +41,11 @@ from phalanx.protocol.requests.steps import AttachMember, BeginStep, RunStep
 from phalanx.runtime.os.accounts import current_umask
 
 Address = Annotated[
-    str | None, typer.Option(help="HOST:PORT of the head (PHALANX_ADDRESS, or the one here).")
+    str | None,
+    typer.Option(
+        help="Address of the head (HOST:PORT). Default: PHALANX_ADDRESS, or the cluster on this "
+        "machine."
+    ),
 ]
 
 
@@ -47,7 +55,7 @@ Address = Annotated[
 def follow_attached(
     address: str | None, uid: str, *, is_terminal: bool, is_quiet: bool, labels: bool = False
 ) -> JobDescription:
-    """Be the streams of a job that was submitted with them; the job once it is over."""
+    """Connect this terminal or these pipes to a job's members; return the job once it is over."""
     found = wait_until_running(address, uid, is_quiet)
     if found.state not in OVER:
         programs = []
@@ -62,11 +70,13 @@ def follow_attached(
 def run_at_terminal(
     address: str | None, spec: JobSpec, is_detached: bool, is_quiet: bool
 ) -> JobDescription:
-    """Submit a job of one member with a terminal, and be that; the job once it is over. It ends
-    when this command does."""
+    """Submit a job of one member, connect it to this terminal, and return the job once it is over.
+
+    The job ends when this command ends.
+    """
     refuse_ray(address, "--pty")
     if is_detached or spec.replicas != 1:
-        fail("--pty is for one member, and for somebody who stays: no --detach, no --gang.", USAGE)
+        fail("--pty is for one member that you stay with: give no --detach and no --gang.", USAGE)
     submit_with_streams(address, spec, "terminal", is_quiet)
     with cancelled_by_interrupt(address, spec):
         return follow_attached(address, spec.uid, is_terminal=True, is_quiet=is_quiet)
@@ -82,7 +92,7 @@ def _wait_until_over(address: str | None, uid: str) -> JobDescription:
 
 
 class StepWish(msgspec.Struct, frozen=True, kw_only=True):
-    """A program beside a member's own."""
+    """A program to run in the place of a member, next to the member's own."""
 
     member: str
     argv: list[str]
@@ -93,9 +103,11 @@ class StepWish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_steps(address: str | None, job: str, wishes: Sequence[StepWish]) -> list[int]:
-    """Run programs in the places of members of a job that runs, all at once, and be their streams;
-    their exit codes. Where this command ends before them, they end; where it is asked to, they are
-    asked to, and it ends once they have."""
+    """Run programs in the places of a running job's members, all at once; return their exit codes.
+
+    Their input and output are those of this command. The programs end when this command ends.
+    SIGTERM is passed on to them, and this command then ends after they have ended.
+    """
     programs = []
     number = ask(address, BeginStep(job, wishes[0].argv, len(wishes)))
     for wish in wishes:
@@ -108,7 +120,7 @@ def run_steps(address: str | None, job: str, wishes: Sequence[StepWish]) -> list
 
 
 def job_and_member(address: str | None, name: str) -> tuple[JobDescription, MemberInfo]:
-    """The job and member that JOB[.MEMBER] means; the first member where none is named."""
+    """Return the job and the member that JOB[.MEMBER] names; by default the first member."""
     known = {f"{row.namespace}/{row.name}" for row in ask(address, ListJobs())}
     full = name if "/" in name else f"default/{name}"
     above, _, wanted = full.rpartition(".")
@@ -123,18 +135,23 @@ def job_and_member(address: str | None, name: str) -> tuple[JobDescription, Memb
 
 
 def shell(
-    name: Annotated[str, typer.Argument(help="JOB, or JOB.MEMBER as in JOB.worker-0.")],
+    name: Annotated[
+        str, typer.Argument(help="Running job, or one of its members: JOB.MEMBER (JOB.worker-0).")
+    ],
     command: Annotated[
-        list[str] | None, typer.Argument(help="After --; by default your shell.")
+        list[str] | None,
+        typer.Argument(help="Command to run, written after --. Default: your shell."),
     ] = None,
     no_pty: Annotated[
-        bool, typer.Option("--no-pty", help="Pipes, as where this is no terminal.")
+        bool,
+        typer.Option("--no-pty", help="Connect the command through pipes, without a terminal."),
     ] = False,
     address: Address = None,
 ) -> None:
-    """Run a shell, or another command, inside of a running job: its devices, variables, directory.
+    """Run a shell, or another command, inside a running job.
 
-    It counts within the job, uses nothing up, ends with the job, and ends when this command does.
+    It has the job's devices, variables and directory, and uses the job's resources. It ends with
+    the job, and when this command ends.
     """
     refuse_ray(address, "phalanx shell")
     job, member = job_and_member(address, name)
@@ -145,23 +162,31 @@ def shell(
 
 
 def step(
-    command: Annotated[list[str], typer.Argument(help="The command, after --.")],
+    command: Annotated[list[str], typer.Argument(help="Command to run, written after --.")],
     job: Annotated[
-        str | None, typer.Option("--job", "-j", help="The job (default: PHALANX_JOB).")
+        str | None,
+        typer.Option("--job", "-j", help="Running job. Default: PHALANX_JOB, which jobs have set."),
     ] = None,
     members: Annotated[
-        int | None, typer.Option("--members", "-n", min=1, help="Of the first so many only.")
+        int | None,
+        typer.Option(
+            "--members",
+            "-n",
+            min=1,
+            help="Number of members to run in, the first ones. Default: all.",
+        ),
     ] = None,
     address: Address = None,
 ) -> None:
-    """Run a command in the place of each member of a running job; the largest of their exit codes.
+    """Run a command in the place of each member of a running job.
 
-    Inside of `phalanx alloc` and of jobs, the job is known. Each line has its member's name.
+    Inside `phalanx alloc` and inside jobs, --job is not needed. Each line of output begins with the
+    member's name. Exits with the largest exit code of the members.
     """
     refuse_ray(address, "phalanx step")
     name = job or os.environ.get("PHALANX_JOB")
     if not name:
-        fail("Which job? Name it by --job, or run this inside of `phalanx alloc`.", USAGE)
+        fail("Which job? Name it with --job, or run this inside `phalanx alloc`.", USAGE)
     if "/" not in name:
         name = f"{os.environ.get('PHALANX_NAMESPACE', 'default') if not job else 'default'}/{name}"
     found = ask(address, GetJob(name))
@@ -184,33 +209,77 @@ def step(
 
 def alloc(
     command: Annotated[
-        list[str] | None, typer.Argument(help="After --; by default your shell.")
+        list[str] | None,
+        typer.Argument(help="Command to run, written after --. Default: your shell."),
     ] = None,
-    gang: Annotated[int, typer.Option(min=1, help="So many members, all or none.")] = 1,
-    cpus: Annotated[float, typer.Option(min=0, help="CPUs of each member.")] = 1,
-    gpus: Annotated[float, typer.Option(min=0, help="GPUs of each member.")] = 0,
-    memory: Annotated[str | None, typer.Option(help="Memory of each member, like 4Gi.")] = None,
-    queue: Annotated[str, typer.Option("--queue", "-q", help="That it waits in.")] = "default",
+    gang: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            rich_help_panel=panels.RESOURCES,
+            help="Number of members; they get their places together or not at all.",
+        ),
+    ] = 1,
+    cpus: Annotated[
+        float, typer.Option(min=0, rich_help_panel=panels.RESOURCES, help="CPUs for each member.")
+    ] = 1,
+    gpus: Annotated[
+        float, typer.Option(min=0, rich_help_panel=panels.RESOURCES, help="GPUs for each member.")
+    ] = 0,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=panels.RESOURCES,
+            help="Memory for each member, such as 4Gi, 512MiB or 1.5GiB.",
+        ),
+    ] = None,
+    queue: Annotated[
+        str,
+        typer.Option(
+            "--queue",
+            "-q",
+            rich_help_panel=panels.PLACEMENT,
+            help="Queue that the allocation waits in.",
+        ),
+    ] = "default",
     name: NewName = None,
     limit: Annotated[
-        str | None, typer.Option("--time", "-t", help="How long it may be held: 2h30m, 90.")
+        str | None,
+        typer.Option(
+            "--time",
+            "-t",
+            rich_help_panel=panels.TIME,
+            help="Time limit of the allocation: 2h30m, 90s, 1-12:00 or 90 (minutes).",
+        ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No word while it waits.")] = False,
-    address: Address = None,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet",
+            rich_help_panel=panels.OUTPUT,
+            help="Print no messages while the allocation waits.",
+        ),
+    ] = False,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=panels.CLUSTER,
+            help="Address of the head (HOST:PORT). Default: PHALANX_ADDRESS, or the cluster on "
+            "this machine.",
+        ),
+    ] = None,
 ) -> None:
-    """Hold places for steps while a command runs here; they are given back when it ends.
+    """Hold places for steps while a command runs on this machine; release them when it ends.
 
     `phalanx alloc --gang 2 --gpus 1 -- bash`, and in it `phalanx step -- python train.py`
     """
     from phalanx.api.job import Job
-    from phalanx.manifests.quantities import quantity
 
     refuse_ray(address, "phalanx alloc")
     try:
-        amount = None if memory is None else quantity(memory)
         job = Job(
             HOLDER, name=name or f"alloc-{os.urandom(3).hex()}", members=gang, queue=queue,
-            num_cpus=cpus, num_gpus=gpus, memory=amount, memory_limit=amount, time=limit,
+            num_cpus=cpus, num_gpus=gpus, memory=memory, memory_limit=memory, time=limit,
         )  # fmt: skip
     except (ValueError, TypeError) as error:
         fail(str(error), USAGE)
@@ -226,17 +295,25 @@ def alloc(
 
 
 def forward(
-    name: Annotated[str, typer.Argument(help="JOB, or JOB.MEMBER as in JOB.worker-0.")],
-    port: Annotated[int, typer.Argument(min=1, max=65535, help="Of the member's node.")],
+    name: Annotated[
+        str, typer.Argument(help="Running job, or one of its members: JOB.MEMBER (JOB.worker-0).")
+    ],
+    port: Annotated[int, typer.Argument(min=1, max=65535, help="Port on the node of the member.")],
     local: Annotated[
         int | None,
-        typer.Option("--local", "-l", min=0, max=65535, help="Here; default: the same."),
+        typer.Option(
+            "--local",
+            "-l",
+            min=0,
+            max=65535,
+            help="Port on this machine. Default: the same as PORT.",
+        ),
     ] = None,
     address: Address = None,
 ) -> None:
-    """Have a port of 127.0.0.1 here lead to that port of the node of a running job's member.
+    """Forward a port of this machine (127.0.0.1) to the node of a running job's member.
 
-    Every user of this machine can connect to it meanwhile. Until Ctrl-C, or until the job ends.
+    Runs until Ctrl-C, or until the job ends. Every user of this machine can connect to the port.
     """
     refuse_ray(address, "phalanx forward")
     job, member = job_and_member(address, name)
@@ -246,7 +323,7 @@ def forward(
     try:
         listening = socket.create_server(("127.0.0.1", here))
     except OSError as error:
-        fail(f"127.0.0.1:{here}: {error.strerror}; --local names another port.")
+        fail(f"127.0.0.1:{here}: {error.strerror}; choose another port with --local.")
     here = listening.getsockname()[1]
     say(f"127.0.0.1:{here} leads to port {port} of {member.name} of job {job.name}; Ctrl-C ends it")
     sys.stdout.flush()

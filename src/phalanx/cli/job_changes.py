@@ -1,4 +1,4 @@
-"""`phalanx cancel`, `hold`, `update`, `resize`, ...: what is done to jobs of a running cluster."""
+"""Commands that change jobs of a running cluster: `phalanx cancel`, `hold`, `update` and others."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from phalanx.protocol.requests.steps import SignalJob
 
 
 def cancel(names: Names, address: Address = None) -> None:
-    """End jobs for good."""
+    """Cancel jobs. They end for good."""
     _command(names, address, "cancel", "is cancelled")
 
 
 def suspend(names: Names, address: Address = None) -> None:
-    """End the members of jobs until they are resumed; a cron job makes no more jobs."""
+    """Stop jobs and free their resources until `phalanx resume`.
+
+    A suspended cron job makes no more jobs.
+    """
     _command(names, address, "suspend", "is suspended")
 
 
@@ -31,34 +34,41 @@ def resume(names: Names, address: Address = None) -> None:
 
 
 def requeue(names: Names, address: Address = None) -> None:
-    """End the members of jobs that run, and have them wait and start again.
+    """End the members of running jobs and queue the jobs again.
 
-    They get SIGTERM and their grace first; PHALANX_RESTART counts. NAME[3-5] is for elements.
+    Members get SIGTERM and their grace first. PHALANX_RESTART counts the restarts. NAME[3-5] names
+    array tasks.
     """
     _command(names, address, "requeue", "is requeued")
 
 
 def signal(
-    name: Annotated[str, typer.Argument(help="The job, NAME[3-5], or namespace/name.")],
-    number: Annotated[str, typer.Argument(metavar="SIGNAL", help="USR1, SIGUSR1 or 10.")],
+    name: Annotated[str, typer.Argument(help="Name of the job, or NAME[3-5] for array tasks.")],
+    number: Annotated[
+        str, typer.Argument(metavar="SIGNAL", help="Signal to send: USR1, SIGUSR1 or 10.")
+    ],
     command: Annotated[
-        bool, typer.Option("--command", help="The members' own command or script alone.")
+        bool,
+        typer.Option("--command", help="Signal only the members' own command or script."),
     ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="All that runs in the members, shells too.")
+        bool,
+        typer.Option("--all", help="Signal every process of the members, including shells."),
     ] = False,
-    member: Annotated[str, typer.Option("--member", "-m", help="This one alone.")] = "",
+    member: Annotated[
+        str, typer.Option("--member", "-m", help="Signal only this member, such as worker-0.")
+    ] = "",
     address: Address = None,
 ) -> None:
-    """Send the members of a job that runs a signal; it goes on, unless they end by it.
+    """Send a signal to the members of a running job.
 
-    A shell is spared and what it has started gets the signal; where a member has steps (srun,
-    `phalanx step`), they alone do.
+    By default the signal goes to the processes that a shell has started and not to the shell; in a
+    member with steps (srun, `phalanx step`) it goes only to the steps.
     """
     from phalanx.api.signals import signal_number
 
     if command and everything:
-        fail("--command and --all exclude each other.", USAGE)
+        fail("--command and --all cannot be combined.", USAGE)
     try:
         chosen = signal_number(number)
     except ValueError as error:
@@ -69,29 +79,34 @@ def signal(
 
 
 def hold(names: Names, address: Address = None) -> None:
-    """Have jobs that wait wait until they are released."""
+    """Hold pending jobs until they are released."""
     _command(names, address, "hold", "is held")
 
 
 def release(names: Names, address: Address = None) -> None:
-    """Let held jobs start when they can."""
+    """Release held jobs, so that they can start."""
     _command(names, address, "release", "is released")
 
 
 def update(
     name: Name,
-    queue: Annotated[str | None, typer.Option("--queue", "-q", help="The queue.")] = None,
-    priority: Annotated[int | None, typer.Option(help="Higher goes first.")] = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", "-q", help="New queue of the job.")
+    ] = None,
+    priority: Annotated[
+        int | None, typer.Option(help="New priority; jobs with a higher number start first.")
+    ] = None,
     limit: Annotated[
-        str | None, typer.Option("--time", "-t", help="How long it may run: 2h30m, 1-12:00.")
+        str | None,
+        typer.Option("--time", "-t", help="New time limit: 2h30m, 90s, 1-12:00 or 90 (minutes)."),
     ] = None,
     reservation: Annotated[
-        str | None, typer.Option(help="The reservation that it is to run in, or none.")
+        str | None, typer.Option(help="Reservation to run in, or `none` for no reservation.")
     ] = None,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Give a job that waits another queue, priority, time or reservation."""
+    """Change the queue, priority, time limit or reservation of a pending job."""
     from phalanx.cli.job_view import length
     from phalanx.manifests.times import read_length
 
@@ -116,7 +131,7 @@ def _command(names: list[str], address: str | None, command: Command, said: str)
 
 
 def _each(names: list[str], do: Callable[[str], object], said: str) -> None:
-    """Do it to each job, also after one that cannot be; exit as the first of those says."""
+    """Call `do` for each job, also after a refusal; exit with the code of the first refusal."""
     code = 0
     for name in names:
         try:
@@ -131,22 +146,25 @@ def _each(names: list[str], do: Callable[[str], object], said: str) -> None:
 
 def resize(
     name: Name,
-    sizes: Annotated[list[str], typer.Argument(help="How many members: 8, or GROUP=8 ...")],
+    sizes: Annotated[
+        list[str], typer.Argument(help="New number of members: 8, or GROUP=8 for a task group.")
+    ],
     least: Annotated[
-        int | None, typer.Option("--min", min=0, help="So many must run together.")
+        int | None,
+        typer.Option("--min", min=0, help="Minimum number of members that must run together."),
     ] = None,
     address: Address = None,
 ) -> None:
-    """Give a job more or fewer members while it lives."""
+    """Change how many members a job has."""
     try:
         pairs = [text.rpartition("=") for text in sizes]
         replicas = {group: int(size) for group, _, size in pairs}
     except ValueError:
-        fail(f"A size is a number, or GROUP=NUMBER, not {' '.join(sizes)!r}.", USAGE)
+        fail(f"A size is a NUMBER or GROUP=NUMBER, not {' '.join(sizes)!r}.", USAGE)
     row = ask(address, ResizeJob(name, replicas, least))
     say(f"job {name} has {row.replicas} replicas, of which {row.min} must run together")
 
 
 def delete(names: Names, address: Address = None) -> None:
-    """End jobs, flows or cron jobs if they live, and forget them and what they printed."""
+    """Delete jobs, flows or cron jobs with their output; end them first if they still run."""
     _each(names, lambda name: ask(address, DeleteJob(name)), "is deleted")

@@ -1,4 +1,4 @@
-"""What members of jobs have printed, as it comes."""
+"""The output of jobs' members, as it grows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from phalanx.protocol.requests.jobs import GetJob, ListJobs, LogPart, ReadJobLog
 
 _FOLLOW_S = 0.1
 _STEP_BYTES = 1 << 20
-"""So much is looked at at a time for the last lines."""
+"""Bytes that are read at a time, from the end backwards, to find the last lines."""
 
 
 def job_and_member(address: str | None, name: str) -> tuple[str, str]:
-    """The job that JOB or JOB.MEMBER names, and the member ("" for all)."""
+    """Return the job and the member that JOB or JOB.MEMBER names; "" for all members."""
     if "]." in name:
         job, _, member = name.rpartition(".")
         return job, member
@@ -29,8 +29,10 @@ def job_and_member(address: str | None, name: str) -> tuple[str, str]:
 
 
 def _split(name: str, known: Collection[str]) -> tuple[str, str]:
-    """The job that JOB or JOB.MEMBER means, and the member ("" for all), where these jobs are known
-    (namespace/name). Names of jobs may have dots; names of members have none."""
+    """Return the job and the member ("" for all) of a name; `known` has namespace/name of jobs.
+
+    Names of jobs may have dots; names of members have none.
+    """
     full = name if "/" in name else f"default/{name}"
     above, _, member = name.rpartition(".")
     if full in known or full.rpartition(".")[0] not in known:
@@ -39,7 +41,10 @@ def _split(name: str, known: Collection[str]) -> tuple[str, str]:
 
 
 def follow(shown: JobOutput) -> JobDescription:
-    """Print what comes until the job is over; the job. Of an array that is run nothing comes."""
+    """Print output until the job is over; return the job.
+
+    For an array that `phalanx run` started, nothing is printed.
+    """
     while True:
         found = shown.go_on()
         if found.state in SETTLED:
@@ -48,7 +53,7 @@ def follow(shown: JobOutput) -> JobDescription:
 
 
 class JobOutput:
-    """What was printed of the output of a job's members so far."""
+    """Prints the output of a job's members, and remembers how far each was printed."""
 
     def __init__(
         self,
@@ -61,9 +66,12 @@ class JobOutput:
         tail: int | None = None,
         as_json: bool = False,
     ) -> None:
-        """`is_previous`: of the start before the last one. `is_run`: the job is run by this
-        command. `tail`: so many lines of each member, and what comes behind them. `as_json`: each
-        line is an object."""
+        """Print nothing yet.
+
+        `is_previous`: print the attempt before the last one. `is_run`: this command runs the job.
+        `tail`: the number of last lines of each member to begin with. `as_json`: print each line as
+        an object.
+        """
         self._address = address
         self._job = job
         self._member = member
@@ -75,14 +83,17 @@ class JobOutput:
         self._partial: dict[str, list[bytes]] = {}
 
     def go_on(self, is_last: bool = False) -> JobDescription:
-        """Print what is new; the job."""
+        """Print new output; return the job."""
         found = ask(self._address, GetJob(self._job))
         if found.array and self._member is None and self._is_run:
-            return found  # its elements have their output
+            return found  # its array tasks have their own output
         if found.array:
-            fail(f"Job {self._job} is an array: name an element, as '{self._job}[7]'.", NOT_FOUND)
+            fail(
+                f"Job {self._job} is an array: name an array task, such as '{self._job}[7]'.",
+                NOT_FOUND,
+            )
         if not found.members:
-            return found  # it has not begun
+            return found  # the job has not begun
         chosen = [m for m in found.members if self._member in (None, m.name)]
         if not chosen:
             there = ", ".join(m.name for m in found.members)
@@ -109,17 +120,17 @@ class JobOutput:
         return ask(self._address, request)
 
     def _beginning(self, job: str, member: str, attempt: int) -> int:
-        """Where the last lines begin that are wanted."""
+        """Return the offset at which the wanted last lines begin."""
         if self._tail is None:
             return 0
         end = size = max(self._ask(ReadJobLog(job, member, attempt, 1 << 62)).size, 0)
-        missing = self._tail + 1  # the end of the line before them
+        missing = self._tail + 1  # one more: the end of the line before the wanted lines
         while end > 0:
             begin = max(end - _STEP_BYTES, 0)
             part = self._ask(ReadJobLog(job, member, attempt, begin))
             data = part.data[: max(end - begin - part.skipped, 0)]
             if end == size and data and not data.endswith(b"\n"):
-                missing -= 1  # the last line is not whole yet, and counts
+                missing -= 1  # an unfinished last line counts as a line
             while missing and (at := data.rfind(b"\n")) >= 0:
                 missing -= 1
                 if not missing:
@@ -131,7 +142,7 @@ class JobOutput:
         return 0
 
     def _print(self, member: str, data: bytes, is_alone: bool) -> None:
-        """Print whole lines; the rest waits for its end."""
+        """Print whole lines; keep an unfinished line until its end comes."""
         partial = self._partial.setdefault(member, [])
         whole, newline, rest = data.rpartition(b"\n")
         if newline:

@@ -1,4 +1,4 @@
-"""Jobs and queues as text."""
+"""Text of jobs, queues, flows, cron jobs and hypernodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CRONS = ("NAME", "SCHEDULE", "STATE", "ACTIVE", "LAST SCHEDULED", "LAST SUCCESS
 
 
 def jobs_text(rows: Sequence[JobInfo]) -> str:
-    """A row a job."""
+    """Return a table with one row per job."""
     if not rows:
         return "No jobs."
     columns = ("replicas", "min", "pending", "running", "succeeded", "failed", "retries")
@@ -62,7 +62,7 @@ def jobs_text(rows: Sequence[JobInfo]) -> str:
 
 
 def _start(row: JobInfo) -> str:
-    """In how long it is expected to start; "?" where its start is kept by nobody."""
+    """Return the time until the expected start; with "?" where the start is not promised."""
     expected = row.expected_start
     if expected is None:
         return ""
@@ -70,13 +70,13 @@ def _start(row: JobInfo) -> str:
 
 
 def how_it_ended(kind: str, name: tuple[str, str], state: str, reason: str) -> str:
-    """One line about a job or flow, of this namespace and name, that has not completed."""
+    """Return a line about a job or flow that has not completed. `name`: (namespace, name)."""
     shown = "/".join(name).removeprefix("default/")
     return f"{kind.lower()} {shown} is {state}: {reason or 'no reason is known'}"
 
 
 def job_text(job: JobDescription, events: Sequence[EventInfo]) -> str:
-    """All about one job. `events`: what happened to the places of its members."""
+    """Return the text of `phalanx job`. `events`: events of its members' places."""
     lines = [
         safe(f"{_full_name(job)} of queue {job.queue}, priority {job.priority}: {job.state}")
         + (f" ({safe(job.reason)})" if job.reason else ""),
@@ -106,7 +106,7 @@ def job_text(job: JobDescription, events: Sequence[EventInfo]) -> str:
     uid = f"{job.namespace}/{job.name}"
     said += [(one.at, _place_text(one, uid)) for one in events]
     history = [safe(f"{_at(at)}  {text}") for at, text in sorted(said, key=lambda one: one[0])]
-    shown = f"`phalanx jobs {_full_name(job)}` lists its elements." if job.array else ""
+    shown = f"`phalanx jobs {_full_name(job)}` lists its array tasks." if job.array else ""
     return "\n".join([*lines, "", safe(shown) or table(head, rows), "", *history])
 
 
@@ -117,8 +117,7 @@ def _place_text(event: EventInfo, uid: str) -> str:
 
 
 def _time_lines(job: JobDescription) -> list[str]:
-    """What it asks of time and what it has had of it, its reservation and its licences; nothing
-    where there is none of these."""
+    """Return lines about a job's times, its reservation and its licenses, where it has any."""
     limit = f" of {length(job.time_limit_s)}" if job.time_limit_s is not None else ""
     said = [f"ran {length(job.ran_s)}{limit}"] if limit or job.restarts else []
     if job.ends is not None:
@@ -129,12 +128,12 @@ def _time_lines(job: JobDescription) -> list[str]:
     said += [f"deadline {_at(job.deadline)}"] if job.deadline is not None else []
     inside = [f"reservation {job.reservation}"] if job.reservation else []
     counted = ", ".join(f"{name}:{count}" for name, count in job.licenses.items())
-    inside += [f"licences {counted}"] if counted else []
+    inside += [f"licenses {counted}"] if counted else []
     return [safe(", ".join(line)) for line in (said, inside) if line]
 
 
 def elements_text(rows: Sequence[ArrayTaskInfo]) -> str:
-    """A row for elements that are alike."""
+    """Return a table with one row per group of equal array tasks."""
     lines = [
         [
             row.name,
@@ -151,7 +150,7 @@ def elements_text(rows: Sequence[ArrayTaskInfo]) -> str:
 
 
 def queues_text(rows: Sequence[QueueInfo]) -> str:
-    """A row a queue."""
+    """Return a table with one row per queue."""
     lines = [
         [
             row.name,
@@ -171,7 +170,7 @@ def queues_text(rows: Sequence[QueueInfo]) -> str:
 
 
 def flows_text(rows: Sequence[FlowInfo], now: float) -> str:
-    """A row a flow. `now`: the time of day in seconds."""
+    """Return a table with one row per flow. `now`: seconds since the epoch."""
     if not rows:
         return "No flows."
     lines = [
@@ -188,7 +187,7 @@ def flows_text(rows: Sequence[FlowInfo], now: float) -> str:
 
 
 def crons_text(rows: Sequence[CronInfo]) -> str:
-    """A row a cron job."""
+    """Return a table with one row per cron job."""
     if not rows:
         return "No cron jobs."
     lines = [
@@ -206,7 +205,7 @@ def crons_text(rows: Sequence[CronInfo]) -> str:
 
 
 def hypernodes_text(rows: Sequence[HyperNodeInfo]) -> str:
-    """A row a domain."""
+    """Return a table with one row per hypernode."""
     if not rows:
         return "No nodes."
     lines = [
@@ -223,12 +222,12 @@ def hypernodes_text(rows: Sequence[HyperNodeInfo]) -> str:
 
 
 def length(seconds: float | None) -> str:
-    """Whole seconds as [D-]HH:MM:SS, tenths below one; nothing where there is no limit."""
+    """Return a length as [D-]HH:MM:SS, below one second in tenths; "" for no limit."""
     from phalanx.manifests.times import length_text
 
     if seconds is None:
         return ""
-    if not 0 <= seconds <= LONGEST_S:  # no head says so
+    if not 0 <= seconds <= LONGEST_S:  # no head sends such a number, but a damaged answer may
         return f"{seconds:g}s"
     return length_text(float(int(seconds)) or round(seconds, 1))
 

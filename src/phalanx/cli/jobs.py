@@ -1,4 +1,4 @@
-"""`phalanx submit`, `run`, `jobs`, `job`, `flows`, ...: work of a running cluster."""
+"""The commands `phalanx submit`, `run`, `jobs`, `job`, `flows`, `crons` and `snapshot`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Annotated
 import typer
 
 from phalanx.api.jobs import SETTLED
+from phalanx.cli import panels
 from phalanx.cli.allocation import cancelled_by_interrupt, wait_until_running
+from phalanx.cli.durations import METAVAR, seconds_at_least
 from phalanx.cli.interactive import run_at_terminal
 from phalanx.cli.job_output import JobOutput, follow
 from phalanx.cli.job_view import (
@@ -45,45 +47,73 @@ from phalanx.protocol.requests.jobs import (
 )
 
 _EVERY_S = 2.0
+"""Seconds between two lists of `--watch`."""
 _FOLLOW_S = 0.1
+"""Seconds between two questions about a job that is waited for."""
 _CLEAR = "\x1b[H\x1b[2J"
 TIMED_OUT = 124
+"""Exit code of a command whose job ran out of time."""
 FLOW_SETTLED = ("Succeed", "Failed", "Terminating", "Deleted")
 WELL = ("Completed", "Succeed")
 
 Address = Annotated[
     str | None,
-    typer.Option(help="HOST:PORT of the head, or ray:auto (PHALANX_ADDRESS, or the one here)."),
+    typer.Option(
+        help="Address of the head (HOST:PORT), or ray:auto. Default: PHALANX_ADDRESS, or the "
+        "cluster on this machine."
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-Name = Annotated[str, typer.Argument(help="The job's name, or namespace/name.")]
-Names = Annotated[list[str], typer.Argument(help="Names of jobs, or namespace/name.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Name = Annotated[str, typer.Argument(help="Name of the job: NAME or NAMESPACE/NAME.")]
+Names = Annotated[
+    list[str], typer.Argument(help="Names of one or more jobs: NAME or NAMESPACE/NAME.")
+]
 Watch = Annotated[
-    bool, typer.Option("--watch", "-w", help="Again every two seconds, until Ctrl-C.")
+    bool,
+    typer.Option("--watch", "-w", help="Print the list again every two seconds, until Ctrl-C."),
 ]
-Wait = Annotated[bool, typer.Option("--wait", help="Until it is over; exit 1 unless it completed.")]
-Queue = Annotated[str, typer.Option("--queue", "-q", help="The queue that it waits in.")]
+PanelAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        rich_help_panel=panels.CLUSTER,
+        help="Address of the head (HOST:PORT), or ray:auto. Default: PHALANX_ADDRESS, or the "
+        "cluster on this machine.",
+    ),
+]
+"""`Address` in a panel of its own, for commands with many options."""
 
 
 def submit(
     files: Annotated[
-        list[Path], typer.Argument(help="Manifests in YAML or JSON; '-' reads the input.")
+        list[Path],
+        typer.Argument(help="Files with manifests in YAML or JSON; '-' reads standard input."),
     ],
-    wait: Wait = False,
-    address: Address = None,
-    json: Json = False,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait",
+            rich_help_panel=panels.OUTPUT,
+            help="Wait until all jobs and flows are over; exit 1 unless all completed.",
+        ),
+    ] = False,
+    address: PanelAddress = None,
+    json: Annotated[
+        bool,
+        typer.Option("--json", rich_help_panel=panels.OUTPUT, help="Print JSON instead of text."),
+    ] = False,
 ) -> None:
     """Submit manifests: jobs, queues, flows, cron jobs, templates, priority classes, HyperNodes,
     reservations.
 
-    --wait waits for jobs and flows: a cron job is never over. Exit 1 when one is wrong or refused,
-    5 when the cluster could never hold it.
+    --wait does not wait for cron jobs, which never end. Exit 1: a manifest is wrong or refused.
+    Exit 5: the cluster can never hold the work.
     """
     from phalanx.api.jobs import manifest_objects, new_request
     from phalanx.manifests.findings import ManifestError
 
     objects = []
-    for file in files:  # all are read before any is submitted
+    for file in files:  # read all files before submitting any object
         try:
             text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
             found, warnings = manifest_objects(text, str(file))
@@ -108,8 +138,10 @@ def submit(
 
 
 def _await(address: str | None, one: AppliedInfo) -> str:
-    """Wait for a job or flow that was submitted, and say so where it does not complete; the state
-    that it ends in."""
+    """Wait until a submitted job or flow is over, and return its final state.
+
+    Prints a line when it did not complete.
+    """
     name = (one.namespace, one.name)
     while True:
         reason = ""
@@ -129,77 +161,228 @@ def _await(address: str | None, one: AppliedInfo) -> str:
 
 
 def run(
-    command: Annotated[list[str], typer.Argument(help="The command, after --.")],
-    gang: Annotated[int, typer.Option(min=1, help="So many members, all or none.")] = 1,
-    least: Annotated[int | None, typer.Option("--min", min=1, help="Fewer will do.")] = None,
-    cpus: Annotated[float, typer.Option(min=0, help="CPUs of each member.")] = 1,
-    gpus: Annotated[float, typer.Option(min=0, help="GPUs of each member.")] = 0,
+    command: Annotated[list[str], typer.Argument(help="Command of each member, written after --.")],
+    gang: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            rich_help_panel=panels.RESOURCES,
+            help="Number of members; they start together or not at all.",
+        ),
+    ] = 1,
+    least: Annotated[
+        int | None,
+        typer.Option(
+            "--min",
+            min=1,
+            rich_help_panel=panels.RESOURCES,
+            help="Minimum number of members to start with. Default: all of --gang.",
+        ),
+    ] = None,
+    cpus: Annotated[
+        float, typer.Option(min=0, rich_help_panel=panels.RESOURCES, help="CPUs for each member.")
+    ] = 1,
+    gpus: Annotated[
+        float, typer.Option(min=0, rich_help_panel=panels.RESOURCES, help="GPUs for each member.")
+    ] = 0,
     memory: Annotated[
         str | None,
-        typer.Option(help="Memory of each member, like 4Gi; one that uses more is ended."),
+        typer.Option(
+            rich_help_panel=panels.RESOURCES,
+            help="Memory for each member, such as 4Gi, 512MiB or 1.5GiB; a member that uses more "
+            "is killed.",
+        ),
     ] = None,
-    queue: Queue = "default",
-    priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
+    queue: Annotated[
+        str,
+        typer.Option(
+            "--queue", "-q", rich_help_panel=panels.PLACEMENT, help="Queue that the job waits in."
+        ),
+    ] = "default",
+    priority: Annotated[
+        int,
+        typer.Option(
+            rich_help_panel=panels.PLACEMENT,
+            help="Priority within the queue; jobs with a higher number start first.",
+        ),
+    ] = 0,
     name: NewName = None,
-    retries: Annotated[int, typer.Option(min=0, help="Restarts after failures.")] = 0,
+    retries: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            rich_help_panel=panels.FAILURES,
+            help="Number of times the job starts again after a failure.",
+        ),
+    ] = 0,
     limit: Annotated[
         str | None,
-        typer.Option("--time", "-t", help="How long it may run: 2h30m, 90 (minutes), 1-12:00."),
+        typer.Option(
+            "--time",
+            "-t",
+            rich_help_panel=panels.TIME,
+            help="Time limit of each run of the job: 2h30m, 90s, 1-12:00 or 90 (minutes).",
+        ),
     ] = None,
     begin: Annotated[
-        str | None, typer.Option(help="Not before: now+1h, 18:00, 2027-01-31T18:00.")
+        str | None,
+        typer.Option(
+            rich_help_panel=panels.TIME,
+            help="Earliest time at which the job may start: now+1h, 18:00 or 2027-01-31T18:00.",
+        ),
     ] = None,
-    deadline: Annotated[str | None, typer.Option(help="It has ended by then, or ends.")] = None,
+    deadline: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=panels.TIME,
+            help="Time by which the job is killed if it still runs, such as now+8h or "
+            "2027-01-31T18:00.",
+        ),
+    ] = None,
     signal: Annotated[
         str | None,
         typer.Option(
-            help="[B:]NAME\\[@SECONDS] before the end, as USR1@300, and when its place is taken; "
-            "B: only the shell."
+            rich_help_panel=panels.TIME,
+            help="Signal that members get before the job's time is up, as [B:]NAME\\[@SECONDS], "
+            "such as USR1@300, and when the job is preempted; B: sends it to the shell only.",
         ),
     ] = None,
     requeue: Annotated[
         str | None,
-        typer.Option(help="Start again also after: timeout, or exit codes, as timeout,75."),
+        typer.Option(
+            rich_help_panel=panels.FAILURES,
+            help="Further reasons to queue the job again: timeout, or exit codes, such as "
+            "timeout,75.",
+        ),
     ] = None,
-    requeue_max: Annotated[int, typer.Option(min=0, help="So often at most.")] = DEFAULT_REQUEUES,
+    requeue_max: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            rich_help_panel=panels.FAILURES,
+            help="Maximum number of times that the job is queued again (with --requeue).",
+        ),
+    ] = DEFAULT_REQUEUES,
     no_requeue: Annotated[
-        bool, typer.Option("--no-requeue", help="Nor when it is preempted or loses a node.")
+        bool,
+        typer.Option(
+            "--no-requeue",
+            rich_help_panel=panels.FAILURES,
+            help="End the job when it is preempted or loses a node, instead of queueing it again.",
+        ),
     ] = False,
     after: Annotated[
         str | None,
-        typer.Option(help="Not before other jobs: afterok:17:18, afterany:19, after:20+10, ..."),
+        typer.Option(
+            rich_help_panel=panels.DEPENDENCIES,
+            help="Jobs that must start or end first: afterok:17:18, afterany:19, after:20+10 "
+            "(minutes), singleton.",
+        ),
     ] = None,
     array: Annotated[
-        str | None, typer.Option(help="Once for each index: 0-99, 0-99%10 (ten at once), 1,3,5-9.")
+        str | None,
+        typer.Option(
+            rich_help_panel=panels.DEPENDENCIES,
+            help="Indices to run the command for, each as a job: 0-99, 0-99%10 (ten at once) or "
+            "1,3,5-9.",
+        ),
     ] = None,
-    hold: Annotated[bool, typer.Option("--hold", "-H", help="It waits until released.")] = False,
+    hold: Annotated[
+        bool,
+        typer.Option(
+            "--hold",
+            "-H",
+            rich_help_panel=panels.DEPENDENCIES,
+            help="Hold the job until `phalanx release` releases it.",
+        ),
+    ] = False,
     reservation: Annotated[
-        str | None, typer.Option(help="Inside of this one: it waits for it, and ends with it.")
+        str | None,
+        typer.Option(
+            rich_help_panel=panels.PLACEMENT,
+            help="Reservation to run in; the job waits until it begins and ends when it ends.",
+        ),
     ] = None,
     licenses: Annotated[
-        str | None, typer.Option("--licenses", "-L", help="So many, as matlab:2,ansys.")
+        str | None,
+        typer.Option(
+            "--licenses",
+            "-L",
+            rich_help_panel=panels.RESOURCES,
+            help="Licenses to hold while running, such as matlab:2,ansys.",
+        ),
     ] = None,
     grace: Annotated[
-        float, typer.Option(min=0, help="Seconds between SIGTERM and SIGKILL.")
+        float,
+        typer.Option(
+            parser=seconds_at_least(0),
+            metavar=METAVAR,
+            rich_help_panel=panels.TIME,
+            show_default=f"{DEFAULT_GRACE_S:g}s",
+            help="Time between SIGTERM and SIGKILL: 90s, 15m or 30 (seconds).",
+        ),
     ] = DEFAULT_GRACE_S,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds a member may run.")] = None,
-    env: Annotated[list[str] | None, typer.Option("--env", "-e", help="NAME=VALUE.")] = None,
-    directory: Annotated[Path | None, typer.Option(help="Where it runs (default: here).")] = None,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not follow it.")] = False,
-    pty: Annotated[bool, typer.Option("--pty", help="At a terminal, as -- bash.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No word while it waits.")] = False,
-    address: Address = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            parser=seconds_at_least(0),
+            metavar=METAVAR,
+            rich_help_panel=panels.TIME,
+            help="Time limit of each member: 90s, 15m, 2h or 90 (seconds, unlike --time). A "
+            "member that runs longer ends with exit code 124.",
+        ),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env",
+            "-e",
+            rich_help_panel=panels.COMMAND,
+            help="Environment variable of the command, as NAME=VALUE; may be repeated.",
+        ),
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=panels.COMMAND,
+            help="Working directory of the command. Default: the current directory.",
+        ),
+    ] = None,
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach",
+            "-d",
+            rich_help_panel=panels.OUTPUT,
+            help="Submit the job, print its name and return at once.",
+        ),
+    ] = False,
+    pty: Annotated[
+        bool,
+        typer.Option(
+            "--pty",
+            rich_help_panel=panels.OUTPUT,
+            help="Give the command a terminal, for example for `phalanx run --pty -- bash`.",
+        ),
+    ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet",
+            rich_help_panel=panels.OUTPUT,
+            help="Print no messages while the job waits.",
+        ),
+    ] = False,
+    address: PanelAddress = None,
 ) -> None:
-    """Run a command as a gang, show what it prints, and exit as it does.
+    """Run a command as a gang, print its output, and exit with its exit code.
 
     `phalanx run --gang 4 --gpus 1 --queue q -- python train.py`
     """
     from phalanx.api.job import Job
     from phalanx.api.jobs import job_manifest, new_request
-    from phalanx.manifests.quantities import quantity
 
     try:
-        amount = None if memory is None else quantity(memory)
         job = Job(
             command,
             name=name,
@@ -209,8 +392,8 @@ def run(
             priority=priority,
             num_cpus=cpus,
             num_gpus=gpus,
-            memory=amount,
-            memory_limit=amount,
+            memory=memory,
+            memory_limit=memory,
             env=_variables(env or []),
             working_dir=None if directory is None else str(directory.resolve()),
             max_retries=retries,
@@ -245,8 +428,10 @@ def run(
 
 
 def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool) -> JobDescription:
-    """Submit a job and show what it prints; the job once it is over. It ends when this command is
-    ended, whichever way but by SIGKILL."""
+    """Submit a job, print its output, and return the job once it is over.
+
+    The job is cancelled when this command ends early, in any way except by SIGKILL.
+    """
     from phalanx.api.jobs import job_manifest, new_request
 
     with cancelled_by_interrupt(address, spec):
@@ -256,17 +441,19 @@ def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool
         if not is_array:
             wait_until_running(address, spec.uid, is_quiet, any_member=True)
         elif not is_quiet:
-            say(f"`phalanx logs '{spec.name}[INDEX]'` prints what an element printed", err=True)
+            say(f"`phalanx logs '{spec.name}[INDEX]'` prints the output of an array task", err=True)
         return follow(JobOutput(address, spec.uid, None, is_run=True))
 
 
 def _requeue(also: str | None, most: int, is_never: bool) -> dict[str, object] | None:
-    """The rule that these options mean. Being preempted and losing a node are part of it, unless
-    it `is_never`."""
+    """Return the rule for queueing a job again; None when no option changes the default.
+
+    Preemption and the loss of a node are part of the rule, unless `is_never`.
+    """
     if also is None and not is_never:
         return None
     if is_never and also is not None:
-        raise ValueError("--requeue and --no-requeue exclude each other")
+        raise ValueError("--requeue and --no-requeue cannot be combined")
     words = [word.strip() for word in (also or "").split(",") if word.strip()]
     codes = [int(word) for word in words if word.isdecimal() and len(word) < 4]
     reasons = [word for word in words if not (word.isdecimal() and len(word) < 4)]
@@ -285,8 +472,10 @@ def _variables(given: list[str]) -> dict[str, str]:
 
 
 def code_of(job: JobDescription) -> int:
-    """The exit code of the first member that failed, else of the job; 124 where its time ran
-    out."""
+    """Return the exit code of the first member that failed, else that of the job.
+
+    A job whose time limit or deadline has passed gives 124.
+    """
     if job.state == st.COMPLETED:
         return 0
     if job.state in st.OUT_OF_TIME:
@@ -295,24 +484,30 @@ def code_of(job: JobDescription) -> int:
 
 
 def rows_json(rows: Row | Sequence[Row], indent: int | None = 1) -> str:
-    """One row or several for machines."""
+    """Return one row or several as JSON."""
     plain = rows.as_dict() if isinstance(rows, Row) else [row.as_dict() for row in rows]
     return json_module.dumps(plain, indent=indent)
 
 
 def jobs(
     name: Annotated[
-        str | None, typer.Argument(help="An array, or NAME[3-5]: a row for its elements.")
+        str | None,
+        typer.Argument(help="Name of one array, or NAME[3-5], to list its array tasks."),
     ] = None,
-    queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only of this queue.")] = None,
-    state: Annotated[str | None, typer.Option("--state", "-s", help="Only in this one.")] = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", "-q", help="List only the jobs of this queue.")
+    ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option("--state", "-s", help="List only jobs in this state, such as Pending."),
+    ] = None,
     address: Address = None,
     json: Json = False,
     watch: Watch = False,
 ) -> None:
-    """List jobs, oldest first; or the elements of an array."""
+    """List jobs, oldest first, or the array tasks of one array."""
     if name is not None and (queue is not None or state is not None):
-        fail("NAME, and --queue and --state, exclude each other.", USAGE)
+        fail("NAME cannot be combined with --queue or --state.", USAGE)
     while True:
         rows, text = _listed(address, name, queue, state)
         if watch and not json and sys.stdout.isatty():
@@ -327,7 +522,7 @@ def jobs(
 def _listed(
     address: str | None, name: str | None, queue: str | None, state: str | None
 ) -> tuple[Sequence[Row], str]:
-    """The rows of `phalanx jobs`, and what they are as text."""
+    """Return the rows of `phalanx jobs`, and the same rows as text."""
     is_element = name is not None and "[" in name
     jobs = [] if is_element else ask(address, ListJobs(queue, state, name))
     if name is None or not (is_element or jobs[0].array):
@@ -337,7 +532,7 @@ def _listed(
 
 
 def job(name: Name, address: Address = None, json: Json = False) -> None:
-    """Show one job: its members with their nodes and devices, its history, and why it waits."""
+    """Show one job: its members, their nodes and devices, its history, and why it waits."""
     found = ask(address, GetJob(name))
     if json:
         typer.echo(rows_json(found))
@@ -350,11 +545,12 @@ def job(name: Name, address: Address = None, json: Json = False) -> None:
 
 def snapshot(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file (default: print it).")
+        Path | None,
+        typer.Option("--output", "-o", help="File to write. Default: standard output."),
     ] = None,
     address: Address = None,
 ) -> None:
-    """Write what the scheduler looks at, for `phalanx replay` and `explain`."""
+    """Write the scheduler's state to a file, for `phalanx replay` and `phalanx explain`."""
     data = ask(address, TakeSnapshot())
     if output is None:
         typer.echo(data.decode())
@@ -366,18 +562,18 @@ def snapshot(
 
 
 def flows(address: Address = None, json: Json = False) -> None:
-    """List flows: how far each is, and the state of every step's job."""
+    """List job flows with their progress and the state of each step's job."""
     rows = ask(address, ListFlows())
     typer.echo(rows_json(rows) if json else flows_text(rows, time.time()))
 
 
 def crons(address: Address = None, json: Json = False) -> None:
-    """List cron jobs: when they make jobs, and which of those run."""
+    """List cron jobs with their schedules and the jobs that they have running."""
     rows = ask(address, ListCrons())
     typer.echo(rows_json(rows) if json else crons_text(rows))
 
 
 def hypernodes(address: Address = None, json: Json = False) -> None:
-    """List network domains, and which nodes are in each now."""
+    """List the domains of the network (hypernodes) and the nodes in each."""
     rows = ask(address, ListHyperNodes())
     typer.echo(rows_json(rows) if json else hypernodes_text(rows))

@@ -1,4 +1,4 @@
-"""A group of commands whose modules are imported when a command is asked for."""
+"""A group of commands whose modules are imported when a command is used."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ GROUP = "phalanx.commands"
 class Commands(dict[str, Any]):
     """The commands by name; each is imported when it is looked up.
 
-    To look up a name that is not in the registry, or to go through all commands, also imports what
-    other installed packages add.
+    A look-up of a name that is not in the registry, and a loop over all commands, also import the
+    commands that other installed packages add.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Commands(dict[str, Any]):
         return found
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The command, or `default`."""
+        """Return the command of this name, or `default`."""
         while name not in self and self._sources:
             self._add(self._sources.pop(0))
         if super().get(name) is None and name in registry.ENTRIES:
@@ -46,12 +46,12 @@ class Commands(dict[str, Any]):
             self._add(self._sources.pop(0))
 
     def items(self) -> Any:
-        """All commands with their names; imports all modules."""
+        """Return all commands with their names; imports all modules."""
         self.all()
         return [(name, self[name]) for name in self]
 
     def values(self) -> Any:
-        """All commands; imports all modules."""
+        """Return all commands; imports all modules."""
         return [command for _, command in self.items()]
 
     def _add(self, source: Callable[[str], list[Any]]) -> None:
@@ -63,7 +63,7 @@ class Commands(dict[str, Any]):
 
 
 def _load(name: str) -> Any:
-    """The command of a registry's entry."""
+    """Import and return a command of the registry."""
     entry, panel = registry.ENTRIES[name], registry.PANEL_OF[name]
     module, _, attribute = entry.target.partition(":")
     found = getattr(import_module(f"phalanx.cli.{module}"), attribute)
@@ -76,27 +76,27 @@ def _load(name: str) -> Any:
 
 
 class LazyGroup(TyperGroup):
-    """The group `phalanx`: its help shows the registry's phrases and imports no command."""
+    """The group `phalanx`, whose help shows the registry's summaries and imports no command."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = cast("dict[str, Any]", Commands())
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands, in the order of help."""
+        """Return the names of all commands, in the order of the help."""
         cast("Commands", self.commands).all()
         return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command. Ends with a sentence for one that a package has that is not installed."""
+        """Return the command. Ends the program for a command of a package that is not installed."""
         found = self.commands.get(cmd_name)
         package = registry.IN_OTHER_PACKAGES.get(cmd_name)
         if found is None and package is not None and not ctx.resilient_parsing:
-            ctx.fail(f"`phalanx {cmd_name}` is in a package of its own: pip install {package}.")
+            ctx.fail(f"`phalanx {cmd_name}` is in a separate package: pip install {package}.")
         return found
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write help from the registry's phrases."""
+        """Write the help from the registry's summaries."""
         listing = TyperGroup(
             name=self.name,
             help=self.help,

@@ -1,4 +1,4 @@
-"""`phalanx logs`: what jobs, daemons, workers and actors have printed."""
+"""The command `phalanx logs`: the output of jobs, daemons, workers and actors."""
 
 from __future__ import annotations
 
@@ -16,36 +16,57 @@ from phalanx.cli.reach import USAGE, fail
 
 def logs(
     name: Annotated[
-        str | None, typer.Argument(help="JOB, or JOB.MEMBER as in JOB.worker-0.")
+        str | None, typer.Argument(help="Job, or one of its members: JOB.MEMBER (JOB.worker-0).")
     ] = None,
-    head: Annotated[bool, typer.Option("--head", help="Of the head itself.")] = False,
-    node: Annotated[str | None, typer.Option(help="Of a node itself, by host name or id.")] = None,
-    worker: Annotated[str | None, typer.Option(help="Of a worker, by pid or id.")] = None,
-    actor: Annotated[str | None, typer.Option(help="Of an actor, by name or id.")] = None,
+    head: Annotated[
+        bool, typer.Option("--head", help="Print the log of the head process.")
+    ] = False,
+    node: Annotated[
+        str | None,
+        typer.Option(help="Print the log of this node's process; host name or node id."),
+    ] = None,
+    worker: Annotated[
+        str | None, typer.Option(help="Print the output of this worker; process id or worker id.")
+    ] = None,
+    actor: Annotated[
+        str | None, typer.Option(help="Print the output of this actor; name or actor id.")
+    ] = None,
     follow_: Annotated[
         bool,
-        typer.Option("--follow", "-f", help="Go on until the job is over; exit as it does."),
+        typer.Option(
+            "--follow",
+            "-f",
+            help="Print new output as it comes; with a job, until it is over, and exit with its "
+            "exit code.",
+        ),
     ] = False,
     tail: Annotated[
-        int | None, typer.Option(min=0, max=processes.MAX_TAIL, help="Only so many last lines.")
+        int | None,
+        typer.Option(min=0, max=processes.MAX_TAIL, help="Number of last lines to print."),
     ] = None,
     since: Annotated[
-        str, typer.Option(help="Lines since then, as 10m (ago), today; of no job.")
+        str,
+        typer.Option(help="Print lines since this time: 10m (ago), today. Not for jobs."),
     ] = "",
     timestamps: Annotated[
-        bool, typer.Option("--timestamps", help="When a worker printed each line.")
+        bool,
+        typer.Option("--timestamps", help="Print the time of each line. Not for jobs."),
     ] = False,
-    previous: Annotated[bool, typer.Option(help="Of the start before the last one.")] = False,
+    previous: Annotated[
+        bool, typer.Option(help="Print the output of the attempt before the last one.")
+    ] = False,
     address: Address = None,
-    json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """Print what a job's members have printed, each line with the member's name; or what the head,
-    a node, a worker or an actor has."""
+    """Print the output of a job's members, or of the head, a node, a worker or an actor.
+
+    In a job with several members, each line begins with the member's name.
+    """
     if (name is not None) + head + sum(one is not None for one in (node, worker, actor)) != 1:
-        fail("Name one: a job, or --head, --node, --worker or --actor.", USAGE)
+        fail("Name one source: a job, --head, --node, --worker or --actor.", USAGE)
     if name is not None:
         if since or timestamps:
-            fail("What members of jobs print goes to their files without times.", USAGE)
+            fail("--since and --timestamps are not for jobs: their output has no times.", USAGE)
         job, member = job_and_member(address, name)
         shown = JobOutput(
             address, job, member or None, is_previous=previous, tail=tail, as_json=json
@@ -55,7 +76,7 @@ def logs(
         shown.go_on(is_last=True)
         return
     if previous:
-        fail("--previous is for jobs.", USAGE)
+        fail("--previous is only for jobs.", USAGE)
     try:
         begin = past_moment(since, time.time()) if since else 0.0
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`phalanx metrics`: files for who has Prometheus and Grafana."""
+"""The commands `phalanx metrics ...`: configuration files for Prometheus and Grafana."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ app = typer.Typer(help="Write files for Prometheus and Grafana.", no_args_is_hel
 
 @app.command()
 def targets() -> None:
-    """Print where Prometheus finds the metrics of the clusters here, for its configuration."""
+    """Print the part of Prometheus' configuration that scrapes the clusters on this machine."""
     try:
         from phalanx.dashboard import serve
     except ModuleNotFoundError as error:
@@ -24,20 +24,20 @@ def targets() -> None:
 
     found = serving.servers(serve.place())
     if not found:
-        fail("No page is served here, and it has the metrics: `phalanx dashboard` serves it.")
+        fail("The dashboard serves the metrics, and none runs here: start `phalanx dashboard`.")
     scheme, _, address = found[-1].url.partition("://")
     _print_yaml(monitoring.targets(address, serve.scrape_token_file(), scheme))
 
 
 @app.command()
 def alerts() -> None:
-    """Print rules for Prometheus."""
+    """Print alerting rules for Prometheus."""
     _print_yaml(monitoring.alerts())
 
 
 @app.command()
 def grafana() -> None:
-    """Print a dashboard that Grafana imports."""
+    """Print a dashboard to import into Grafana."""
     typer.echo(json.dumps(monitoring.board(), indent=1))
 
 

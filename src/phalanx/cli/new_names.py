@@ -1,4 +1,4 @@
-"""The option by which people name the job that a command makes."""
+"""The option `--name` of commands that make a job."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from phalanx.cli.reach import USAGE, fail
 
 
 def _checked(name: str | None) -> str | None:
-    """Digits alone are refused: they are numbers of `sbatch`, and who types `-n 4` means four."""
+    """Refuse digits alone: `sbatch` gives such numbers, and `-n 4` is meant as a count."""
     if name is not None and name.isdecimal():
         fail(
-            f"--name {name}: a job's number is given by sbatch, so take a name with a letter; "
-            f"for {name} members say --gang {name}",
+            f"--name {name}: numbers are given by sbatch, so choose a name with a letter; "
+            f"for {name} members give --gang {name}",
             USAGE,
         )
     return name
 
 
 NewName = Annotated[
-    str | None, typer.Option("--name", "-n", callback=_checked, help="What to call it.")
+    str | None,
+    typer.Option(
+        "--name", "-n", callback=_checked, help="Name of the job. Default: made from the command."
+    ),
 ]

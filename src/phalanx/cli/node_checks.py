@@ -1,4 +1,4 @@
-"""The checks that `phalanx start` gives a node."""
+"""Options of `phalanx start` for a node's health checks."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _LEAST_S = 1.0
+"""The least number of seconds between checks, and of a check's time limit."""
 
 
 def read_checks(texts: Sequence[str]) -> dict[str, str]:
-    """Commands by name. Ends the command for what is not NAME=COMMAND."""
+    """Return the checks' commands by name. Ends the command for a text that is not NAME=COMMAND."""
     found: dict[str, str] = {}
     for text in texts:
         name, _, command = text.partition("=")
         if not _NAME.fullmatch(name) or not command.strip():
             fail(
-                "--check takes NAME=COMMAND, as gpus=/usr/local/bin/check-gpus, and a name of "
-                f"letters, digits, '.', '_' and '-', not {text!r}.",
+                "--check takes NAME=COMMAND, such as gpus=/usr/local/bin/check-gpus, with a name "
+                f"of letters, digits, '.', '_' and '-', not {text!r}.",
                 USAGE,
             )
         if name in found:
@@ -33,7 +34,7 @@ def read_checks(texts: Sequence[str]) -> dict[str, str]:
 
 
 def read_check_rules(every: str, limit: str) -> CheckRules:
-    """How checks run. Ends the command for what is no length of time."""
+    """Return when and how long checks run. Ends the command for a wrong length of time."""
     from phalanx.manifests.times import read_length
     from phalanx.node.checks import CheckRules
 
@@ -44,6 +45,6 @@ def read_check_rules(every: str, limit: str) -> CheckRules:
         except ValueError as error:
             fail(f"--{option}: {error}", USAGE)
         if length_s < _LEAST_S:
-            fail(f"--{option} is {_LEAST_S:g} s at least, not {text}.", USAGE)
+            fail(f"--{option} takes at least {_LEAST_S:g} s, not {text}.", USAGE)
         lengths.append(length_s)
     return CheckRules(every_s=lengths[0], limit_s=lengths[1])

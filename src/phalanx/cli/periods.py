@@ -1,4 +1,4 @@
-"""Periods of the past as people name them: `7d`, `today`, `now-2days`, `2026-11-01`."""
+"""Reader of past moments as people write them: `7d`, `today`, `now-2days`, `2026-11-01`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ PAST = "7d (ago), today, now-2days, 2026-11-01 or 2026-11-01T18:00"
 
 
 def past_moment(given: str, now: float) -> float:
-    """A moment that is mostly over, in seconds since the epoch. Raises ValueError with what would
-    be right."""
+    """Return the moment that `given` means, in seconds since the epoch; usually it is past.
+
+    Raises ValueError that lists the forms.
+    """
     text = given.strip().lower()
     if text in ("today", "midnight"):
         return time.mktime((*time.localtime(now)[:3], 0, 0, 0, 0, 0, -1))
@@ -26,7 +28,7 @@ def past_moment(given: str, now: float) -> float:
 
 
 def _amount(text: str) -> float:
-    """Slurm's `2days`, `3hours`, `90`. Raises ValueError."""
+    """Return the seconds of Slurm's `2days`, `3hours` or `90` (seconds). Raises ValueError."""
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = {"": "s"}.get(text[len(digits) :], text[len(digits) :][:1])
     weeks = 7 if unit == "w" else 1

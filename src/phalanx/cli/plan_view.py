@@ -1,4 +1,4 @@
-"""A plan in time as text: what each node holds over time, and who starts when."""
+"""Text of a plan in time: the use of each node over time, and the expected starts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from phalanx.model.readable import age
 from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
 
 COLUMNS = 60
-"""The axis is cut into so many parts."""
+"""Number of columns of the time axis."""
 _LEGEND = (
-    "Each place on the axis is the number of devices (of tasks, on a node of which none holds any) "
-    "that a node holds then: '.' none, '+' more than nine."
+    "Each character is the number of devices in use on the node at that time (of tasks, on a node "
+    "where no work uses devices): '.' none, '+' more than nine."
 )
 _HEAD = ("PODGROUP", "QUEUE", "START", "ENDS", "HOW", "PLACES", "BASIS")
 
 
 def plan_text(plan: TimePlan) -> str:
-    """The axis of each node on which anything runs or is promised, then a row a podgroup."""
+    """Return the time axis of each node with running or promised work, then a row per podgroup."""
     if not plan.starts and not plan.unknown and not plan.running:
-        return "Nothing runs, and nothing waits."
+        return "No gang runs, and no gang waits."
     lines = list(_axis(plan))
     if plan.starts:
         lines += ["", table(_HEAD, [_row(plan, one) for one in plan.starts])]
@@ -29,7 +29,7 @@ def plan_text(plan: TimePlan) -> str:
         who = f"{len(plan.unknown)} podgroups wait" if several else "1 podgroup waits"
         lines += [
             "",
-            f"{who} for what nobody knows when it ends, or for more than there is: "
+            f"{who} for work whose end is not known, or for more than the cluster has: "
             f"{', '.join(plan.unknown[:5])}{' ...' if len(plan.unknown) > 5 else ''}",
         ]
     return "\n".join(lines)

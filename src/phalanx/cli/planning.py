@@ -1,4 +1,4 @@
-"""`phalanx plan` and `what-if`: who starts when, on a cluster or in a snapshot file."""
+"""The commands `phalanx plan` and `phalanx what-if`: when pending work is expected to start."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from phalanx.protocol.requests.gangs import ShowPlan
 
 def plan(
     snapshot: Annotated[
-        str | None, typer.Option(help="A snapshot file, instead of a cluster.")
+        str | None, typer.Option(help="Snapshot file to plan, instead of the cluster.")
     ] = None,
     address: Address = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Show when what waits will start, and what each node holds until then."""
+    """Show when pending work is expected to start, and what each node holds until then."""
     from phalanx.cli.snapshots import plans_of
 
     found = [ask(address, ShowPlan())] if snapshot is None else plans_of(snapshot)
@@ -38,29 +38,31 @@ def plan(
 def what_if(
     add_nodes: Annotated[
         list[str] | None,
-        typer.Option(help="Add empty nodes: COUNT:NODE (as that one), or COUNT:CPU=64,GPU=8."),
+        typer.Option(
+            help="Empty nodes to add: COUNT:NODE (like that node), or COUNT:CPU=64,GPU=8."
+        ),
     ] = None,
-    remove_node: Annotated[list[str] | None, typer.Option(help="Take a node away.")] = None,
+    remove_node: Annotated[list[str] | None, typer.Option(help="Node to remove: its id.")] = None,
     weight: Annotated[
-        list[str] | None, typer.Option(help="QUEUE=N: give a queue another weight.")
+        list[str] | None, typer.Option(help="New weight of a queue, as QUEUE=N.")
     ] = None,
     submit: Annotated[
-        list[Path] | None, typer.Option(help="A manifest whose jobs would wait, too.")
+        list[Path] | None, typer.Option(help="File with manifests whose jobs would wait, too.")
     ] = None,
     snapshot: Annotated[
-        Path | None, typer.Option(help="A snapshot file, instead of a cluster.")
+        Path | None, typer.Option(help="Snapshot file to compare, instead of the cluster.")
     ] = None,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Compare starts before and after a change. Nothing is applied, and no job is submitted.
+    """Compare expected starts with and without a change. Nothing is changed or submitted.
 
-    Each option may be given several times; all changes are made together.
+    Each option may be repeated; all changes count together.
     """
     from phalanx.cli.comparison import compared, comparison_text
 
     if not (add_nodes or remove_node or weight or submit):
-        fail("what if what? Give --add-nodes, --remove-node, --weight or --submit", USAGE)
+        fail("No change to compare: give --add-nodes, --remove-node, --weight or --submit.", USAGE)
     found = compared(
         address,
         snapshot,

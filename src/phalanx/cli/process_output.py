@@ -22,21 +22,22 @@ from phalanx.util.state.log_reading import LogReading, time_of
 
 _FOLLOW_S = 0.25
 MAX_TAIL = 100_000
+"""Largest number of last lines to print."""
 _PID_DIGITS = 7
 
 
 @dataclass(frozen=True)
 class Source:
-    """Whose log it is."""
+    """The process whose log is printed."""
 
     node: str
-    """Its id; empty: the head."""
+    """Id of the node; empty for the head."""
     worker: str = ""
-    """Its id; empty: the daemon."""
+    """Id of the worker; empty for the node's own process."""
 
 
 def node_source(address: str | None, name: str) -> Source:
-    """The node with this host name, or whose id begins so. Ends the command unless it is one."""
+    """Return the one node with this host name or beginning of an id; ends the command else."""
     rows = [row.as_dict() for row in ask(address, GetStatus(), with_programs=True).nodes]
     found = [row for row in rows if name in (row["hostname"], row["host"])]
     alive = [row for row in found if row["state"] != "DEAD"]
@@ -45,7 +46,7 @@ def node_source(address: str | None, name: str) -> Source:
 
 
 def worker_source(address: str | None, name: str) -> Source:
-    """The worker with this pid, or whose id begins so."""
+    """Return the one worker with this process id or beginning of an id."""
     if name.isdecimal() and len(name) <= _PID_DIGITS:
         rows = _rows(address, "workers", [("pid", "=", int(name))])
         rows = [row for row in rows if row["is_alive"]] or rows
@@ -57,7 +58,7 @@ def worker_source(address: str | None, name: str) -> Source:
 
 
 def actor_source(address: str | None, name: str) -> Source:
-    """The worker of the actor with this name, or whose id begins so."""
+    """Return the worker of the one actor with this name or beginning of an id."""
     rows = _rows(address, "actors", [])
     named = [row for row in rows if row["name"] == name]
     found = [row for row in named if row["state"] != "DEAD"] or named[-1:]
@@ -71,8 +72,8 @@ def actor_source(address: str | None, name: str) -> Source:
 def _of_worker(row: Row) -> Source:
     if row.get("worker_type") == "DRIVER":
         fail(
-            "That is a driver: what it prints goes where it was started. Of one that was submitted "
-            "as a job, `phalanx logs JOB` prints it.",
+            "That is a driver, whose output goes to the terminal where it was started. For a "
+            "driver that was submitted as a job, use `phalanx logs JOB`.",
             NOT_FOUND,
         )
     return Source(str(row["node_id"]), str(row["worker_id"]))
@@ -84,10 +85,12 @@ def _rows(address: str | None, kind: str, filters: list[tuple[str, str, Value]])
 
 def _only(found: list[Row], kind: str, name: str) -> Row:
     if not found:
-        fail(f"{kind} {name!r} does not exist: `phalanx list {kind}s` shows them.", NOT_FOUND)
+        fail(
+            f"{kind} {name!r} does not exist: `phalanx list {kind}s` lists all {kind}s.", NOT_FOUND
+        )
     if len(found) > 1:
         ids = ", ".join(str(row[f"{kind}_id"]) for row in found[:5])
-        fail(f"{len(found)} {kind}s are meant by {name!r}: {ids}. Name one by its id.", USAGE)
+        fail(f"{name!r} matches {len(found)} {kind}s: {ids}. Name one by its id.", USAGE)
     return found[0]
 
 
@@ -101,7 +104,7 @@ def show(
     timestamps: bool,
     as_json: bool,
 ) -> None:
-    """Print a log, of lines since that time (seconds since the epoch) the last ones."""
+    """Print a log: of the lines since `since` (seconds since the epoch), the last `tail`."""
     reading = _Reading(address, source, since)
     kept: deque[bytes] = deque(maxlen=tail)
     if tail is not None:
@@ -117,7 +120,7 @@ def show(
 
 
 class _Reading:
-    """How far a log was read."""
+    """Reads a log piece by piece, and remembers how far."""
 
     def __init__(self, address: str | None, source: Source, since: float) -> None:
         def answer(request: ReadProcessLog) -> LogPiece:
@@ -126,11 +129,10 @@ class _Reading:
         self._log = LogReading(answer, source.node, source.worker)
         self._since = since
         self._at = 0.0
-        """When the last line was written that has a time; those behind it that have none go with
-        it."""
+        """Time of the last line with a time; lines without one count as written with it."""
 
     def lines(self) -> Iterator[bytes]:
-        """Those that were not given yet, without their ends."""
+        """Yield new lines without their line ends."""
         for part in self._log.parts():
             for line in part:
                 record = record_of(line)

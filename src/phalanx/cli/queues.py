@@ -1,4 +1,4 @@
-"""`phalanx queue ...`: who shares the cluster, and by what right."""
+"""The commands `phalanx queue ...`: create, list, change, open, close and delete queues."""
 
 from __future__ import annotations
 
@@ -21,25 +21,54 @@ from phalanx.protocol.requests.queues import (
 )
 
 app = typer.Typer(
-    name="queue", help="Make, list, change, open, close and delete queues.", no_args_is_help=True
+    name="queue", help="Create, list, change, open, close and delete queues.", no_args_is_help=True
 )
 
-Name = Annotated[str, typer.Argument(help="The queue.")]
-Weight = Annotated[int | None, typer.Option("--weight", "-w", min=1, help="Its share.")]
-Priority = Annotated[int | None, typer.Option(help="Queues with more go first.")]
-Parent = Annotated[str | None, typer.Option(help="The queue above it.")]
-Amounts = Annotated[str | None, typer.Option(help="Like CPU=8,GPU=2,memory=64Gi.")]
+Name = Annotated[str, typer.Argument(help="Name of the queue.")]
+Weight = Annotated[
+    int | None,
+    typer.Option(
+        "--weight",
+        "-w",
+        min=1,
+        help="Weight: the queue's part of what it shares with the queues next to it.",
+    ),
+]
+Priority = Annotated[
+    int | None, typer.Option(help="Priority; queues with a higher number are served first.")
+]
+Parent = Annotated[str | None, typer.Option(help="Parent queue. Default: the root.")]
+Capability = Annotated[
+    str | None,
+    typer.Option(help="Amounts that the queue never exceeds: CPU=8,GPU=2,memory=64GiB."),
+]
+Deserved = Annotated[
+    str | None,
+    typer.Option(help="Amounts that the queue gets while other queues want the rest: CPU=8,GPU=2."),
+]
+Guarantee = Annotated[
+    str | None,
+    typer.Option(help="Amounts that are always kept for the queue: CPU=8,memory=64GiB."),
+]
 Time = Annotated[
     str | None,
-    typer.Option(help="How long jobs may run that say nothing: 2h30m, 1-12:00, or none."),
+    typer.Option(
+        help="Time limit of jobs that give none: 2h30m, 90s, 1-12:00, 90 (minutes) or `none`."
+    ),
 ]
-MaxTime = Annotated[str | None, typer.Option(help="How long jobs may run at most, or none.")]
+MaxTime = Annotated[
+    str | None,
+    typer.Option(help="Longest time limit of a job: 2h30m, 90s, 1-12:00, 90 (minutes) or `none`."),
+]
 IdleGpus = Annotated[
     str | None,
-    typer.Option(help="Warn of jobs whose GPUs are idle: 'below 5% for 30m', ', end' ends them."),
+    typer.Option(
+        help="Rule for idle GPUs, such as 'below 5% for 30m' to warn of their jobs, or 'below 5% "
+        "for 30m, end' to end them."
+    ),
 ]
 Reclaimable = Annotated[
-    bool | None, typer.Option(help="Whether others may take back what it borrowed.")
+    bool | None, typer.Option(help="Whether other queues may reclaim what this one borrowed.")
 ]
 
 
@@ -47,9 +76,9 @@ Reclaimable = Annotated[
 def create(
     name: Name,
     weight: Weight = None,
-    capability: Amounts = None,
-    deserved: Amounts = None,
-    guarantee: Amounts = None,
+    capability: Capability = None,
+    deserved: Deserved = None,
+    guarantee: Guarantee = None,
     parent: Parent = None,
     priority: Priority = None,
     reclaimable: Reclaimable = None,
@@ -58,7 +87,7 @@ def create(
     idle_gpus: IdleGpus = None,
     address: Address = None,
 ) -> None:
-    """Make a queue."""
+    """Create a queue."""
     fields = _fields(
         weight=weight,
         capability=_amounts(capability),
@@ -79,9 +108,9 @@ def create(
 def update(
     name: Name,
     weight: Weight = None,
-    capability: Amounts = None,
-    deserved: Amounts = None,
-    guarantee: Amounts = None,
+    capability: Capability = None,
+    deserved: Deserved = None,
+    guarantee: Guarantee = None,
     parent: Parent = None,
     priority: Priority = None,
     reclaimable: Reclaimable = None,
@@ -90,7 +119,7 @@ def update(
     idle_gpus: IdleGpus = None,
     address: Address = None,
 ) -> None:
-    """Change a queue; what is not given stays."""
+    """Change a queue; options that are not given keep their values."""
     fields = _fields(
         weight=weight,
         capability=_amounts(capability),
@@ -128,7 +157,8 @@ def _length(option: str, text: str | None) -> float | None:
 
 
 def _amounts(text: str | None) -> dict[str, float] | None:
-    from phalanx.manifests.quantities import HOUSE, quantity
+    from phalanx.manifests.quantities import HOUSE
+    from phalanx.manifests.sizes import read_amount
 
     if text is None:
         return None
@@ -138,7 +168,8 @@ def _amounts(text: str | None) -> dict[str, float] | None:
         if not equals or not name.strip():
             fail(f"Amounts are NAME=AMOUNT, as in CPU=8,GPU=2,memory=64Gi; given {text!r}.", USAGE)
         try:
-            found[HOUSE.get(name.strip(), name.strip())] = quantity(value)
+            resource = HOUSE.get(name.strip(), name.strip())
+            found[resource] = read_amount(resource, value)
         except ValueError as error:
             fail(f"{part!r}: {error}", USAGE)
     return found
@@ -160,20 +191,20 @@ def get(name: Name, address: Address = None, json: Json = False) -> None:
 
 @app.command("open")
 def open_queue(name: Name, address: Address = None) -> None:
-    """Let work in (again)."""
+    """Open a queue, so that it takes work again."""
     ask(address, OpenQueue(name))
     say(f"queue {name} is open")
 
 
 @app.command()
 def close(name: Name, address: Address = None) -> None:
-    """Let no more work in; what is in it goes on."""
+    """Close a queue: it takes no more work, and work in it goes on."""
     row = ask(address, CloseQueue(name))
     say(f"queue {name} is {row.state.lower()}")
 
 
 @app.command()
 def delete(name: Name, address: Address = None) -> None:
-    """Forget an empty queue."""
+    """Delete an empty queue."""
     ask(address, DeleteQueue(name))
     say(f"queue {name} is deleted")

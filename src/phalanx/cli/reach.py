@@ -1,4 +1,4 @@
-"""How commands reach the daemons of this machine, and what they say when they cannot."""
+"""Requests of commands to the daemons of this machine, and the ends of commands that fail."""
 
 from __future__ import annotations
 
@@ -22,21 +22,24 @@ FAILED = 1
 USAGE = 2
 NOT_FOUND = 3
 NOT_ALLOWED = 4
-
 NEVER_FITS = 5
+"""Exit codes of commands. NEVER_FITS: the cluster can never hold the work."""
 
 ANSWER_S = 10.0
+"""Seconds to wait for an answer of the head."""
 
 
 def fail(text: str, code: int = FAILED) -> NoReturn:
-    """End the command with one sentence for people on its standard error."""
+    """End the command with an exit code and one sentence on standard error."""
     say(text, err=True)
     raise typer.Exit(code)
 
 
 def json_object(option: str, text: str | None, example: str) -> dict[str, Any] | None:
-    """The JSON object that an option holds; None where it is not given. Ends the command for
-    anything else, with an example."""
+    """Return the JSON object in an option's value; None where the option is not given.
+
+    Ends the command for any other text, with an example.
+    """
     if text is None:
         return None
     try:
@@ -44,7 +47,7 @@ def json_object(option: str, text: str | None, example: str) -> dict[str, Any] |
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        fail(f"--{option} takes a JSON object, as '{example}', not {text!r}.", USAGE)
+        fail(f"--{option} takes a JSON object, such as '{example}', not {text!r}.", USAGE)
     return found
 
 
@@ -54,11 +57,11 @@ def ask(
     timeout_s: float = ANSWER_S,
     with_programs: bool = False,
 ) -> R:
-    """The answer of a cluster's head, through whichever daemon of it runs on this machine.
+    """Return the answer of a cluster's head, asked through one of its daemons on this machine.
 
-    `address` None takes PHALANX_ADDRESS, else the only cluster that runs here, or (`with_programs`)
-    the only session of a program. An address like `ray:auto` belongs to a cluster of that engine.
-    Ends the command when there is no cluster.
+    `address` None means PHALANX_ADDRESS, or else the only cluster that runs here, or
+    (`with_programs`) the only session of a program. An address such as `ray:auto` means a cluster
+    of that engine. Ends the command when there is no such cluster, or for an error.
     """
     named = address or os.environ.get("PHALANX_ADDRESS") or ""
     if (engine := engines.engine_of(named)) is not None:
@@ -75,13 +78,13 @@ def ask(
 
 
 def _answered(question: Callable[[], R]) -> R:
-    """The answer; ends the command when it is an error, but for a ConnectionError."""
+    """Return the answer; ends the command for any error except ConnectionError."""
     from phalanx.errors import GangInfeasibleError, JobNotFoundError, PhalanxError
 
     try:
         return question()
     except TimeoutError as error:
-        fail(f"The head gives no answer: {error}.")  # nor would it through another daemon
+        fail(f"The head gives no answer: {error}.")  # another daemon would not change that
     except PhalanxError as error:
         if isinstance(error, JobNotFoundError):
             fail(str(error), NOT_FOUND)
@@ -102,7 +105,7 @@ def _ask_elsewhere(engine: str, address: str, request: Request[R]) -> R:
 
 
 def is_elsewhere(address: str | None) -> bool:
-    """Whether the address, or else PHALANX_ADDRESS, names a cluster of another engine (Ray's)."""
+    """Whether the address, or else PHALANX_ADDRESS, names a cluster of another engine (Ray)."""
     return engines.engine_of(address or os.environ.get("PHALANX_ADDRESS") or "") is not None
 
 

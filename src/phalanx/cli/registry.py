@@ -1,7 +1,7 @@
-"""Which commands there are: panel, name, where each is defined, and the phrase that help shows.
+"""The table of commands: panel, name, place of the definition, and one-line summary.
 
-A command's module is imported when the command is asked for, so that each command starts as fast as
-what it does itself. Adapters and other packages add commands by the entry point group
+A command's module is imported only when the command is used, so that no command waits for the
+imports of others. Adapters and other packages add commands through the entry point group
 `phalanx.commands`: a function that takes a `typer.Typer` and adds commands to it.
 """
 
@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """A command, or a group of commands, that is imported when it is asked for."""
+    """A command, or a group of commands, that is imported when it is used."""
 
     target: str
-    """`module:name` below `phalanx.cli`: a function, or a `typer.Typer` with further commands."""
+    """`module:name` in `phalanx.cli`: a function, or a `typer.Typer` with further commands."""
     summary: str
-    """What `phalanx --help` says in the line of the command."""
+    """The line of the command in `phalanx --help`."""
 
 
 RUN = "Run work"
@@ -44,51 +44,55 @@ PANELS: dict[str, dict[str, Entry]] = {
         "jobs": Entry("jobs:jobs", "List jobs."),
         "job": Entry("jobs:job", "Show one job with its members."),
         "logs": Entry("logs:logs", "Print the output of jobs, daemons, workers and actors."),
-        "explain": Entry("explain:explain", "Say why something waits, and what would help."),
-        "events": Entry("events:events", "List what happened, by whom, and why."),
+        "explain": Entry("explain:explain", "Explain why work waits, and what would help."),
+        "events": Entry("events:events", "List events: what happened, by whom, and why."),
         "top": Entry("top:top", "Watch nodes, queues and jobs live."),
         "dashboard": Entry("dashboard:dashboard", "Serve the web page of a cluster."),
         "flows": Entry("jobs:flows", "List job flows."),
         "crons": Entry("jobs:crons", "List cron jobs."),
         "history": Entry("history:history", "List finished jobs and what they used."),
-        "efficiency": Entry("history:efficiency_", "Show how well a finished job used its share."),
+        "efficiency": Entry(
+            "history:efficiency_", "Show how well a finished job used its resources."
+        ),
         "report": Entry("history:report", "Sum up usage by user, queue or day."),
     },
     CHANGE: {
-        "cancel": Entry("job_changes:cancel", "End jobs."),
-        "suspend": Entry("job_changes:suspend", "Stop a running job and free its resources."),
-        "resume": Entry("job_changes:resume", "Let a suspended job run again."),
-        "requeue": Entry("job_changes:requeue", "End a running job and queue it again."),
+        "cancel": Entry("job_changes:cancel", "Cancel jobs."),
+        "suspend": Entry("job_changes:suspend", "Stop jobs and free their resources."),
+        "resume": Entry("job_changes:resume", "Start suspended jobs again."),
+        "requeue": Entry("job_changes:requeue", "End running jobs and queue them again."),
         "signal": Entry("job_changes:signal", "Send a signal to a running job."),
         "hold": Entry("job_changes:hold", "Keep pending jobs from starting."),
         "release": Entry("job_changes:release", "Let held jobs start."),
-        "update": Entry("job_changes:update", "Change a pending or running job."),
-        "resize": Entry("job_changes:resize", "Change how many members a running job has."),
-        "delete": Entry("job_changes:delete", "Delete the record of a finished job."),
+        "update": Entry("job_changes:update", "Change a pending job."),
+        "resize": Entry("job_changes:resize", "Change how many members a job has."),
+        "delete": Entry("job_changes:delete", "Delete jobs, flows or cron jobs with their output."),
     },
     QUEUES: {
         "queue": Entry("queues:app", "Create, list, change, open, close and delete queues."),
         "shares": Entry("shares:shares", "Show the fair shares of queues and users."),
         "set-shares": Entry("shares:set_shares", "Set a user's shares in a queue."),
-        "priority": Entry("shares:priority", "Show what a pending job's priority is made of."),
+        "priority": Entry("shares:priority", "Show the order of pending jobs, and the reasons."),
         "scheduler": Entry("scheduler:app", "Show and change the scheduler's configuration."),
         "licenses": Entry("reservations:licenses", "List licenses and who holds them."),
-        "set-license": Entry("reservations:set_license", "Set how many of a license there are."),
+        "set-license": Entry(
+            "reservations:set_license", "Set how many licenses of a name there are."
+        ),
     },
     NODES: {
         "nodes": Entry("cluster:nodes", "List nodes."),
-        "devices": Entry("devices:devices", "List GPUs, what they do, and who uses them."),
+        "devices": Entry("devices:devices", "List GPUs with their health, use and holders."),
         "hypernodes": Entry("jobs:hypernodes", "List the network topology of the nodes."),
-        "drain": Entry("cluster:drain", "Empty a node, now or by a deadline."),
+        "drain": Entry("cluster:drain", "Drain a node: now, by a deadline, or at a time."),
         "undrain": Entry("cluster:undrain", "Let a drained node take work again."),
         "cordon": Entry("cordons:cordon", "Keep new work away from a node or a GPU."),
         "uncordon": Entry("cordons:uncordon", "Let a node or a GPU take new work again."),
-        "set-resource": Entry("cluster:set_resource", "Change an amount that a node offers."),
+        "set-resource": Entry("cluster:set_resource", "Set how much of a resource a node offers."),
     },
     TIME: {
-        "plan": Entry("planning:plan", "Show which pending work starts where and when."),
-        "what-if": Entry("planning:what_if", "Compare the plan with one under a change."),
-        "reserve": Entry("reservations:reserve", "Reserve nodes for a period."),
+        "plan": Entry("planning:plan", "Show when and where pending work will start."),
+        "what-if": Entry("planning:what_if", "Compare expected starts with and without a change."),
+        "reserve": Entry("reservations:reserve", "Reserve nodes, GPUs or CPUs for a period."),
         "unreserve": Entry("reservations:unreserve", "Delete a reservation."),
         "reservations": Entry("reservations:reservations", "List reservations."),
     },
@@ -96,7 +100,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "start": Entry("start:start", "Start a cluster here, or join one."),
         "stop": Entry("start:stop", "End the head and the nodes on this machine."),
         "status": Entry("cluster:status", "Show the head, the nodes and their resources."),
-        "health": Entry("health:health_", "Show how well the head is."),
+        "health": Entry("health:health_", "Show the condition of the head."),
         "metrics": Entry("metrics:app", "Write files for Prometheus and Grafana."),
         "snapshot": Entry("jobs:snapshot", "Write the scheduler's state to a file."),
         "replay": Entry("explain:replay", "Decide a recorded scheduling cycle again."),
@@ -109,10 +113,10 @@ PANELS: dict[str, dict[str, Entry]] = {
         "summary": Entry("state:summary_", "Count tasks, actors or objects by kind and state."),
         "memory": Entry("state:memory", "Show objects in shared memory and who holds them."),
         "stack": Entry("stacks:stack", "Print the Python stacks of drivers and workers."),
-        "debug": Entry("debug:debug", "Attach to a task that waits at a breakpoint."),
+        "debug": Entry("debug:debug", "Debug a task or actor that waits at a breakpoint."),
     },
 }
-"""The commands of this package, by panel, in the order of `phalanx --help`."""
+"""The commands of this package by panel, in the order of `phalanx --help`."""
 
 ENTRIES = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
 PANEL_OF = {name: panel for panel, entries in PANELS.items() for name in entries}
@@ -122,4 +126,4 @@ IN_OTHER_PACKAGES = {
     "demo": "phalanx-research",
     "simulate": "phalanx-research",
 }
-"""Commands of packages that are installed apart."""
+"""Commands of packages that are installed separately, with the names of the packages."""

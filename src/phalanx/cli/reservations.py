@@ -1,4 +1,4 @@
-"""`phalanx reserve`, `unreserve`, `reservations`, `set-license`, `licenses`."""
+"""The commands `phalanx reserve`, `unreserve`, `reservations`, `set-license` and `licenses`."""
 
 from __future__ import annotations
 
@@ -25,62 +25,89 @@ from phalanx.protocol.requests.reservations import (
 
 T = TypeVar("T")
 _SHOWN = 4
-"""So many names of a list are shown in a table."""
+"""Number of names of a list that a table shows."""
 Names = Annotated[
-    list[str] | None, typer.Option(help="May be given several times, or separated by commas.")
+    list[str] | None, typer.Option(help="Names; may be repeated, or separated by commas.")
 ]
 
 
 def reserve(
-    name: Annotated[str, typer.Argument(help="What to call it.")],
+    name: Annotated[str, typer.Argument(help="Name of the reservation.")],
     start: Annotated[
-        str | None, typer.Option(help="From then on: now, 18:00, now+2h, 2027-01-31T18:00.")
+        str | None,
+        typer.Option(help="Begin: now, 18:00, now+2h or 2027-01-31T18:00. Default: now."),
     ] = None,
-    end: Annotated[str | None, typer.Option(help="Until then.")] = None,
+    end: Annotated[str | None, typer.Option(help="End: 18:00, now+2h or 2027-01-31T18:00.")] = None,
     length: Annotated[
-        str | None, typer.Option("--for", help="For so long: 2h30m, 90 (minutes), 1-12:00.")
+        str | None,
+        typer.Option("--for", help="Duration: 2h30m, 90s, 1-12:00 or 90 (minutes)."),
     ] = None,
     latest: Annotated[
-        str | None, typer.Option(help="It may begin as late as then: as soon as it can be kept.")
+        str | None,
+        typer.Option(
+            help="Latest begin, written like --start; the reservation begins as early as its nodes "
+            "can be kept."
+        ),
     ] = None,
     every: Annotated[
-        str | None, typer.Option(help="Again and again: @daily, @weekly, '0 2 * * 1' (cron).")
+        str | None,
+        typer.Option(help="Schedule on which it recurs: @daily, @weekly or '0 2 * * 1' (cron)."),
     ] = None,
-    time_zone: Annotated[str | None, typer.Option(help="Of --every, as Europe/Berlin.")] = None,
+    time_zone: Annotated[
+        str | None, typer.Option(help="Time zone of --every, such as Europe/Berlin.")
+    ] = None,
     user: Annotated[
-        list[str] | None, typer.Option("--user", "-u", help="Whose jobs may run in it (a,b).")
+        list[str] | None,
+        typer.Option("--user", "-u", help="Users whose jobs may run in it, such as ann,ben."),
     ] = None,
     queue: Annotated[
-        list[str] | None, typer.Option("--queue", "-q", help="Jobs of which queues may.")
+        list[str] | None,
+        typer.Option("--queue", "-q", help="Queues whose jobs may run in it, separated by commas."),
     ] = None,
     node: Annotated[
-        list[str] | None, typer.Option("--node", "-w", help="These nodes: host, or id (a,b).")
+        list[str] | None,
+        typer.Option(
+            "--node", "-w", help="Nodes to reserve: host names or ids, separated by commas."
+        ),
     ] = None,
     label: Annotated[
-        list[str] | None, typer.Option("--label", "-l", help="Nodes with this label: KEY=VALUE.")
+        list[str] | None,
+        typer.Option("--label", "-l", help="Label of the nodes to reserve, as KEY=VALUE."),
     ] = None,
     nodes: Annotated[
-        int | None, typer.Option("--nodes", "-N", min=1, help="So many whole nodes.")
+        int | None,
+        typer.Option("--nodes", "-N", min=1, help="Number of whole nodes to reserve."),
     ] = None,
     gpus: Annotated[
-        int | None, typer.Option("--gpus", "-G", min=1, help="So many GPUs, on any nodes.")
+        int | None,
+        typer.Option("--gpus", "-G", min=1, help="Number of GPUs to reserve, on any nodes."),
     ] = None,
-    cpus: Annotated[int | None, typer.Option(min=1, help="So many CPUs, on any nodes.")] = None,
+    cpus: Annotated[
+        int | None, typer.Option(min=1, help="Number of CPUs to reserve, on any nodes.")
+    ] = None,
     maintenance: Annotated[
-        bool, typer.Option("--maintenance", help="Nothing may run there: the nodes drain.")
+        bool,
+        typer.Option(
+            "--maintenance", help="Reserve for maintenance: the nodes drain, no job runs."
+        ),
     ] = False,
     ignore_jobs: Annotated[
-        bool, typer.Option("--ignore-jobs", help="Also where jobs run into it; they run on.")
+        bool,
+        typer.Option(
+            "--ignore-jobs", help="Also reserve nodes whose jobs run into the period; they run on."
+        ),
     ] = False,
     change: Annotated[
-        bool, typer.Option("--change", help="Change the one of this name; the rest stays.")
+        bool,
+        typer.Option("--change", help="Change the reservation of this name; other settings stay."),
     ] = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Keep a part of the cluster for some, at some time.
+    """Reserve nodes, GPUs or CPUs for some users or queues over a period.
 
-    Jobs run in it that name it (--reservation); others start there only if they end before it.
+    Only jobs that name the reservation (--reservation) run in it. Other jobs start on its nodes
+    only if they end before it begins.
     """
     given: dict[str, Any] = {
         "start": _moment("start", start),
@@ -110,17 +137,17 @@ def reserve(
 
 
 def unreserve(
-    names: Annotated[list[str], typer.Argument(help="Names of reservations.")],
+    names: Annotated[list[str], typer.Argument(help="Names of one or more reservations.")],
     address: Address = None,
 ) -> None:
-    """Delete reservations. Refused while jobs run in them."""
+    """Delete reservations. A reservation in which jobs run is not deleted."""
     for name in names:
         ask(address, DeleteReservation(name))
         say(f"reservation {name} is deleted")
 
 
 def reservations(address: Address = None, json: Json = False) -> None:
-    """List reservations: when, what, for whom."""
+    """List reservations with their periods, nodes and users."""
     rows = ask(address, ListReservations())
     if json:
         typer.echo(rows_json(rows))
@@ -146,23 +173,23 @@ def reservations(address: Address = None, json: Json = False) -> None:
 
 
 def set_license(
-    name: Annotated[str, typer.Argument(help="What to call it, as jobs ask for it.")],
-    count: Annotated[int, typer.Argument(help="So many there are; 0: none any more.")],
+    name: Annotated[str, typer.Argument(help="Name of the license, as jobs ask for it.")],
+    count: Annotated[int, typer.Argument(help="Number of licenses of this name; 0 removes it.")],
     address: Address = None,
 ) -> None:
-    """Say how many licences of a kind the cluster has, for jobs that ask for some."""
+    """Set how many licenses of a name the cluster has."""
     row = ask(address, SetLicense(name, count))
-    say(f"licences of {name}: {row.total}, of which {row.held} are held")
+    say(f"licenses of {name}: {row.total}, of which {row.held} are held")
 
 
 def licenses(address: Address = None, json: Json = False) -> None:
-    """List licences: how many there are, and who holds some."""
+    """List licenses with their numbers and holders."""
     rows = ask(address, ListLicenses())
     if json:
         typer.echo(rows_json(rows))
         return
     if not rows:
-        say("There are no licences; `phalanx set-license NAME COUNT` says how many there are.")
+        say("There are no licenses; set their number with `phalanx set-license NAME COUNT`.")
         return
     cells = [
         (
@@ -253,7 +280,7 @@ def _labels(given: list[str] | None) -> tuple[tuple[str, str], ...] | None:
     pairs = [text.partition("=") for text in given]
     for text, (key, is_set, _) in zip(given, pairs, strict=True):
         if not (key and is_set):
-            fail(f"--label: a label is KEY=VALUE, not {text!r}.", USAGE)
+            fail(f"--label takes KEY=VALUE, not {text!r}.", USAGE)
     return tuple(sorted((key, value) for key, _, value in pairs))
 
 

@@ -1,4 +1,4 @@
-"""`phalanx scheduler ...`: by which rules the cluster decides."""
+"""The commands `phalanx scheduler ...`: the configuration by which the cluster decides."""
 
 from __future__ import annotations
 
@@ -16,43 +16,45 @@ from phalanx.protocol.requests.gangs import GetRules, SetRules
 
 app = typer.Typer(
     name="scheduler",
-    help="Show and change the rules by which gangs and jobs start.",
+    help="Show and change the scheduler's configuration, and show its cycles.",
     no_args_is_help=True,
 )
 
 
 @app.command()
 def show(address: Address = None, json: Json = False) -> None:
-    """Print the actions and plugins, as Volcano's scheduler configuration.
+    """Print the scheduler's actions and plugins, in Volcano's format.
 
-    What it prints can be changed and given to `phalanx scheduler set`.
+    The output can be edited and given to `phalanx scheduler set`.
     """
     _print(ask(address, GetRules()), as_json=json)
 
 
 @app.command("set")
 def set_(
-    file: Annotated[Path, typer.Argument(help="Volcano's scheduler configuration, in YAML.")],
+    file: Annotated[
+        Path, typer.Argument(help="File with a scheduler configuration in Volcano's YAML.")
+    ],
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Decide by these rules from now on, also after restarts of the head.
+    """Use this scheduler configuration from now on, also after restarts of the head.
 
-    A cycle that nobody follows is run first: rules by which none could run are refused, and
-    nothing changes then.
+    A trial cycle runs first, whose decisions are not carried out. A configuration with which it
+    fails is refused, and the old one stays.
     """
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         fail(f"{file}: {error.strerror}", USAGE)
     except UnicodeDecodeError:
-        fail(f"{file}: this is no text in UTF-8", USAGE)
+        fail(f"{file}: the file is not UTF-8 text", USAGE)
     _print(ask(address, SetRules(text, str(file))), as_json=json)
 
 
 @app.command()
 def reset(address: Address = None, json: Json = False) -> None:
-    """Decide by the rules that come with the cluster again."""
+    """Use the cluster's default scheduler configuration again."""
     _print(ask(address, SetRules(None)), as_json=json)
 
 

@@ -1,4 +1,4 @@
-"""`phalanx schema`: what editors need to complete and check manifests and configurations."""
+"""The command `phalanx schema`: JSON Schemas with which editors complete and check files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import typer
 
 
 class Of(StrEnum):
-    """What the schema is of."""
+    """Kinds of files that have a schema."""
 
     manifests = "manifests"
     scheduler = "scheduler"
 
 
 def schema(
-    of: Annotated[Of, typer.Argument(help="Manifests, or the scheduler's rules.")] = Of.manifests,
+    of: Annotated[
+        Of, typer.Argument(help="Kind of file: manifests, or the scheduler's configuration.")
+    ] = Of.manifests,
 ) -> None:
     """Print the JSON Schema of manifests, or of the scheduler's configuration.
 

@@ -1,4 +1,4 @@
-"""`phalanx shares`, `set-shares` and `priority`: whose turn it is within a queue, and why."""
+"""The commands `phalanx shares`, `set-shares` and `priority`: the order within queues."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 _HOUR_S = 3600.0
 _NUMBERS = ("SHARES", "PART", "USE", "OF ALL", "LEVEL", "RANK", "HOLDS")
 NOBODY = "-"
-"""Stands for work of which nobody said whose it is."""
+"""The user that is shown for work without a user."""
 
 
 def shares(
-    queue: Annotated[str, typer.Argument(help="Only this queue.")] = "",
+    queue: Annotated[str, typer.Argument(help="Show only this queue. Default: all queues.")] = "",
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Show what the users of each queue used of their shares lately, and who is next.
+    """Show the shares and the recent use of each queue's users, and their order.
 
-    USE is in hours of billing units, half of which is forgotten after each half-life. LEVEL is a
-    user's part of the shares over the part of the use: above 1 is less than the share. The highest
-    RANK is next.
+    USE counts hours of billing units; after each half-life half of it is forgotten. LEVEL is a
+    user's part of the shares divided by the user's part of the use: above 1, the user has used less
+    than the share. The user with the highest RANK is next.
     """
     rows = ask(address, GetShares(queue))
     if json:
@@ -44,18 +44,19 @@ def shares(
     elif rows:
         typer.echo(shares_text(rows))
     else:
-        say("Nobody has used anything yet, and no shares are set (phalanx set-shares).")
+        say("No user has used anything yet, and no shares are set (phalanx set-shares).")
 
 
 def set_shares(
-    queue: Annotated[str, typer.Argument(help="Of this queue.")],
+    queue: Annotated[str, typer.Argument(help="Name of the queue.")],
     users: Annotated[
-        list[str], typer.Argument(help="USER=N, as alice=3; USER= takes what was said back.")
+        list[str],
+        typer.Argument(help="Shares as USER=N, such as alice=3; USER= resets to the default."),
     ],
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Give users of a queue more or fewer shares than one; 0: they come last."""
+    """Set the shares of users in a queue. The default is one share; users with 0 come last."""
     rows = ask(address, SetShares(queue, dict(map(_share, users))))
     if json:
         typer.echo(rows_json(rows))
@@ -65,21 +66,23 @@ def set_shares(
 
 def priority(
     queue: Annotated[
-        list[str] | None, typer.Option("--queue", "-q", help="Only this queue.")
+        list[str] | None,
+        typer.Option("--queue", "-q", help="Show only jobs of this queue; may be repeated."),
     ] = None,
     user: Annotated[
-        list[str] | None, typer.Option("--user", "-u", help="Only of this user.")
+        list[str] | None,
+        typer.Option("--user", "-u", help="Show only jobs of this user; may be repeated."),
     ] = None,
     snapshot: Annotated[
-        Path | None, typer.Option(help="A snapshot file, instead of a cluster.")
+        Path | None, typer.Option(help="Snapshot file to read, instead of the cluster.")
     ] = None,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Show in which order jobs wait in each queue, and every number that the order rests on.
+    """Show the order in which jobs wait in each queue, with the numbers that decide it.
 
-    Its place is by PRIORITY, then by what the other columns say, then by age, as the rules have it
-    (phalanx scheduler show).
+    The order is by PRIORITY, then by the other columns, then by age, as the scheduler's
+    configuration says (phalanx scheduler show).
     """
     from phalanx.cli.snapshots import one_snapshot
     from phalanx.scheduler.cycle.waiting import waiting_groups
@@ -94,14 +97,14 @@ def priority(
     elif found:
         typer.echo(priority_text(found))
     else:
-        say("Nothing waits.")
+        say("No job waits.")
 
 
 # ---- words ---------------------------------------------------------------------------------------
 
 
 def shares_text(rows: Sequence[ShareInfo]) -> str:
-    """A row a user."""
+    """Return a table with one row per user."""
     cells = [
         [
             row.queue,
@@ -120,7 +123,7 @@ def shares_text(rows: Sequence[ShareInfo]) -> str:
 
 
 def priority_text(found: Sequence[WaitingGroup]) -> str:
-    """A row a podgroup, and a column for whatever plugins say."""
+    """Return a table with one row per waiting gang, and a column for each factor of a plugin."""
     factors = list(dict.fromkeys(name for one in found for name in one.factors))
     heads = [name.replace("_", " ").upper() for name in factors]
     cells = [
@@ -148,12 +151,12 @@ def _factor(name: str, number: float | None) -> str:
 
 
 def _share(word: str) -> tuple[str, float | None]:
-    """Of USER=N. Ends the command for what is none."""
+    """Return (user, shares) of USER=N. Ends the command for any other text."""
     user, sign, number = word.rpartition("=")
     try:
         share = float(number) if number else None
         if not sign or not user or (share is not None and not math.isfinite(share)):
             raise ValueError
     except ValueError:
-        fail(f"{word!r}: shares are USER=N, as alice=3", USAGE)
+        fail(f"{word!r}: shares are USER=N, such as alice=3", USAGE)
     return user, share

@@ -1,6 +1,6 @@
-"""`phalanx replay`, `explain` and `plan` of files that `phalanx snapshot` wrote.
+"""Replays, explanations and plans of files that `phalanx snapshot` wrote.
 
-The exit status is 2 for a file that cannot be used.
+The exit code is 2 for a file that cannot be used.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ NOT_IN_FILE = 3
 
 
 def replay_file(file: str, *, as_json: bool, cycles: int) -> int:
-    """Print a line for each snapshot, or its plans as JSON. 1 when a plan differs from what the
-    file expects."""
+    """Print a line for each snapshot, or its plans as JSON; return the exit code.
+
+    The exit code is 1 when a plan differs from the plan that the file expects.
+    """
     read = _read(file)
     if read is None:
         return UNUSABLE
@@ -48,10 +50,10 @@ def replay_file(file: str, *, as_json: bool, cycles: int) -> int:
 
 
 def explain_file(file: str, name: str | None, *, as_json: bool) -> int:
-    """Decide every snapshot of `file`, and print why `name` waits, or all that do.
+    """Decide every snapshot of `file`, and print why `name` waits, or why all waiting work does.
 
-    `name` is a task or podgroup, namespace/name or name in namespace default; NOT_IN_FILE for one
-    that is not there.
+    `name` is a task or podgroup: namespace/name, or a name in namespace default. Returns the exit
+    code: NOT_IN_FILE when no snapshot has the name.
     """
     read = _read(file)
     if read is None:
@@ -67,7 +69,7 @@ def explain_file(file: str, name: str | None, *, as_json: bool) -> int:
         typer.echo(json.dumps(msgspec.to_builtins(answers), indent=2))
         return 0
     if not answers:
-        typer.echo("nothing waits")
+        typer.echo("no work waits")
     for answer in answers:
         for line in answer.lines(several=len(snapshots) > 1):
             say(line)
@@ -75,8 +77,10 @@ def explain_file(file: str, name: str | None, *, as_json: bool) -> int:
 
 
 def plans_of(file: str) -> list[TimePlan]:
-    """The plan in time of each snapshot of `file`. Exits with UNUSABLE for one that cannot be
-    used."""
+    """Return the plan in time of each snapshot of `file`.
+
+    Ends the command with UNUSABLE for a file that cannot be used.
+    """
     read = _read(file)
     if read is None:
         raise typer.Exit(UNUSABLE)
@@ -90,7 +94,7 @@ def _read(file: str) -> tuple[str, tuple[Snapshot, ...]] | None:
     except OSError as error:
         _complain(f"{file}: cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:
-        _complain(f"{file}: cannot be read: it is no text: {error}")
+        _complain(f"{file}: cannot be read: it is not UTF-8 text: {error}")
     except BatchFileError as error:
         _complain(str(error))
     return None
@@ -109,8 +113,10 @@ def _complain(text: str) -> None:
 
 
 def one_snapshot(file: Path | None, address: str | None) -> Snapshot:
-    """The one of a file, or of the cluster with how long such jobs ran. Ends the command where
-    there is none."""
+    """Return the only snapshot of a file, or the cluster's, with the lengths of past runs.
+
+    Ends the command where there is not exactly one.
+    """
     try:
         if file is None:
             text = ask(address, TakeSnapshot(has_past_runs=True)).decode()
@@ -120,9 +126,12 @@ def one_snapshot(file: Path | None, address: str | None) -> Snapshot:
     except OSError as error:
         fail(f"{file}: cannot be read: {error.strerror}", USAGE)
     except UnicodeDecodeError as error:
-        fail(f"{file}: cannot be read: it is no text: {error}", USAGE)
+        fail(f"{file}: cannot be read: it is not UTF-8 text: {error}", USAGE)
     except BatchFileError as error:
         fail(str(error), USAGE)
     if len(found) != 1:
-        fail(f"{file}: it holds {len(found)} snapshots, and one is looked at at a time", USAGE)
+        fail(
+            f"{file}: it holds {len(found)} snapshots, and this command takes a file with one",
+            USAGE,
+        )
     return found[0]

@@ -1,4 +1,4 @@
-"""`phalanx stack`: what each thread of drivers and workers does now."""
+"""The command `phalanx stack`: the Python stacks of drivers and workers."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ from phalanx.cli.table import say
 from phalanx.observe.state.query import MAX_LIMIT, StateQuery, Value
 
 PY_SPY_S = 60.0
+"""Seconds that py-spy may take for one process."""
 _SILENT = re.compile(r"(?:driver|worker) (\d+) of node ([0-9a-f]+)")
 
 
 def stack(
     pids: Annotated[
-        list[int] | None, typer.Argument(help="Processes (default: all drivers and workers).")
+        list[int] | None, typer.Argument(help="Process ids. Default: all drivers and workers.")
     ] = None,
-    node: Annotated[str | None, typer.Option(help="Only those of this node, by its id.")] = None,
+    node: Annotated[
+        str | None, typer.Option(help="Show only processes of the node with this id.")
+    ] = None,
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Print the Python stacks of all threads of drivers and workers, which they say themselves.
+    """Print the Python stacks of all threads of drivers and workers.
 
-    One that gives no answer is stopped, or holds the interpreter: if it runs on this machine, its
-    stack is shown by py-spy, where that is installed and may look.
+    A process that gives no answer is stopped or holds the interpreter's lock. If it runs on this
+    machine, py-spy reads its stack, where py-spy is installed and has the right to.
     """
     filters: list[tuple[str, str, Value]] = [] if node is None else [("node_id", "=", node)]
     query = StateQuery("stacks", filters, MAX_LIMIT, True, timeout_s=timeout)
@@ -44,7 +47,7 @@ def stack(
         if of_node in here and (not pids or int(pid) in pids)
     }
     if not rows and not seen:
-        fail("There is no such driver or worker: `phalanx list workers` shows them.", NOT_FOUND)
+        fail("There is no such driver or worker: `phalanx list workers` lists them.", NOT_FOUND)
     if json:
         data = {"format": "phalanx-stack/1", "silent": found.silent, "rows": rows, "py_spy": seen}
         echo_data(data, "json")
@@ -57,14 +60,14 @@ def stack(
 
 
 def _nodes_here(address: str | None) -> set[str]:
-    """The ids of the cluster's nodes on this machine."""
+    """Return the ids of the cluster's nodes on this machine."""
     from phalanx.runtime.daemons.finding import find_daemons
 
     return {one.node_id for _, one in find_daemons(address, with_programs=True)}
 
 
 def _seen_by_py_spy(pid: int) -> str:
-    """What py-spy sees of a process; else why it sees nothing."""
+    """Return the stacks that py-spy reads from a process, or the reason why it reads none."""
     program = shutil.which("py-spy")
     if program is None:
         return "it gives no answer, and py-spy is not installed here (pip install py-spy)"

@@ -1,4 +1,4 @@
-"""`phalanx start` and `phalanx stop`: heads and nodes on this machine."""
+"""The commands `phalanx start` and `phalanx stop` for heads and nodes on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from phalanx.cli import panels
+from phalanx.cli.amounts import memory_bytes
 from phalanx.cli.cluster_view import SHORT
+from phalanx.cli.durations import METAVAR, seconds_at_least
 from phalanx.cli.node_checks import read_check_rules, read_checks
 from phalanx.cli.reach import FAILED, NOT_ALLOWED, USAGE, fail, json_object
 from phalanx.cli.table import report, say
@@ -25,126 +28,228 @@ if TYPE_CHECKING:
     from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 PORT = 6380
-"""Where a head listens by default."""
+"""The port on which a head listens by default."""
 _NODE_ID = "ray.io/node-id"
 
 
 def default_store() -> str:
-    """Where a head keeps its tables by default; `phalanx stop --forget` deletes it."""
+    """Return the path of a head's default store, which `phalanx stop --forget` deletes."""
     home = os.path.expanduser("~")
     return os.path.join(home, ".phalanx", "store", f"{socket.gethostname()}.db")
 
 
 def start(
     head: Annotated[
-        bool, typer.Option("--head", help="Start a cluster: its head, and a node here.")
+        bool, typer.Option("--head", help="Start a cluster: its head and a node on this machine.")
     ] = False,
     address: Annotated[
         str | None,
         typer.Option(
-            help="Start a node here that joins the head at HOST:PORT, or (ray:auto) the scheduler "
-            "on a Ray cluster."
+            help="Start a node that joins the head at HOST:PORT; with ray:auto, start the "
+            "scheduler on a Ray cluster."
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="This machine's address under which others reach it.")
+        str,
+        typer.Option(
+            rich_help_panel=panels.NETWORK,
+            help="IP address of this machine at which other machines reach it, such as 10.0.0.1.",
+        ),
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help=f"Of the head ({PORT}), or of the node (any)."),
+        typer.Option(
+            min=0,
+            max=65535,
+            rich_help_panel=panels.NETWORK,
+            help=f"TCP port to listen on. Default: {PORT} with --head, else any free port.",
+        ),
     ] = None,
     store: Annotated[
         list[str] | None,
-        typer.Option(help="Where the head keeps its tables: a path, redis://HOST:PORT or memory."),
+        typer.Option(
+            rich_help_panel=panels.HEAD,
+            help="Store of the head: a path, redis://HOST:PORT or memory; may be repeated.",
+        ),
     ] = None,
     accept_loss: Annotated[
         bool,
         typer.Option(
             "--accept-loss",
-            help="Go on with a store that has lost what it confirmed, or begin a new cluster in "
-            "one that was emptied.",
+            rich_help_panel=panels.HEAD,
+            help="Start even if the store has lost confirmed changes or was emptied.",
         ),
     ] = False,
     history: Annotated[
         list[str] | None,
         typer.Option(
-            help="How much of the history of jobs is kept, NAME=NUMBER: days, records, sum_days."
+            rich_help_panel=panels.HEAD,
+            help="Limit of the history of jobs, as NAME=NUMBER: days, records or sum_days, such "
+            "as days=90; may be repeated.",
         ),
     ] = None,
     limit: Annotated[
         list[str] | None,
-        typer.Option(help="When a silent node is dead, NAME=SECONDS: period_s, misses, ..."),
+        typer.Option(
+            rich_help_panel=panels.HEAD,
+            help="Limit after which a silent node counts as dead, as NAME=NUMBER: period_s "
+            "(seconds), misses, ..., such as misses=5; may be repeated.",
+        ),
     ] = None,
-    num_cpus: Annotated[int | None, typer.Option(help="Default: what this machine has.")] = None,
-    num_gpus: Annotated[int | None, typer.Option(help="Default: what this machine has.")] = None,
+    num_cpus: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=panels.RESOURCES,
+            help="CPUs that the node offers. Default: all of this machine.",
+        ),
+    ] = None,
+    num_gpus: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=panels.RESOURCES,
+            help="GPUs that the node offers. Default: all of this machine.",
+        ),
+    ] = None,
     resources: Annotated[
-        str | None, typer.Option(help="Further amounts, as JSON: '{\"TPU\": 4}'.")
+        str | None,
+        typer.Option(
+            rich_help_panel=panels.RESOURCES,
+            help="Further resources that the node offers, as JSON, such as '{\"TPU\": 4}'.",
+        ),
     ] = None,
     node_name: Annotated[
-        str, typer.Option(help="What people call this node. Default: its machine's name.")
+        str,
+        typer.Option(
+            rich_help_panel=panels.NODE, help="Name of the node. Default: the machine's host name."
+        ),
     ] = "",
     labels: Annotated[
-        list[str] | None, typer.Option(help="KEY=VALUE of this node; several with commas.")
+        list[str] | None,
+        typer.Option(
+            rich_help_panel=panels.NODE,
+            help="Labels of the node, as KEY=VALUE, separated by commas.",
+        ),
     ] = None,
     object_store_memory: Annotated[
-        int | None, typer.Option(help="Bytes of the node's object store.")
+        int | None,
+        typer.Option(
+            parser=memory_bytes,
+            metavar="MEMORY",
+            rich_help_panel=panels.RESOURCES,
+            help="Size of the node's object store, such as 8GiB or 8e9 (bytes).",
+        ),
     ] = None,
     topology: Annotated[
-        str, typer.Option(help="How the GPUs are wired: a known machine, as dgx_h100.")
+        str,
+        typer.Option(
+            rich_help_panel=panels.DEVICES,
+            help="Known machine whose wiring of GPUs this node has, such as dgx_h100.",
+        ),
     ] = "",
     ports: Annotated[
-        str, typer.Option(help="Ports that gangs may use on this node: '20000-20999,8080'.")
+        str,
+        typer.Option(
+            rich_help_panel=panels.NODE,
+            help="Ports that gangs may use on the node, such as '20000-20999,8080'.",
+        ),
     ] = "",
     devices: Annotated[
         str,
         typer.Option(
-            help="A file that the GPUs' state is read from, not their driver: see docs/health.md."
+            rich_help_panel=panels.DEVICES,
+            help="File to read the state of the GPUs from, instead of the driver; see "
+            "docs/health.md.",
         ),
     ] = "",
     check: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=COMMAND that says whether this node is well: exit 0, 1 or 2."),
+        typer.Option(
+            rich_help_panel=panels.CHECKS,
+            help="Health check of the node, as NAME=COMMAND; the command's exit code 0, 1 or 2 is "
+            "the result (see docs/health.md). May be repeated.",
+        ),
     ] = None,
     check_every: Annotated[
-        str, typer.Option(help="How often checks run while the node is idle.")
+        str,
+        typer.Option(
+            rich_help_panel=panels.CHECKS,
+            help="Time between two runs of the checks while the node is idle: 90s, 15m or 10 "
+            "(minutes).",
+        ),
     ] = "10m",
-    check_limit: Annotated[str, typer.Option(help="How long a check may run.")] = "1m",
+    check_limit: Annotated[
+        str,
+        typer.Option(
+            rich_help_panel=panels.CHECKS,
+            help="Time limit of each check: 90s, 15m or 10 (minutes).",
+        ),
+    ] = "1m",
     placement: Annotated[
         str | None,
         typer.Option(
-            help="How the cluster places work (with --head): default, hybrid, least-waiting, "
-            "selector, two-pass-random, or one's own; with settings as a YAML mapping, "
-            "'{policy: selector, same_rack: prefer}'. See docs/placement.md."
+            rich_help_panel=panels.HEAD,
+            help="Policy by which the cluster places work: default, hybrid, least-waiting, "
+            "selector, two-pass-random, or your own; with settings as a YAML mapping, such as "
+            "'{policy: selector, same_rack: prefer}'. See docs/placement.md.",
         ),
     ] = None,
     system_config: Annotated[
         str | None,
-        typer.Option(help="The cluster's settings by Ray's names (with --head), as JSON."),
+        typer.Option(
+            rich_help_panel=panels.HEAD,
+            help="Settings of the cluster under Ray's names, as JSON, such as "
+            "'{\"max_lineage_bytes\": 1000000}'.",
+        ),
     ] = None,
     spill_threshold: Annotated[
-        int, typer.Option(min=0, help="So many may wait here before other nodes are asked.")
+        int,
+        typer.Option(
+            min=0,
+            rich_help_panel=panels.NODE,
+            help="Number of requests that may wait on this node before it asks other nodes.",
+        ),
     ] = 0,
     patience: Annotated[
         float,
         typer.Option(
-            min=1.0,
-            help="Seconds that this node waits for a lost head. It waits for a day where it holds "
-            "places of jobs, and without limit while something runs on it.",
+            parser=seconds_at_least(1),
+            metavar=METAVAR,
+            rich_help_panel=panels.NODE,
+            show_default="60s",
+            help="Time that the node waits for a lost head before it ends: 90s, 15m or 90 "
+            "(seconds). It waits a day while it holds places of jobs, and without limit while "
+            "work runs on it.",
         ),
     ] = 60.0,
     gpu_resource: Annotated[
-        str, typer.Option(help="On Ray: what the devices are called that gangs get.")
+        str,
+        typer.Option(
+            rich_help_panel=panels.DEVICES,
+            help="Resource whose devices gangs get on a Ray cluster (with ray:auto).",
+        ),
     ] = "GPU",
     token_file: Annotated[
-        str, typer.Option(help="The cluster's token (PHALANX_TOKEN_FILE, ~/.phalanx/token).")
+        str,
+        typer.Option(
+            rich_help_panel=panels.NETWORK,
+            help="File with the cluster's token. Default: PHALANX_TOKEN_FILE, or ~/.phalanx/token.",
+        ),
     ] = "",
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="No TLS between machines: see docs/security.md.")
+        bool,
+        typer.Option(
+            "--insecure",
+            rich_help_panel=panels.NETWORK,
+            help="Connect machines without TLS; see docs/security.md.",
+        ),
     ] = False,
 ) -> None:
-    """Start a cluster (--head) or join one (--address). Exit 2: wrong usage, 4: wrong token."""
+    """Start a cluster (--head) or join one (--address).
+
+    Exit 2: wrong usage. Exit 4: wrong token.
+    """
     if head == (address is not None):
-        fail("Say either --head, to start a cluster, or --address HOST:PORT, to join one.", USAGE)
+        fail("Give either --head, to start a cluster, or --address HOST:PORT, to join one.", USAGE)
     if address is not None and (engine := engines.engine_of(address)) is not None:
         options: dict[str, object] = {
             "gpu_resource": gpu_resource,
@@ -158,7 +263,7 @@ def start(
     of_head = (store, limit, placement, accept_loss, history, system_config)
     if address is not None and any(of_head):
         belong = "--store, --accept-loss, --limit, --history, --system-config and --placement"
-        fail(f"{belong} belong to the head.", USAGE)
+        fail(f"{belong} are only for --head.", USAGE)
     _check_host(host)
     node = {
         "node_name": node_name,
@@ -195,26 +300,33 @@ def start(
 
 
 def stop(
-    force: Annotated[bool, typer.Option("--force", help="Kill at once, in no order.")] = False,
-    forget: Annotated[
-        bool, typer.Option("--forget", help="Delete the head's queues, jobs and history, too.")
+    force: Annotated[
+        bool, typer.Option("--force", help="Kill all processes at once, without letting them end.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Forget without a question.")] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Also delete the head's queues, jobs and history.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Delete without asking (with --forget).")
+    ] = False,
     address: Annotated[
-        str | None, typer.Option(help="Of a Ray cluster (ray:auto): end the scheduler there.")
+        str | None,
+        typer.Option(help="Address of a Ray cluster (ray:auto) whose scheduler is to end."),
     ] = None,
 ) -> None:
     """End this user's heads and nodes on this machine, or the scheduler on a Ray cluster.
 
-    The head's store stays: the next `phalanx start --head` goes on with its queues and jobs.
+    The head's store is kept: the next `phalanx start --head` continues with its queues and jobs.
     """
     if yes and not forget:
-        fail("--yes answers the question of --forget.", USAGE)
+        fail("--yes is only for --forget: it answers the question that --forget asks.", USAGE)
     if address is not None:
         if (engine := engines.engine_of(address)) is None:
-            fail("--address names a Ray cluster here: ray:auto or ray:HOST:PORT.", USAGE)
+            fail("--address takes a Ray cluster: ray:auto or ray:HOST:PORT.", USAGE)
         if forget:
-            fail("--forget is for this machine's head: Ray's store ends with Ray's head.", USAGE)
+            fail(
+                "--forget is only for this machine's head: Ray's store ends with Ray's head.", USAGE
+            )
         with _failing_readably():
             say(engines.entry_of(engine).stop_scheduler(address))
         return
@@ -234,10 +346,10 @@ def stop(
     with _failing_readably():
         if forget and delete(store):
             ledger.delete(store + ledger.ENDING)
-            report(f"Deleted {store}: the next head begins anew.")
+            report(f"Deleted {store}: the next head begins with nothing.")
         elif not forget and any(one.kind == "head" for one in ended) and exists(store):
             report(
-                f"Kept {store}: the next head goes on with its queues and jobs. `phalanx stop "
+                f"Kept {store}: the next head continues with its queues and jobs. `phalanx stop "
                 "--forget` deletes it."
             )
 
@@ -293,15 +405,15 @@ def _start_head(
     except BaseException:
         if store is None and not is_again:
             with contextlib.suppress(StorageInUseError):
-                delete(default_store())  # else the next head would go on with nothing
+                delete(default_store())  # else the next head would continue an empty store
         raise
     where = started.announcement.address
     report(f"Head at {where}; its store is {storage_name(addresses)}.")
     if is_again:
-        report("It goes on with what the head before it knew: queues, jobs, names, groups.")
+        report("It continues with the state of the previous head: queues, jobs, names, groups.")
     here = [one for _, one in local_daemons(where) if one.kind == "node"]
     if here:
-        report(f"Node {here[0].node_id[:SHORT]} runs here already, and joins it again.")
+        report(f"Node {here[0].node_id[:SHORT]} already runs here, and joins it again.")
     else:
         try:
             _start_node(where, node, of_node)
@@ -320,8 +432,8 @@ def _join(address: str, node: dict[str, Any], amounts: dict[str, Any], topology:
     if is_far and ipaddress.ip_address(node["host"]).is_loopback:
         fail(
             f"The head at {where} is on another machine, and this node would listen on "
-            f"{node['host']}, where the other nodes cannot reach it: say --host and this machine's "
-            "address.",
+            f"{node['host']}, where the other nodes cannot reach it: give this machine's address "
+            "with --host.",
             USAGE,
         )
     _start_node(where, node, _amounts(amounts, topology, node["host"], is_first=False))
@@ -379,17 +491,17 @@ def _what_next(where: str, token: str, is_insecure: bool) -> str:
     ]
     if is_local:
         lines.append(
-            "It listens on this machine alone. For other machines start it with --host and this "
-            "machine's address."
+            "It listens only on this machine. To let other machines join, start it with --host and "
+            "this machine's address."
         )
     else:
         lines.append(f"Other machines need the token first: copy {token} there, mode 0600.")
-    lines.append(f"The token is in {token}. Who has it can run anything here.")
+    lines.append(f"The token is in {token}. Anyone who has it can run anything here.")
     return "\n".join(lines)
 
 
 def _in_full(store: str) -> str:
-    """A path as it is meant here and now; the next head may be started elsewhere."""
+    """Return the absolute path of a store: the next head may start in another directory."""
     if store == "memory" or "://" in store:
         return store
     return os.path.abspath(store.removeprefix("sqlite:"))
@@ -397,7 +509,7 @@ def _in_full(store: str) -> str:
 
 @contextlib.contextmanager
 def _failing_readably() -> Any:
-    """Turn what can go wrong into one sentence and an exit code."""
+    """Turn expected errors into one sentence on standard error and an exit code."""
     from phalanx.errors import AuthenticationError, PhalanxError
 
     try:
@@ -422,10 +534,10 @@ def _check_host(host: str) -> None:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        fail(f"--host is a numeric address of this machine, as 10.0.0.1, not {host!r}.", USAGE)
+        fail(f"--host takes an IP address of this machine, such as 10.0.0.1, not {host!r}.", USAGE)
     if address.is_unspecified:
         fail(
-            f"--host is where other nodes reach this one; at {host} they cannot: name one.",
+            f"--host takes an address at which other nodes reach this one, and {host} is none.",
             USAGE,
         )
 
@@ -443,7 +555,7 @@ def _labels(texts: list[str]) -> dict[str, str]:
 
 
 def _placement(text: str | None) -> PlacementPolicy:
-    """A policy's name, or a mapping as YAML writes it. Raises ValueError."""
+    """Return the policy of `--placement`: a name or a YAML mapping. Raises ValueError."""
     import yaml
 
     from phalanx.scheduler.placement.placement_policy import read_placement_policy
@@ -451,12 +563,12 @@ def _placement(text: str | None) -> PlacementPolicy:
     try:
         given = None if text is None else yaml.safe_load(text)
     except yaml.YAMLError:
-        raise ValueError(f"--placement is a name or a YAML mapping, not {text}") from None
+        raise ValueError(f"--placement takes a name or a YAML mapping, not {text}") from None
     return read_placement_policy(given)
 
 
 def _settings(text: str | None) -> SystemSettings:
-    """By Ray's names; under them the environment's are among them. Raises ValueError."""
+    """Return the settings of `--system-config` and of the environment. Raises ValueError."""
     from phalanx.runtime.driver.starting import system_settings
 
     return system_settings(json_object("system-config", text, '{"max_lineage_bytes": 1000000}'))
@@ -475,7 +587,7 @@ def _history(texts: list[str]) -> dict[str, float]:
 
 
 def _numbers(option: str, texts: list[str], kind: Any, whole: tuple[str, ...]) -> dict[str, float]:
-    """NAME=NUMBER, for the fields of a struct. Raises ValueError for what that does not take."""
+    """Read NAME=NUMBER for the fields of the struct `kind`. Raises ValueError for bad values."""
     import msgspec
 
     names = kind.__struct_fields__
@@ -487,6 +599,6 @@ def _numbers(option: str, texts: list[str], kind: Any, whole: tuple[str, ...]) -
         try:
             found[name] = int(value) if name in whole else float(value)
         except ValueError:
-            fail(f"--{option} {name} is a number, not {value!r}.", USAGE)
+            fail(f"--{option} {name} takes a number, not {value!r}.", USAGE)
     msgspec.convert(found, kind)
     return found

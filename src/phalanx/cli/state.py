@@ -1,4 +1,4 @@
-"""`phalanx list`, `get`, `summary` and `memory`: what a cluster does and holds."""
+"""The commands `phalanx list`, `get`, `summary` and `memory`: the state of a cluster."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from phalanx.cli.durations import METAVAR, seconds_at_least
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
 from phalanx.cli.table import say, table
 from phalanx.model.nearest import nearest
@@ -26,11 +27,13 @@ from phalanx.observe.state.summaries import SUMMARIES, leaked_suspects, summary,
 from phalanx.protocol.requests.state import QueryState
 
 TIMEOUT_S = 10.0
+"""Default time limit of a listing, in seconds."""
 SLACK_S = 2.0
-"""The head may answer so much later than a listing's time is up."""
+"""Seconds after a listing's time limit within which the head may still answer."""
 SHORT = 12
 """Digits of a node's id in a table."""
 _NAMED_SILENT = 5
+"""Number of processes without an answer that are named."""
 _SHOWN = {
     "actors": "actor_id class_name state name job_id node_id pid",
     "drivers": "job_id state pid node_id start_time_ms end_time_ms entrypoint",
@@ -42,17 +45,35 @@ _SHOWN = {
     "tasks": "task_id name state attempt_number type job_id node_id worker_pid error_type",
     "workers": "worker_id worker_type is_alive pid node_id job_id activity exit_type",
 }
-"""The kinds, and what a table shows of each; `--detail` shows all."""
+"""The kinds with the columns of their tables; `--detail` shows all columns."""
 KINDS = tuple(_SHOWN)
 
-Kind = Annotated[str, typer.Argument(help=f"One of {', '.join(KINDS)}.")]
+Kind = Annotated[str, typer.Argument(help=f"Kind of things: {', '.join(KINDS)}.")]
 Address = Annotated[
-    str | None, typer.Option(help="HOST:PORT of the head, or pid:PID of a program's own session.")
+    str | None,
+    typer.Option(
+        help="Address of the head (HOST:PORT), or pid:PID for a program's own session. Default: "
+        "PHALANX_ADDRESS, or the cluster on this machine."
+    ),
 ]
-Timeout = Annotated[float, typer.Option(help="Seconds; who has not answered then is left out.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        parser=seconds_at_least(0),
+        metavar=METAVAR,
+        show_default=f"{TIMEOUT_S:g}s",
+        help="Time to wait for answers: 10s, 1m or 10 (seconds). Processes that have not answered "
+        "by then are left out.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Filters = Annotated[
-    list[str] | None, typer.Option("--filter", "-f", help="COLUMN=VALUE or COLUMN!=VALUE.")
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        "-f",
+        help="Show only rows that match: COLUMN=VALUE or COLUMN!=VALUE. May be repeated.",
+    ),
 ]
 
 
@@ -60,21 +81,24 @@ Filters = Annotated[
 
 
 def query_state(address: str | None, query: StateQuery) -> StateAnswer:
-    """The answer of a cluster, or of a program's own session; who is silent is said."""
+    """Return the answer of a cluster or of a program's own session.
+
+    Prints a warning for each process that gave no answer.
+    """
     try:
         check_query(query)
     except ValueError as error:
         fail(str(error), USAGE)
     found = ask(address, QueryState(query), query.timeout_s + SLACK_S, with_programs=True)
     for one in found.silent[:_NAMED_SILENT]:
-        say(f"warning: no answer of {one}: its {query.kind} are left out.", err=True)
+        say(f"warning: {one} gave no answer: its {query.kind} are left out.", err=True)
     if len(found.silent) > _NAMED_SILENT:
-        say(f"warning: and {len(found.silent) - _NAMED_SILENT} more give no answer.", err=True)
+        say(f"warning: {len(found.silent) - _NAMED_SILENT} more gave no answer.", err=True)
     return found
 
 
 def parse_filters(given: list[str] | None) -> list[tuple[str, str, Value]]:
-    """(column, predicate, value) of each; ends the command for anything else."""
+    """Return (column, predicate, value) of each filter; ends the command for a wrong one."""
     found: list[tuple[str, str, Value]] = []
     for text in given or ():
         key, sign, value = text.partition("!=" if "!=" in text else "=")
@@ -92,13 +116,13 @@ def listing(
     timeout: float,
     has_detail: bool,
 ) -> StateAnswer:
-    """The rows of a kind that all filters let through."""
+    """Return the rows of a kind that match all filters."""
     query = StateQuery(kind, parse_filters(filters), limit, has_detail, timeout_s=timeout)
     found = query_state(address, query)
     if found.part.matched > len(found.part.rows):
         say(
-            f"warning: these are {len(found.part.rows)} of {found.part.matched} {kind}. --filter "
-            f"chooses, --limit (up to {MAX_LIMIT}) shows more.",
+            f"warning: only {len(found.part.rows)} of {found.part.matched} {kind} are shown; "
+            f"choose by --filter, or raise --limit (at most {MAX_LIMIT}).",
             err=True,
         )
     return found
@@ -109,7 +133,7 @@ def _known(kind: str, among: tuple[str, ...]) -> str:
     if kind not in among:
         there = ", ".join(among)
         near = nearest(kind, among) or "."
-        fail(f"There is no listing of {kind!r}; there are {there}{near}", USAGE)
+        fail(f"There is no listing of {kind!r}; the kinds are {there}{near}", USAGE)
     return kind
 
 
@@ -119,9 +143,9 @@ def _known(kind: str, among: tuple[str, ...]) -> str:
 def list_(
     kind: Kind,
     filters: Filters = None,
-    limit: Annotated[int, typer.Option(help="So many at most.")] = DEFAULT_LIMIT,
-    detail: Annotated[bool, typer.Option("--detail", help="All columns.")] = False,
-    format: Annotated[str, typer.Option(help="table, json or yaml.")] = "",
+    limit: Annotated[int, typer.Option(help="Maximum number of rows.")] = DEFAULT_LIMIT,
+    detail: Annotated[bool, typer.Option("--detail", help="Show all columns.")] = False,
+    format: Annotated[str, typer.Option(help="Output format: table, json or yaml.")] = "",
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,
     json: Json = False,
@@ -150,12 +174,12 @@ def list_(
 
 def get(
     kind: Kind,
-    id: Annotated[str, typer.Argument(help="As `phalanx list` shows it.")],
+    id: Annotated[str, typer.Argument(help="Id, as `phalanx list` shows it.")],
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Show all about one task, actor, object ... Exit 3 when there is no such thing."""
+    """Show all columns of one task, actor, object or the like. Exit 3: there is none."""
     kind = _known(kind, KINDS)
     rows = rows_with_id(kind, id, timeout, address)
     if json:
@@ -165,7 +189,7 @@ def get(
 
 
 def rows_with_id(kind: str, id: str, timeout: float, address: str | None) -> list[Row]:
-    """All rows with this id; ends the command when there is none."""
+    """Return all rows with this id; ends the command when there is none."""
     query = StateQuery(kind, [(id_column(kind), "=", id)], 1_000, True, timeout_s=timeout)
     rows = query_state(address, query).part.rows
     if not rows:
@@ -174,7 +198,7 @@ def rows_with_id(kind: str, id: str, timeout: float, address: str | None) -> lis
 
 
 def summary_(
-    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(SUMMARIES)}.")],
+    kind: Annotated[str, typer.Argument(help=f"Kind of things to count: {', '.join(SUMMARIES)}.")],
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,
     json: Json = False,
@@ -190,13 +214,17 @@ def summary_(
 
 
 def memory(
-    limit: Annotated[int, typer.Option(min=0, help="So many objects, the largest first.")] = 50,
+    limit: Annotated[
+        int, typer.Option(min=0, help="Maximum number of objects; the largest are shown.")
+    ] = 50,
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Show who holds which objects, where they were made, what nodes keep in memory and on disk,
-    and files that nobody holds."""
+    """Show objects with their holders and origins, and what nodes keep in memory and on disk.
+
+    Files that no process holds are listed as suspected leaks.
+    """
 
     def rows(kind: str) -> StateAnswer:
         query = StateQuery(kind, [], MAX_LIMIT, True, timeout_s=timeout)
@@ -220,14 +248,20 @@ def memory(
 
 
 def _suspects(rows: Any, stores: StateAnswer) -> list[Row]:
-    """Files that nobody holds, if all have answered. What is on its way from one process to another
-    is held by nobody for a moment: a suspect is one twice."""
+    """Return files that no process holds; none unless every process has answered.
+
+    A file counts only when it is found twice: no process holds an object for the moment in which it
+    goes from one process to another.
+    """
     found: list[Row] = []
     for attempt in range(2):
         held = rows("files")
         is_whole = held.part.matched == len(held.part.rows)
         if held.silent or stores.silent or not is_whole:
-            say("warning: not everybody has answered, so nothing is called leaked.", err=True)
+            say(
+                "warning: some processes gave no answer, so no file is reported as leaked.",
+                err=True,
+            )
             return []
         there = stores if attempt == 0 else rows("stores")
         now = leaked_suspects(there.part.rows, held.part.rows)
@@ -242,7 +276,7 @@ def _suspects(rows: Any, stores: StateAnswer) -> list[Row]:
 
 
 def echo_data(data: Any, form: str, *, marked: bool = False) -> None:
-    """Data for machines. `marked`: documents of YAML between lines that say where they are."""
+    """Print data as JSON or YAML. `marked`: YAML with lines that begin and end each document."""
     plain = json_module.loads(json_module.dumps(data, default=str))
     if form == "json":
         typer.echo(json_module.dumps(plain, indent=1))
@@ -257,7 +291,7 @@ def echo_data(data: Any, form: str, *, marked: bool = False) -> None:
 
 
 def rows_text(columns: list[str], rows: list[Row]) -> str:
-    """Rows as a table."""
+    """Return rows as a table."""
     right = {c.upper() for c in columns if c in ("object_size", "pid", "worker_pid")}
     cells = [[_cell(name, row.get(name)) for name in columns] for row in rows]
     return table([name.upper() for name in columns], cells, right)
@@ -281,7 +315,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def summary_text(kind: str, found: dict[str, Any]) -> str:
-    """A summary for people."""
+    """Return a summary as text."""
     groups: dict[str, Any] = found["summary"]
     if kind == "objects":
         head = ["CREATED", "OBJECTS", "MIB", "PROCESSES", "NODES", "STATES", "REFERENCES"]
@@ -320,7 +354,7 @@ def _counted(counts: dict[Any, int]) -> str:
 
 
 def memory_text(stores: list[Row], total: int, objects: list[Row], suspects: list[Row]) -> str:
-    """One screen."""
+    """Return the text of `phalanx memory`: nodes, objects and suspected leaks."""
     nodes = [
         [
             str(row["node_id"])[:SHORT],

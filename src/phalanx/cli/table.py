@@ -11,13 +11,13 @@ import typer
 from phalanx.model.raw_bytes import byte_shown
 
 _PIPE_WIDTH = 100_000
-"""Columns of a pipe or a file: nothing is wrapped there, so a row is always a line."""
+"""Columns of a pipe or a file: so wide that no row is wrapped, and each row is one line."""
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> str:
-    """A row a line. Long cells are wrapped where the terminal is too narrow, never cut off.
+    """Return a table with one line per row. A narrow terminal wraps long cells and cuts none off.
 
-    `right`: the columns that are aligned to the right.
+    `right`: names of the columns that are aligned to the right.
     """
     from rich.console import Console
     from rich.table import Table
@@ -36,19 +36,19 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[
 
 
 def safe(text: str) -> str:
-    """`text` without anything that steers a terminal: labels and names come from strangers."""
+    """Return `text` with control characters escaped: labels and names are untrusted."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else byte_shown(c) or repr(c)[1:-1] for c in text)
 
 
 def say(text: str, err: bool = False) -> None:
-    """Print lines that strangers' names may be part of, without anything that steers a terminal."""
+    """Print lines that may hold untrusted names, with control characters escaped."""
     typer.echo("\n".join(map(safe, text.split("\n"))), err=err)
 
 
 def report(text: str) -> None:
-    """Say what a command has done. One that has more to do does it though nobody reads on."""
+    """Print what a command has done. The command goes on even when the reader has gone."""
     try:
         say(text)
     except BrokenPipeError:
@@ -56,8 +56,10 @@ def report(text: str) -> None:
 
 
 def open_input() -> None:
-    """Where this process was started without an input, give it an empty one: else the next file or
-    socket that is opened would be taken for it."""
+    """Open an empty standard input where the process was started without one.
+
+    Otherwise the next file or socket would get descriptor 0 and be taken for the input.
+    """
     try:
         os.fstat(0)
     except OSError:
@@ -65,7 +67,7 @@ def open_input() -> None:
 
 
 def drop_output() -> None:
-    """Whoever read what this process prints has gone: from now on it is printed to nobody."""
+    """Send all further output to /dev/null, as the reader of the output has gone."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""Times of day as text."""
+"""Moments as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 def clock(at: float | None, unknown: str = "Unknown") -> str:
-    """A time of day in the local zone, to the second, as Slurm writes it too.
+    """Return a moment in the local time zone, to the second, in Slurm's format.
 
     `at` is in seconds since the epoch; None gives `unknown`.
     """

@@ -1,4 +1,4 @@
-"""`phalanx top`: the cluster in a terminal, again and again."""
+"""The command `phalanx top`: a live view of the cluster in a terminal."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from phalanx.cli.cluster import Address
+from phalanx.cli.durations import METAVAR, seconds_at_least
 from phalanx.cli.reach import USAGE, ask, fail, is_elsewhere
 
 if TYPE_CHECKING:
@@ -45,20 +46,28 @@ _MOVES = {
 
 def top(
     address: Address = None,
-    once: Annotated[bool, typer.Option("--once", help="Show it once, in full.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, once, for machines.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print all tables once and end.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON once, instead of tables.")
+    ] = False,
     every: Annotated[
-        float, typer.Option(min=0.5, help="Seconds between two looks.", show_default=True)
+        float,
+        typer.Option(
+            parser=seconds_at_least(0.5),
+            metavar=METAVAR,
+            show_default="2s",
+            help="Time between two updates: 2s, 1m or 2 (seconds); at least 0.5s.",
+        ),
     ] = 2.0,
 ) -> None:
-    """Show nodes with their GPUs, queues, and jobs that run and wait with their reasons, live.
+    """Watch nodes with their GPUs, queues, running jobs, and waiting jobs with their reasons.
 
-    Keys: q ends it, Tab chooses a table, j and k or arrows scroll it, space looks now, p pauses.
+    Keys: q quits, Tab chooses a table, j and k or arrows scroll it, space updates now, p pauses.
     """
     from phalanx.cli.top_snapshot import Following
 
     if is_elsewhere(address):
-        fail("phalanx top is for clusters of Phalanx; on Ray: phalanx jobs, queue list.", USAGE)
+        fail("phalanx top is not for Ray clusters: use phalanx jobs and phalanx queue list.", USAGE)
     following = Following(lambda request: ask(address, request))
     if json:
         typer.echo(json_module.dumps(_as_data(following.look()), indent=1))
@@ -106,7 +115,7 @@ def _lines(picture: TopSnapshot, width: int, height: int, **more: Any) -> list[A
 
 
 class _Live:
-    """The screen, and what keys do to it."""
+    """The live screen and its reactions to keys."""
 
     def __init__(self, following: Following, every_s: float) -> None:
         from phalanx.cli.top_view import SECTIONS
@@ -121,8 +130,8 @@ class _Live:
         self._trouble = ""
 
     def run(self) -> None:
-        """Until somebody presses q, or Ctrl-C."""
-        self._look()  # what cannot be reached at all is said on the usual screen
+        """Show the screen until q or Ctrl-C is pressed."""
+        self._look()  # an unreachable cluster is reported on the usual screen
         due = time.monotonic() + self._every_s
         with _own_terminal() as bell, contextlib.suppress(KeyboardInterrupt):
             while True:
@@ -131,7 +140,7 @@ class _Live:
                 ready, _, _ = select.select([sys.stdin, bell], [], [], wait_s)
                 keys = _keys() if sys.stdin in ready else []
                 if bell in ready:
-                    os.read(bell, 1 << 10)  # another size: it is drawn again
+                    os.read(bell, 1 << 10)  # the terminal's size has changed: draw again
                 if keys is None or "q" in keys:
                     return
                 is_asked = any(self._press(key) for key in keys)
@@ -152,7 +161,7 @@ class _Live:
             self._trouble = " ".join(said.getvalue().split()) or "the head gives no answer"
 
     def _press(self, key: str) -> bool:
-        """Whether it asks for another look."""
+        """Act on a key; return whether it asks for an update now."""
         name = self._sections[self._chosen]
         if key in _MOVES and self._picture is not None:
             most = _rows(self._picture, name)
@@ -193,7 +202,7 @@ def _rows(picture: TopSnapshot, section: str) -> int:
 
 
 def _keys() -> list[str] | None:
-    """What was pressed; None where nobody can press any more."""
+    """Return the keys that were pressed; None when the terminal is gone."""
     try:
         text = os.read(sys.stdin.fileno(), 1 << 10).decode(errors="replace")
     except OSError:
@@ -210,8 +219,10 @@ def _keys() -> list[str] | None:
 
 @contextlib.contextmanager
 def _own_terminal() -> Iterator[int]:
-    """A screen of its own without echo, given back whatever happens. What it yields can be read
-    from when the terminal has another size."""
+    """Switch to a separate screen without echo, and restore the terminal at the end.
+
+    Yields a descriptor that becomes readable when the terminal's size changes.
+    """
     import termios
     import tty
 

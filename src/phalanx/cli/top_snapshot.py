@@ -1,4 +1,4 @@
-"""What `phalanx top` shows, as the head said it last: asked for in pieces, as the page does."""
+"""The data of `phalanx top`, read from the head as changes, like the dashboard's."""
 
 from __future__ import annotations
 
@@ -19,26 +19,29 @@ from phalanx.protocol.requests.news import GetNews, ListWaiting, Since, WaitInfo
 from phalanx.protocol.requests.request import Request
 
 SHARE = 50.0
-"""Why jobs wait costs the head most: it is asked for a fiftieth of the time at most."""
+"""Times as long as the last answer that `top` waits before it asks again why jobs wait.
+
+That question costs the head most: with this factor it takes at most a fiftieth of the time.
+"""
 Ask = Callable[[Request[Any]], Any]
 
 
 class TopSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """One moment. Nodes are by name, jobs that wait in the order of their queues."""
+    """The cluster at one moment: nodes by name, waiting jobs in the order of their queues."""
 
     at: float
-    """In seconds since the epoch."""
+    """The moment, in seconds since the epoch."""
     status: StatusInfo
     nodes: list[NodeInfo]
     devices: dict[str, list[DeviceInfo]]
-    """By node, by number."""
+    """Devices by node id, sorted by number."""
     queues: list[QueueInfo]
     waiting: list[JobInfo]
     running: list[JobInfo]
     gangs: list[GangInfo]
 
     def devices_of(self, job: JobInfo) -> list[DeviceInfo]:
-        """The GPUs that members of a job hold."""
+        """Return the GPUs that members of a job hold."""
         uid = f"{job.namespace}/{job.name}"
         held = {
             (node, number)
@@ -56,7 +59,7 @@ class TopSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Following:
-    """Asks the head again and again, and only for what has changed."""
+    """Follows the head: keeps a copy of its state and asks only for changes."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -69,7 +72,7 @@ class Following:
         self._waits_due = 0.0
 
     def look(self) -> TopSnapshot:
-        """How everything is now."""
+        """Ask the head for changes, and return the cluster's present state."""
         status: StatusInfo = self._ask(GetStatus(is_brief=True))
         while self._hear():
             pass

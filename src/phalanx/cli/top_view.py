@@ -1,4 +1,4 @@
-"""A picture of the cluster as lines of a terminal: pure, and never wider than that."""
+"""The screen of `phalanx top`: a snapshot as lines that fit into the terminal. Pure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 SECTIONS = ("nodes", "queues", "running", "waiting")
 LEAST_ROWS = 2
-"""So many of each section are shown where there is any room."""
+"""Number of rows that each section gets before any section gets more."""
 _GPU = "GPU"
 _NAMES = 16
 
 
 class Signs(NamedTuple):
-    """How a device is drawn. Never by colour alone."""
+    """Characters for the states of a device, which never differ by colour alone."""
 
     free: str
     part: str
@@ -43,7 +43,7 @@ ASCII = Signs(".", "o", "#")
 
 
 class Section(NamedTuple):
-    """A table: its title and head, and a line for each row."""
+    """A table: its title, its head, and a line for each row."""
 
     title: str
     head: str
@@ -60,8 +60,10 @@ def screen(
     skipped: Mapping[str, int] | None = None,
     note: str = "",
 ) -> list[Text]:
-    """At most `height` lines (0: as many as there are) of at most `width` columns. `chosen`: the
-    section that keys move; `skipped`: rows of each that are scrolled away; `note`: the last line.
+    """Return at most `height` lines (0: all lines) of at most `width` columns.
+
+    `chosen`: the section that keys scroll. `skipped`: scrolled rows of each section. `note`: the
+    last line.
     """
     from rich.text import Text
 
@@ -92,8 +94,10 @@ def screen(
 
 
 def _shared_out(wanted: Mapping[str, int], room: int) -> dict[str, int]:
-    """How many lines each section gets of `room`: a little each, then what is left in turn. `room`
-    0: all."""
+    """Return how many of `room` lines each section gets; with `room` 0 each gets all it wants.
+
+    Each section first gets up to LEAST_ROWS lines; the rest goes to the sections in order.
+    """
     if not room:
         return dict(wanted)
     got = dict.fromkeys(wanted, 0)
@@ -172,7 +176,7 @@ def _sign(device: DeviceInfo, signs: Signs) -> tuple[str, str]:
 
 
 def _measured(devices: Sequence[DeviceInfo]) -> str:
-    """What was read of these devices together."""
+    """Return the measured use of these devices, summed up."""
     busy = [one.busy for one in devices if one.busy is not None]
     heat = [one.temperature_c for one in devices if one.temperature_c is not None]
     power = [one.power_w for one in devices if one.power_w is not None]
@@ -264,7 +268,7 @@ _BUILDERS: Mapping[str, Callable[[TopSnapshot, Signs], Section]] = {
 
 
 def _cut(text: str, width: int) -> str:
-    """A name in its column; a longer one ends in a plus sign."""
+    """Return a name cut to a column's width; a cut name ends in a plus sign."""
     shown = safe(text)
     return shown if len(shown) <= width else shown[: width - 1] + "+"
 

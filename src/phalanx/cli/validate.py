@@ -1,4 +1,4 @@
-"""`phalanx validate`: what speaks against a manifest, before anything is submitted."""
+"""The command `phalanx validate`: check manifests without submitting them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from phalanx.manifests.findings import Finding
 
 INVALID = 1
+"""Exit code for a wrong manifest."""
 UNUSABLE = 2
+"""Exit code for a file that cannot be read."""
 
 
 class Operation(StrEnum):
-    """What is to be done with the objects of the file."""
+    """Operations that a manifest can be checked for."""
 
     create = "create"
     update = "update"
@@ -27,17 +29,26 @@ class Operation(StrEnum):
 
 
 def validate(
-    file: Annotated[Path, typer.Argument(help="Manifests in YAML or JSON; '-' reads the input.")],
+    file: Annotated[
+        Path, typer.Argument(help="Manifests in YAML or JSON; '-' reads standard input.")
+    ],
     queues: Annotated[
-        Path | None, typer.Option(help="The queues that exist: manifests, or a list of them.")
+        Path | None,
+        typer.Option(help="File with the queues that exist: manifests, or a list of names."),
     ] = None,
     old: Annotated[
-        Path | None, typer.Option(help="The objects as they are now: check FILE as an update.")
+        Path | None,
+        typer.Option(help="File with the present objects; FILE is checked as an update of them."),
     ] = None,
-    operation: Annotated[Operation, typer.Option(help="What FILE is for.")] = Operation.create,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    operation: Annotated[
+        Operation, typer.Option(help="Operation to check FILE for.")
+    ] = Operation.create,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Check manifests. Exit 1 when one is wrong, 2 when a file cannot be read."""
+    """Check manifests without submitting them.
+
+    Exit 1: a manifest is wrong. Exit 2: a file cannot be read.
+    """
     import json as json_module
 
     from phalanx.manifests.check import check_manifests, check_new_jobs
@@ -75,5 +86,5 @@ def _line(file: Path, finding: Finding) -> str:
     line = f":{finding.line}" if finding.line is not None else ""
     where = " ".join(x for x in (finding.object, finding.path) if x)
     text = f"{file}{line}: {where + ': ' if where else ''}{finding.reason}"
-    # a manifest is a stranger's text: nothing in it may steer the terminal
+    # A manifest is an untrusted text: nothing in it may control the terminal.
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

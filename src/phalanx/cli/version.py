@@ -1,4 +1,4 @@
-"""`phalanx version`, and `phalanx --version`."""
+"""The command `phalanx version`, also behind `phalanx --version`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command says while its job waits: why, at which position, and when it may start."""
+"""Messages of a command while its job waits: the reason, its position and its expected start."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from phalanx.model.readable import age
 from phalanx.model.rows.work import JobInfo
 
 FIRST_S = 0.5
-"""A job that starts sooner is not worth a word."""
+"""Seconds of waiting before the first message."""
 EVERY_S = 1.0
+"""Seconds between two questions about the job."""
 
 
 def notice(row: JobInfo) -> str:
-    """A sentence about a job that waits; "" for one that does not."""
+    """Return a sentence about a waiting job; "" for a job that does not wait."""
     if row.state not in (st.PENDING, ""):
         return ""
     parts = [f"position {row.position} of queue {row.queue}"] if row.position is not None else []
     expected = row.expected_start
     if expected is not None:
-        kept = "" if expected.is_promised else " (nobody keeps it)"
+        kept = "" if expected.is_promised else " (not promised)"
         parts.append(f"expected to start in {age(expected.in_s)}{kept}")
     parts += [row.reason] if row.reason else []
     return f"job {row.name} waits: {'; '.join(parts)}" if parts else f"job {row.name} waits"
 
 
 class Notices:
-    """Says on the standard error what a job waits for: after a moment, and when that changes.
+    """Prints on standard error why a job waits: after FIRST_S, and again when that changes.
 
-    What changes with each second (in how long it starts) is no news by itself.
+    A change of only the time until the expected start is not printed.
     """
 
     def __init__(self, ask: Callable[[], JobInfo], is_quiet: bool) -> None:
@@ -41,7 +42,7 @@ class Notices:
         self._said: tuple[object, ...] = ()
 
     def look(self) -> None:
-        """To be called while the job waits, as often as one likes."""
+        """Print a message if one is due; call it as often as you like while the job waits."""
         now = time.monotonic()
         if self._is_quiet or now < self._at:
             return

@@ -197,7 +197,7 @@ def test_a_second_head_and_a_port_that_is_taken_are_refused(running, machine):
         (["start", "--head", "--address", "10.0.0.1:1"], "either --head"),
         (["start", "--address", "here"], "'here' is no address"),
         (["start", "--address", "10.0.0.1:6380"], "say --host"),
-        (["start", "--address", "127.0.0.1:1", "--store", "x"], "belong to the head"),
+        (["start", "--address", "127.0.0.1:1", "--store", "x"], "are only for --head"),
         (["start", "--head", "--host", "0.0.0.0"], "at 0.0.0.0 they cannot"),
         (["start", "--head", "--host", "me"], "numeric address"),
         (["start", "--head", "--resources", "TPU=1"], "JSON object"),
@@ -236,7 +236,7 @@ def test_nodes_that_are_not_there_cannot_be_drained_or_changed(running):
     for command in (["drain", "nope"], ["set-resource", "nope", "CPU=1"]):
         ended = running.phalanx(*command)
         assert ended.returncode == 3
-        assert "No living node's id begins with 'nope'" in ended.stderr
+        assert "No living node has an id that begins with 'nope'" in ended.stderr
     node = running.nodes()["first"]["node_id"]
     wrong = running.phalanx("set-resource", node, "CPU=-1")
     assert (wrong.returncode, wrong.stderr) == (
@@ -384,7 +384,7 @@ def test_a_head_that_was_killed_or_stopped_goes_on_until_it_is_to_forget(machine
     assert f"Delete all queues, jobs and history in {store}?" in asked.stdout
     assert machine.daemons()
     _check_damage(machine, address, store)
-    assert f"Deleted {store}: the next head begins anew." in machine.done(
+    assert f"Deleted {store}: the next head begins with nothing." in machine.done(
         "stop", "--forget", "--yes"
     )
     assert os.listdir(os.path.dirname(store)) == []

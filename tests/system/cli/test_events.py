@@ -34,7 +34,7 @@ def test_a_job_is_told_with_who_and_why(running: Any) -> None:
     assert wrong.returncode == 2 and "did you mean 'preempted'" in wrong.stderr
     assert "7d (ago)" in running.phalanx("events", "--since", "x").stderr
     assert running.done("events", "--job", "no such").strip() == (
-        "Nothing of the kind happened lately."
+        "No such event happened lately."
     )
 
 

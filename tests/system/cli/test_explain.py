@@ -93,7 +93,7 @@ def test_data(file: Path) -> None:
 def test_nothing_waits(tmp_path: Path) -> None:
     path = tmp_path / "calm.yaml"
     path.write_text("format: phalanx-snapshot/1\nconfig: {actions: [allocate], tiers: []}\n")
-    assert run(path) == (0, "nothing waits\n")
+    assert run(path) == (0, "no work waits\n")
 
 
 def test_a_name_that_is_not_there(file: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_plan_in_words(tmp_path) -> None:
 
 def test_a_plan_of_nothing() -> None:
     nothing = TimePlan(now=0.0, starts=(), unknown=(), running=())
-    assert plan_text(nothing) == "Nothing runs, and nothing waits."
+    assert plan_text(nothing) == "No gang runs, and no gang waits."
 
 
 def test_jobs_show_when_they_start() -> None:

@@ -54,7 +54,7 @@ def test_a_reservation_is_made_changed_listed_and_deleted(running):
         (("run", "-L", "matlab:x", "--", "true"), 2, "a count of matlab is a whole number"),
         (("run", "-L", "matlab", "--", "true"), 1, "the cluster has no such licences"),
         (("set-license", "a b", "1"), 1, "is not a valid name of a licence"),
-        (("drain", "x", "--at", "now", "--for", "1h"), 3, "No living node's id begins with"),
+        (("drain", "x", "--at", "now", "--for", "1h"), 3, "No living node has an id that begins with"),
     ],
 )
 def test_what_cannot_be_is_refused(running, arguments, code, said):
@@ -75,7 +75,7 @@ def test_a_node_drains_at_a_time_and_is_undrained(running):
 
 
 def test_licences_are_counted(running):
-    assert "licences of matlab: 2" in running.done("set-license", "matlab", "2")
+    assert "licenses of matlab: 2" in running.done("set-license", "matlab", "2")
     running.done("run", "-d", "-n", "holds", "-L", "matlab:2", "--", "sleep", "1000")
     eventually(lambda: running.jobs()["holds"]["state"] == "Running")
     running.done("run", "-d", "-n", "asks", "--cpus", "0", "-L", "matlab", "--", "true")

@@ -27,8 +27,8 @@ spec:
 
 def test_whose_turn_it_is_and_why(machine, tmp_path):
     machine.start_head("--num-cpus", "1")
-    assert "Nobody has used anything yet" in machine.done("shares")
-    assert machine.done("priority") == "Nothing waits.\n"
+    assert "No user has used anything yet" in machine.done("shares")
+    assert machine.done("priority") == "No job waits.\n"
 
     def submit(name, user):
         file = tmp_path / f"{name}.yaml"

@@ -56,7 +56,7 @@ def test_a_queue_shows_its_times_and_they_hold(lab):
         (("--deadline", "now+1h", "--time", "2h"), 1, "it cannot end by then"),
         (("--signal", "KILL@3"), 2, "of HUP, INT, QUIT, USR1"),
         (("--requeue", "night"), 2, "'night' is not one of timeout, preempted, node"),
-        (("--requeue", "75", "--no-requeue"), 2, "exclude each other"),
+        (("--requeue", "75", "--no-requeue"), 2, "cannot be combined"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_is_allowed(lab, options, code, said):

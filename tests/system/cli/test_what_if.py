@@ -80,7 +80,7 @@ def test_a_job_more_as_data(ask, manifest):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "what if what? Give --add-nodes"),
+        ([], "No change to compare: give --add-nodes"),
         (["--add-nodes", "x"], "nodes to add 'x': COUNT:NODE (like that node)"),
         (["--add-nodes", "1:CPU=-3"], "'CPU=-3' is not NAME=AMOUNT with an amount of at least 0"),
         (["--add-nodes", "1:CPU=many"], "an amount is a number like 2"),

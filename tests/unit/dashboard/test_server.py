@@ -248,6 +248,6 @@ def test_the_page_outlives_a_head_that_comes_back_and_ends_by_the_command():
             assert time.monotonic() < stop_at
         with pytest.raises(urllib.error.URLError):
             browser.get("/")
-        assert machine.done("dashboard", "--stop") == "None is served.\n"
+        assert machine.done("dashboard", "--stop") == "No page is served.\n"
     finally:
         machine.end()

@@ -6,9 +6,10 @@ import msgspec
 
 from phalanx.head.jobs.podgroup import podgroup_of
 from phalanx.manifests.findings import ManifestError
-from phalanx.manifests.quantities import batch_amounts, quantity
+from phalanx.manifests.quantities import batch_amounts
 from phalanx.manifests.reading import read_checked
 from phalanx.manifests.shapes import shape_of
+from phalanx.manifests.sizes import read_amount
 from phalanx.model.jobs.records import new_job
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.scheduler.cycle.specs import Snapshot, TaskSpec
@@ -68,12 +69,12 @@ def _with_nodes(snapshot: Snapshot, written: str) -> Snapshot:
     amounts = {}
     for part in what.split(","):
         name, _, amount = part.partition("=")
-        if not name.strip() or quantity(amount) < 0:
+        if not name.strip() or read_amount(name.strip(), amount) < 0:
             raise ValueError(
                 f"nodes to add {written!r}: {part!r} is not NAME=AMOUNT with an amount "
                 "of at least 0"
             )
-        amounts[name.strip()] = quantity(amount)
+        amounts[name.strip()] = read_amount(name.strip(), amount)
     return with_nodes_of(snapshot, int(count), batch_amounts(amounts))
 
 

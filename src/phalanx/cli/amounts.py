@@ -1,0 +1,15 @@
+"""Options that take an amount of memory, such as `4Gi`, `512MiB` or `1.5 GiB`."""
+
+from __future__ import annotations
+
+import typer
+
+from phalanx.manifests.sizes import read_size
+
+
+def memory_bytes(given: str | float) -> int:
+    """Return the whole bytes that an option's value means; refuses any other text."""
+    try:
+        return int(read_size(given))
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}.") from None

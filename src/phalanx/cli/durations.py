@@ -1,0 +1,62 @@
+"""Options that take a length of time, such as `90s`, `15m`, `2h30m` or `1-12:00`.
+
+All options read the same forms (`manifests.times`). They differ only in the unit of a number that
+stands alone: minutes for limits of jobs and reservations, as in Slurm's `--time`, and seconds for
+the options of this module, as in Slurm's `KillWait` and `squeue --iterate`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+import typer
+
+from phalanx.manifests.times import read_length
+from phalanx.model.jobs.timing import LONGEST_S
+
+METAVAR = "DURATION"
+FORMS = "90s, 15m, 2h30m, 1-12:00 (days-hours:minutes) or 90 (seconds)"
+_ALONE = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def seconds_at_least(least_s: float) -> Callable[[str | float], float]:
+    """Return a parser for an option whose number without a unit counts seconds.
+
+    The parser returns seconds. It refuses a value below `least_s` or above `LONGEST_S`.
+    """
+
+    def duration(given: str | float) -> float:
+        try:
+            found = read_seconds(given)
+        except ValueError as error:
+            raise typer.BadParameter(f"{error}.") from None
+        if not least_s <= found <= LONGEST_S:
+            raise typer.BadParameter(
+                f"{given} is not allowed: at least {least_s:g} s and at most {LONGEST_S:g} s."
+            )
+        return found
+
+    return duration
+
+
+def read_seconds(given: str | float) -> float:
+    """Return the seconds that `given` means; a number without a unit counts seconds.
+
+    Raises ValueError that lists the forms.
+
+    >>> read_seconds("90"), read_seconds("90s"), read_seconds("1.5m"), read_seconds("1-12:00")
+    (90.0, 90.0, 90.0, 129600.0)
+    """
+    text = str(given).strip()
+    if _ALONE.fullmatch(text):
+        found = float(text)
+        if math.isfinite(found):
+            return found
+    elif text[:1].isdigit():
+        try:
+            return 0.0 if text in ("0s", "0m", "0h", "0d") else read_length(text)
+        except ValueError:
+            pass
+    raise ValueError(f"a duration is like {FORMS}, not {given!r}")
