@@ -1,6 +1,6 @@
-"""The web page: a process beside the head that asks it now and then, and shows what it said.
+"""The web page of a cluster, served by a process of its own.
 
-`watch` asks; `pages` turn answers into what a page shows, without a clock or a socket; `rendering`
-writes that as HTML and tells what has changed since; `guard`, `wire` and `login` keep strangers
-out; `app` has the routes, `serve` the process.
+`watch` asks the head; `pages` make the data of pages from its answers, without a clock or a socket;
+`rendering` writes pages as HTML and finds what has changed; `guard`, `wire` and `login` keep
+strangers out; `app` has the routes, and `serve` is the process. See `README.md` in this folder.
 """

@@ -1,4 +1,4 @@
-"""The routes of the page, and who may take them."""
+"""The routes of the web page, and the check who may use them."""
 
 from __future__ import annotations
 
@@ -34,16 +34,18 @@ from phalanx.protocol.requests.jobs import Command, CommandJob, ReadJobLog
 
 FORMAT = "phalanx-dashboard/1"
 OPEN = ("/login", "/static/")
-"""What strangers may see: the way in."""
+"""Paths that are served without a session."""
 ACTIONS: dict[str, Command] = {
     "cancel": "cancel", "suspend": "suspend", "resume": "resume", "hold": "hold",
     "release": "release",
 }  # fmt: skip
 _FOR_PROGRAMS = ("/live", "/api/", "/metrics")
 PING_S = 15.0
+"""Seconds without news after which an open page gets a sign of life."""
 FAILED_S = 1.0
-"""A wrong code is answered so late."""
+"""Seconds by which the answer to a wrong code is delayed."""
 _SENT = 256
+"""Number of sent pages that are remembered."""
 _NO_STORE = {"cache-control": "no-store"}
 
 
@@ -63,9 +65,12 @@ class Dashboard:
         scrape_token: str = "",
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`cookie`: its name, another for each server of one host. `is_secure`: TLS is spoken.
-        `is_record`: nothing changes any more.
-        Who bears `scrape_token` may read the metrics; empty: nobody by that."""
+        """Set up the page; `app` returns the application.
+
+        `cookie`: the cookie's name, which differs between servers of one host. `is_secure`: the
+        server speaks TLS. `is_record`: a record is shown, which does not change. `scrape_token`:
+        requests with this token may read the metrics without a session; empty for none.
+        """
         self.watch = watch
         self._login = login
         self._views = Views(watch)
@@ -80,10 +85,10 @@ class Dashboard:
         self._metrics = Metrics(watch, __version__, self._http.numbers)
         self._now = now
         self._sent: OrderedDict[tuple[str, int], Pieces] = OrderedDict()
-        """What pages were sent as, by their addresses and pictures."""
+        """The pieces of sent pages, by address and version of the picture."""
 
     def app(self, hosts: set[str]) -> App:
-        """The whole application. `hosts`: how it may be called."""
+        """Return the application. `hosts`: host names under which it answers."""
         static = StaticFiles(directory=str(resources.files("phalanx.dashboard") / "static"))
         routes = [
             Route("/login", self._show_login, methods=["GET"]),
@@ -100,7 +105,7 @@ class Dashboard:
         return self._http.around(Guard(self._for_members(Starlette(routes=routes)), hosts))
 
     def _for_members(self, app: App) -> App:
-        """Lets nobody pass who has not signed in."""
+        """Wrap an application so that only requests with a session pass."""
 
         async def checked(scope: Any, receive: Any, send: Any) -> None:
             path = scope["path"]
@@ -127,7 +132,7 @@ class Dashboard:
         is_right = hmac.compare_digest(given.strip().encode(), self._scrape_token.encode())
         return bool(self._scrape_token) and scheme.lower() == "bearer" and is_right
 
-    # ---- the way in --------------------------------------------------------------------------
+    # ---- sign-in -----------------------------------------------------------------------------
 
     async def _show_login(self, request: Request) -> Response:
         return self._write_login(failed=False)
@@ -212,7 +217,7 @@ class Dashboard:
             if action is None:
                 raise NoSuchPageError("There is no such command.")
             if not self._may_act:
-                return self._message("This page only shows.", 403, picture)
+                return self._message("This page is read-only.", 403, picture)
             await self.watch.ask(CommandJob(job, action))
             back = "/".join(quote(part, safe="") for part in job.split("/"))
             return RedirectResponse(f"/jobs/{back}", 303, _NO_STORE)
@@ -222,7 +227,7 @@ class Dashboard:
     async def _guarded(
         self, path: str, answer: Callable[[SessionView], Awaitable[Response]], is_data: bool = False
     ) -> Response:
-        """An answer, or what stands in its way in words."""
+        """Return the answer, or a page (for `is_data` a text) that says why there is none."""
         picture = await self.watch.fresh()
         try:
             if picture is None:
@@ -271,13 +276,13 @@ class Dashboard:
     async def _live(self, request: Request) -> Response:
         path = request.path_params["path"] or "/"
         if self._is_still(path):
-            return Response("This page does not change by itself.\n", 404, _NO_STORE, "text/plain")
+            return Response("This page has no live updates.\n", 404, _NO_STORE, "text/plain")
         return StreamingResponse(
             self._changes(request, path), media_type="text/event-stream", headers=_NO_STORE
         )
 
     async def _changes(self, request: Request, path: str) -> AsyncIterator[str]:
-        """What changes of an open page, until its viewer goes or has to sign in again."""
+        """Yield the changes of an open page, until its viewer leaves or the session ends."""
         seen = request.query_params.get("seen", "")
         version = int(seen) if seen.isdecimal() and len(seen) < 16 else 0
         shown = self._sent.get((_address_of(path, request), version), Pieces({}, {}))
@@ -314,12 +319,12 @@ class Dashboard:
 
 
 def grid_changes(before: Grid, now: Grid) -> dict[str, Any]:
-    """What who shows `before` needs to show `now`: all, or the cells that differ."""
+    """Return the changes from grid `before` to `now`: changed cells, or the whole grid."""
     shape = (now.nodes, now.ids, now.states, now.devices)
     if shape != (before.nodes, before.ids, before.states, before.devices):
         whole: dict[str, Any] = msgspec.to_builtins(now)
         return whole
-    # Numbers of holders mean others once there are others.
+    # When the list of holders differs, the same index means another holder.
     moved = before.holders != now.holders
     cells = [
         (at, held, holder)
@@ -332,7 +337,7 @@ def grid_changes(before: Grid, now: Grid) -> dict[str, Any]:
 
 
 def by_name(value: Any) -> Any:
-    """Data for other programs: of everything the fields under their names."""
+    """Return data for JSON, in which structs are mappings of their fields."""
     if isinstance(value, msgspec.Struct):
         return {name: by_name(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):

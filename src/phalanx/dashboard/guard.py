@@ -1,8 +1,8 @@
-"""Stands before everything else: hosts, methods, origins and sizes by lists of what is allowed.
+"""The first check of each request: host, method, origin and size must be on lists of allowed ones.
 
-Any page that a browser shows can make it send requests, and names of hosts can be made to lead
-anywhere (DNS rebinding); so each request has to name this server, and what changes anything has to
-come from a page of this server.
+Any page in a browser can make the browser send requests here, and a host name can be made to
+resolve to this machine (DNS rebinding). So each request must name this server, and a request that
+changes something must come from a page of this server.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 METHODS = frozenset({"GET", "HEAD", "POST"})
 """GET and HEAD never change anything."""
 BODY_BYTES = 64 * 1024
+"""Bytes of the longest accepted body."""
 BODY_S = 10.0
-"""So long may each part of a body take."""
+"""Seconds that each part of a body may take."""
 _OWN_SITE = frozenset({"same-origin", "none"})
 
 CONTENT_POLICY = (
@@ -31,14 +32,14 @@ CONTENT_POLICY = (
 _HEADERS = [
     (b"content-security-policy", CONTENT_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"same-origin"),  # with no-referrer, forms would come from nowhere
+    (b"referrer-policy", b"same-origin"),  # with no-referrer, forms would have no origin
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 
 
 class Refused(Exception):
-    """A request that is not answered, with the status that it gets instead."""
+    """A request was refused; `status` is the HTTP status of the refusal."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -46,15 +47,15 @@ class Refused(Exception):
 
 
 class Guard:
-    """An ASGI application around another."""
+    """An ASGI application that checks each request before another application gets it."""
 
     def __init__(self, app: App, hosts: Collection[str]) -> None:
-        """`hosts`: the names and addresses by which this server may be called, without a port."""
+        """`hosts`: names and addresses under which this server answers, without a port."""
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """See the ASGI specification."""
+        """Check a request and pass it on, as ASGI says."""
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
@@ -81,37 +82,37 @@ class Guard:
         await self._app(scope, read, guarded)
 
     def check(self, method: str, scheme: str, headers: list[tuple[bytes, bytes]]) -> int | None:
-        """How long the body says that it is; None: it does not say. Raises Refused."""
+        """Check a request's head; return the stated length of the body, or None. Raises Refused."""
         values: dict[bytes, list[str]] = {}
         for name, value in headers:
             values.setdefault(name.lower(), []).append(value.decode("latin-1"))
         hosts = values.get(b"host", [])
         if len(hosts) != 1 or _name_of(hosts[0]) not in self._hosts:
-            raise Refused(421, "This server has another name.")
+            raise Refused(421, "This server does not answer under this name.")
         if b"content-length" in values and b"transfer-encoding" in values:
-            raise Refused(400, "A body has one length.")
+            raise Refused(400, "A body must have exactly one length.")
         if method not in METHODS:
-            raise Refused(405, "This server knows GET, HEAD and POST.")
+            raise Refused(405, "This server takes only GET, HEAD and POST.")
         if method == "POST":
             _check_origin(values, f"{scheme}://{hosts[0].lower()}")
         if b"transfer-encoding" in values:
             return None
         said = values.get(b"content-length", ["0"])
         if len(said) != 1 or not said[0].isdecimal():
-            raise Refused(400, "A body has one length.")
+            raise Refused(400, "A body must have exactly one length.")
         if int(said[0]) > BODY_BYTES:
             raise Refused(413, f"A body is at most {BODY_BYTES} bytes.")
         return int(said[0])
 
 
 async def _body(receive: Receive) -> bytes:
-    """The whole body. Raises Refused for one that is too long, or too slow."""
+    """Return the whole body. Raises Refused for a body that is too long or too slow."""
     body = bytearray()
     while True:
         try:
             message = await asyncio.wait_for(receive(), BODY_S)
         except TimeoutError:
-            raise Refused(408, "The body does not come.") from None
+            raise Refused(408, "The body came too slowly.") from None
         body += message.get("body", b"")
         if len(body) > BODY_BYTES:
             raise Refused(413, f"A body is at most {BODY_BYTES} bytes.")
@@ -129,14 +130,14 @@ def _check_origin(values: dict[bytes, list[str]], own: str) -> None:
     if origin is not None and [one.lower() for one in origin] != [own]:
         is_own = False
     if not is_own:
-        raise Refused(403, "Only pages of this server may ask this.")
+        raise Refused(403, "Only pages of this server may send this request.")
 
 
 def _name_of(host: str) -> str | None:
-    """The name in a Host header, in small letters; None for what is none."""
+    """Return the name in a Host header, in lower case; None for a wrong header."""
     try:
         parts = urlsplit(f"//{host}")
-        parts.port  # noqa: B018 - raises for what is no port
+        parts.port  # noqa: B018 - raises for a wrong port
     except ValueError:
         return None
     if parts.netloc != host or parts.username is not None or parts.path or parts.query:

@@ -1,4 +1,4 @@
-"""How often the page is asked for what, how it answers and how long that takes, for metrics."""
+"""Counts and times of the page's requests, for its metrics."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ ROUTES = frozenset(
         *("health", "history", "login", "logout", "static", "metrics", "live", "api"),
     }
 )
-"""First parts of addresses; all else is `other`, as strangers may ask for anything."""
+"""Counted first parts of paths; all others count as `other`, as strangers may send any path."""
 METHODS = frozenset({"GET", "HEAD", "POST"})
 LIVE = "live"
-"""These answers last as long as somebody looks: they are counted, and not timed."""
+"""The route whose answers last as long as a page is open: counted, but not timed."""
 
 
 class HttpCounts:
-    """Counts what an application is asked, what its guard refuses included."""
+    """Counts the requests of an application, including those that its guard refuses."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._meter = Meter()
 
     def numbers(self) -> list[Numbers]:
-        """What was counted so far."""
+        """Return all counts so far."""
         return self._meter.numbers()
 
     def around(self, app: App) -> App:
-        """The same application, counted."""
+        """Return the application with its requests counted."""
 
         async def counted(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] != "http":

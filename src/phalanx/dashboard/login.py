@@ -1,10 +1,10 @@
-"""Who may see the page: one-time codes, and the sessions that they open. Pure: callers pass `now`,
-in seconds of the machine's monotonic clock.
+"""The sign-in to the page: one-time codes, and the sessions that they open.
 
-On a machine that people share, everybody reaches 127.0.0.1: whoever opens the page has to show
-that the cluster's user let him. That user's command makes a code from a secret in a file of his
-(mode 0600); the code is good once, for a minute, and travels in the fragment of an address, which
-browsers send to nobody.
+This module is pure: callers pass `now`, in seconds of the machine's monotonic clock.
+
+All users of a shared machine reach 127.0.0.1, so a viewer has to show a proof from the cluster's
+user. That user's command makes a code from a secret in a file of mode 0600. The code works once,
+within a minute, and travels in the fragment of an address, which browsers send to no server.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ import hmac
 import secrets
 
 CODE_S = 60.0
+"""Seconds within which a code must be used."""
 SESSION_S = 12 * 3600.0
+"""Seconds after which a session ends."""
 MAX_SESSIONS = 1_000
+"""Number of open sessions at most; a new one ends the oldest."""
 _NONCE = 16
 _TIME = 8
 _PROOF = 16
 
 
 def make_code(secret: bytes, now: float) -> str:
-    """A code that is good once within `CODE_S` from `now`."""
+    """Return a code that works once within `CODE_S` from `now`."""
     said = int(now * 1000).to_bytes(_TIME, "big") + secrets.token_bytes(_NONCE)
     return base64.urlsafe_b64encode(said + _proof(secret, said)).decode().rstrip("=")
 
@@ -33,10 +36,10 @@ def _proof(secret: bytes, said: bytes) -> bytes:
 
 
 class Login:
-    """The codes that were used, and the sessions that are open.
+    """The used codes and the open sessions.
 
-    Wrong codes are not counted against the right one: everybody on the machine could then keep the
-    cluster's user out, and nobody guesses a proof of 128 bits.
+    Wrong codes do not block later codes. Otherwise any user of the machine could lock the cluster's
+    user out; and no one can guess a proof of 128 bits.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -45,7 +48,7 @@ class Login:
         self._sessions: dict[bytes, float] = {}
 
     def redeem(self, code: str, now: float) -> str | None:
-        """A new session for a good code; None for any other."""
+        """Open a session for a right code and return it; None for any other code."""
         said = self._checked(code, now)
         if said is None:
             return None
@@ -74,7 +77,7 @@ class Login:
         return said
 
     def is_open(self, session: str | None, now: float) -> bool:
-        """Whether this is a session that has not ended."""
+        """Whether this session exists and has not ended."""
         return session is not None and self._sessions.get(_hashed(session), 0.0) > now
 
     def close(self, session: str | None) -> None:
@@ -84,5 +87,5 @@ class Login:
 
 
 def _hashed(session: str) -> bytes:
-    """What is kept of a session, so that nothing that is kept opens one."""
+    """Return the hash under which a session is kept, from which it cannot be opened."""
     return hashlib.sha256(session.encode()).digest()

@@ -1,4 +1,4 @@
-"""What is known of a cluster, for Prometheus: what its picture shows, and what it has counted."""
+"""The metrics of a cluster for Prometheus: gauges from its picture, and its own counts."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _OF_QUEUES = ("allocated", "requested", "deserved", "guarantee", "capability")
 
 
 class Metrics(Collector):
-    """Everything under its name."""
+    """The collector of all metrics."""
 
     def __init__(self, watch: Watch, version: str, asked: Callable[[], list[Numbers]]) -> None:
-        """`asked`: what this page was asked for so far."""
+        """`asked`: returns the counts of this page's requests."""
         self._asked = asked
         self._of_page = Meter()
         self._watch = watch
@@ -53,7 +53,7 @@ class Metrics(Collector):
         self._registry.register(self)
 
     async def hear(self) -> None:
-        """Ask the head what it has counted. While it gives no answer, what it said last stays."""
+        """Read the head's counts. While the head gives no answer, its last counts stay."""
         is_more = True
         try:
             while is_more:
@@ -64,9 +64,9 @@ class Metrics(Collector):
             return
 
     async def text(self) -> bytes:
-        """All of it, in OpenMetrics' text."""
+        """Return all metrics as OpenMetrics text."""
         await self.hear()
-        self._of_page = Meter()  # a copy: what follows runs beside requests, which count
+        self._of_page = Meter()  # a copy: the writing thread runs next to requests, which count
         for numbers in self._asked():
             self._of_page.take_in(numbers)
         return await asyncio.to_thread(self._written)
@@ -76,7 +76,7 @@ class Metrics(Collector):
         return text
 
     def collect(self) -> Iterator[Metric]:
-        """See prometheus_client's Collector."""
+        """Yield all metrics, as prometheus_client's registry asks for them."""
         build = InfoMetricFamily("phalanx_build", "This version")
         build.add_metric([], {"version": self._version, "python": platform.python_version()})
         yield build
@@ -94,7 +94,7 @@ class Metrics(Collector):
 
 
 def written(families: Families) -> Iterator[Metric]:
-    """As prometheus_client has them."""
+    """Yield metrics in prometheus_client's form."""
     for name, family in families.items():
         yield _metric(name, family)
 
@@ -118,7 +118,7 @@ def _metric(name: str, family: Family) -> Metric:
 
 
 def put_picture(meter: Meter, picture: SessionView, names: dict[str, str]) -> None:
-    """What the head says of itself, as gauges. `names`: what living nodes are called."""
+    """Set the gauges of a picture. `names`: names of living nodes by id."""
     _put_nodes(meter, picture.status.nodes, names)
     for name, amount in stranded_in_all(picture.status.stranded).items():
         meter.set("phalanx_resource_stranded", amount, name, _unit(name))
@@ -184,7 +184,7 @@ def _put_jobs(meter: Meter, jobs: Iterable[JobInfo], picture: SessionView) -> No
 
 
 def _why(job: JobInfo, waits: dict[str, str]) -> str:
-    """One of few words: a code of the scheduler, or why it is not asked yet."""
+    """Return why a job waits: a reason code of the scheduler, or why the scheduler has none."""
     if job.is_held:
         return "held"
     code = waits.get(f"{job.namespace}/{job.name}")

@@ -1,6 +1,6 @@
-"""Files for who has Prometheus and Grafana: where to scrape, when to alert, and a board to import.
+"""Configuration files for Prometheus and Grafana: targets, alerting rules and a dashboard.
 
-All say only names that `metrics` exports; a test reads every expression.
+They use only names that `metrics` exports; a test checks every expression.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ ALERTS: tuple[tuple[str, str, str, str, str], ...] = (
         "The head of {{ $labels.instance }} has met an error of its own about a {{ $labels.kind }}",
     ),
 )  # fmt: skip
-"""(name, expression, how long, severity, what it says)."""
+"""Alerts: (name, expression, duration, severity, message)."""
 
 _ROWS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
     (
@@ -228,7 +228,7 @@ _WIDE, _HIGH = 12, 8
 
 
 def targets(address: str, token_file: str, scheme: str) -> dict[str, Any]:
-    """A part of Prometheus' configuration; `address` is HOST:PORT of the page."""
+    """Return Prometheus' configuration for scraping the page at `address` (HOST:PORT)."""
     return {
         "scrape_configs": [
             {
@@ -242,7 +242,7 @@ def targets(address: str, token_file: str, scheme: str) -> dict[str, Any]:
 
 
 def alerts() -> dict[str, Any]:
-    """A file of rules for Prometheus."""
+    """Return a file of alerting rules for Prometheus."""
     rules = [
         {
             "alert": name,
@@ -257,7 +257,7 @@ def alerts() -> dict[str, Any]:
 
 
 def board() -> dict[str, Any]:
-    """A dashboard that Grafana imports as it is, and then asks for the data source of."""
+    """Return a dashboard for Grafana, which asks for the data source when it imports it."""
     panels: list[dict[str, Any]] = []
     top = 0
     for title, row in _ROWS:

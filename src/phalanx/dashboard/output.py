@@ -1,4 +1,4 @@
-"""What a member has printed, as plain text for a page: a part at a time, in bounded memory."""
+"""The output of a member as plain text for a page: part by part, in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,32 +8,36 @@ from typing import Any
 from phalanx.protocol.requests.jobs import LogPart
 
 TAIL = 128 * 1024
-"""So much of the end is shown at first."""
+"""Bytes of the end that a page shows at first."""
 PART = 256 * 1024
-"""And so much is sent at once."""
+"""Bytes of the largest part."""
 _STEERING = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_]|[ -/]+[0-~])"
 )
-"""Sequences that steer a terminal: control sequences, operating system commands, and the rest."""
+"""Escape sequences of terminals: control sequences, operating system commands and others."""
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)(?=[^\n])")
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def plain_text(data: bytes) -> str:
-    """Output without what steers a terminal or turns the direction of text; of a line that was
-    written over again and again, as progress bars do, the last state."""
+    """Return output without escape sequences and characters that change the text's direction.
+
+    A line that was overwritten again and again, such as a progress bar, keeps its last state.
+    """
     text = _STEERING.sub(b"", data).decode("utf-8", "replace").replace("\r\n", "\n")
     return _UNSEEN.sub("", _OVERWRITTEN.sub("", text))
 
 
 def first_offset(size: int) -> int:
-    """Where to begin in an output of so many bytes."""
+    """Return the offset at which a page begins to show an output of `size` bytes."""
     return max(size - TAIL, 0)
 
 
 def part_data(part: LogPart, offset: int) -> dict[str, Any]:
-    """A part as the page takes it: its text, where the next one begins, and whether there is more
-    now. What ends within a character or a sequence goes on there the next time."""
+    """Return a part as data for the page: its text, the next offset, and whether there is more.
+
+    An unfinished character or sequence at the end is left to the next part.
+    """
     if part.size < 0:
         return {"text": "", "next": offset, "size": -1, "skipped": 0, "more": False}
     begun = offset + part.skipped

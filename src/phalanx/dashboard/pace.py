@@ -1,27 +1,32 @@
-"""How long to wait between questions, so that they take a small part of the head's time. Pure."""
+"""The pause between questions to the head, so that they take little of its time. Pure."""
 
 from __future__ import annotations
 
 from collections import deque
 
 SHARE = 50.0
+"""Times as long as an answer took that the next question waits."""
 MOST_S = 60.0
+"""Seconds of the longest pause."""
 REMEMBERED = 5
+"""Number of last answers of which the fastest counts."""
 
 
 class Pace:
-    """Waits fifty times as long as an answer takes: the shortest of the last few. A longer one has
-    waited for other work on one of the machines or between them, and would have open pages stand
-    still for up to a minute."""
+    """The pause between questions: 50 times the fastest of the last five response times.
+
+    A slower answer has waited for other work, and a pause by it would freeze open pages for up to a
+    minute.
+    """
 
     def __init__(self) -> None:
         self._took: deque[float] = deque(maxlen=REMEMBERED)
 
     def heard(self, took_s: float) -> None:
-        """An answer took so long."""
+        """Note that an answer took `took_s` seconds."""
         self._took.append(took_s)
 
     @property
     def pause_s(self) -> float:
-        """How long to wait from the last answer on, at least."""
+        """Seconds to wait at least after the last answer."""
         return min(min(self._took, default=0.0) * SHARE, MOST_S)

@@ -1,7 +1,7 @@
-"""A run as a file: what a head answered to all that pages ask, to be looked at when it is gone.
+"""A recorded run: the head's answers to all questions of the pages, in a file for later.
 
-A line of JSON says what the file is; then one msgpack: each request with its answer, as both would
-travel, and numbers over time. Who reads it asks the file as it would ask a head.
+The file has a line of JSON with its title, then one compressed msgpack with each request and its
+answer, encoded as for the network, and numbers over time. A reader asks the file as it asks a head.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ R = TypeVar("R")
 
 FORMAT = "phalanx-run/1"
 MAX_JOBS = 2_000
-"""Of so many jobs, the youngest, all is recorded that their pages show; of the others their row."""
+"""Number of youngest jobs that are recorded with all data of their pages; others as rows."""
 MAX_EXPLAINED = 50
-"""Of so many that wait it is recorded why in full; of the others in few words."""
+"""Number of waiting jobs whose full explanation is recorded; others have a short reason."""
 MAX_BYTES = 1 << 30
-"""A larger record is not read."""
+"""Bytes of the largest record that is read."""
 SPANS_S = (900.0, 86_400.0, 2_592_000.0)
-"""Numbers over time are recorded as they are shown: for a quarter of an hour, a day, and thirty."""
+"""Seconds of the recorded spans of numbers: 15 minutes, a day and 30 days, as pages show them."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class NotRecordedError(PhalanxError):
-    """A record does not have what was asked for."""
+    """A record has no answer to a request."""
 
 
 class Answer(msgspec.Struct, array_like=True, frozen=True):
-    """A request, by its kind and fields, and what was answered."""
+    """A request (its kind and encoded fields) and its encoded answer."""
 
     kind: int
     fields: bytes
@@ -59,8 +59,10 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Numbers(msgspec.Struct, array_like=True, frozen=True):
-    """A number over time: what is counted, of what, and (seconds since the epoch, value) by rising
-    time, the later the finer."""
+    """A number over time: what is counted, of which thing, and its points.
+
+    `points`: (seconds since the epoch, value), oldest first; later points are closer together.
+    """
 
     what: str
     of: str
@@ -68,14 +70,14 @@ class Numbers(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Content(msgspec.Struct, array_like=True, kw_only=True):
-    """All of a record."""
+    """The content of a record."""
 
     answers: list[Answer]
     numbers: list[Numbers]
 
 
 class Title(msgspec.Struct, frozen=True, kw_only=True):
-    """What a record is of. `at`: seconds since the epoch."""
+    """The title of a record. `at`: seconds since the epoch."""
 
     format: str
     cluster: str
@@ -87,7 +89,7 @@ class Title(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def asked_of(picture: SessionView) -> Iterator[Request[Any]]:
-    """All that pages ask beside what they follow, and beside the jobs."""
+    """Yield all questions of pages, except those about changes and single jobs."""
     yield GetStatus(is_brief=True)
     yield ListWaiting()
     yield ListEvents(EventQuery(limit=MAX_EVENTS))
@@ -107,7 +109,7 @@ def asked_of(picture: SessionView) -> Iterator[Request[Any]]:
 def brought_up_to(
     content: Content, picture: SessionView, series: dict[tuple[str, str], Series]
 ) -> Content:
-    """The same with the rows, events and numbers that were seen last of a head that is gone."""
+    """Return a record's content with the rows, events and numbers that were last seen of a head."""
     everything = ListEvents(EventQuery(limit=MAX_EVENTS))
     newest = picture.events[-1].number if picture.events else 0
     page = EventPage(events=picture.events, newest=newest, kept=len(picture.events))
@@ -124,14 +126,17 @@ def _youngest(picture: SessionView) -> list[JobInfo]:
 
 
 KnownJobs = dict[str, tuple[JobInfo, Answer]]
-"""Of jobs, by NAMESPACE/NAME, the row and what was answered when it was that."""
+"""Recorded jobs by NAMESPACE/NAME: the row, and the answer that belongs to this row."""
 
 
 def recorded(
     ask: Ask, picture: SessionView, series: dict[tuple[str, str], Series], known: KnownJobs
 ) -> Content:
-    """Ask a head for everything; what it does not answer, as it is gone or cannot, is left out.
-    `known`: jobs that were asked for before are asked for again where their rows are others."""
+    """Ask a head all questions, and return a record's content.
+
+    Questions without an answer are left out. `known`: recorded jobs, which are asked for again only
+    when their rows have changed; updated in place.
+    """
     answers = [_answer(GetNews(Since()), _news_of(picture))]
     jobs = {f"{job.namespace}/{job.name}": job for job in _youngest(picture)}
     for gone in known.keys() - jobs.keys():
@@ -172,7 +177,7 @@ def _news_of(picture: SessionView) -> ClusterNews:
 
 
 def _points(series: Series, now: float) -> list[tuple[float, float]]:
-    """All that is known of a number: the coarse first, where nothing finer reaches back."""
+    """Return all points of a number: coarse points only where no finer ones reach back."""
     found: list[tuple[float, float]] = []
     for span_s in reversed(SPANS_S):
         points = series.since(now - span_s, now)
@@ -183,8 +188,7 @@ def _points(series: Series, now: float) -> list[tuple[float, float]]:
 
 
 def write(path: str, title: Title, content: Content) -> None:
-    """Put a record in place of the file, whole or not at all; for this user alone. Raises
-    OSError."""
+    """Replace the file by a record in one step, readable only for this user. Raises OSError."""
     draft = f"{path}.{os.getpid()}.draft"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -204,7 +208,7 @@ def write(path: str, title: Title, content: Content) -> None:
 
 
 class Record:
-    """A record, which answers as the head did."""
+    """A record that was read, and answers as the head did."""
 
     def __init__(self, title: Title, content: Content) -> None:
         self.title = title
@@ -216,10 +220,10 @@ class Record:
                 made.add(at, value)
 
     def ask(self, request: Request[Any]) -> Any:
-        """See `watch.Ask`. Raises NotRecordedError for what is not in it."""
+        """Return the recorded answer to a request. Raises NotRecordedError where there is none."""
         if isinstance(request, GetNews) and request.since.head:
             return self._no_news()
-        if isinstance(request, GetSeries):  # they are in `series`
+        if isinstance(request, GetSeries):  # `series` already has the numbers
             return SeriesNews(self.title.at, [])
         if isinstance(request, ListEvents):
             return self._events(request.query)
@@ -229,7 +233,7 @@ class Record:
         result = self._answers.get((request.kind, bytes(encode_request(request))))
         if result is None:
             what = type(request).__name__
-            raise NotRecordedError(f"The record has no answer to {what}, or not with these words.")
+            raise NotRecordedError(f"The record has no answer to this {what}.")
         try:
             return read_result(request, msgspec.Raw(result), None)
         except msgspec.MsgspecError as error:
@@ -249,15 +253,17 @@ class Record:
 
 
 def read(path: str) -> Record:
-    """The record in a file. Raises ValueError for a file that is none, and OSError."""
+    """Read a record from a file. Raises OSError, and ValueError for a file that is no record."""
     with open(path, "rb") as file:
         line = file.readline(4096)
         try:
             title = msgspec.json.decode(line, type=Title)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise ValueError(f"{path} is no record of a run: `--record` writes them") from None
+            raise ValueError(
+                f"{path} is not a record of a run; `phalanx dashboard --record` writes one"
+            ) from None
         if title.format != FORMAT:
-            raise ValueError(f"{path} is a {title.format[:40]}, and {FORMAT} is read here")
+            raise ValueError(f"{path} has format {title.format[:40]}; only {FORMAT} can be read")
         packed = file.read(MAX_BYTES + 1)
     try:
         unpacker = zlib.decompressobj()

@@ -1,5 +1,4 @@
-"""Follows a cluster and keeps a record of it in a file, until it is asked to end or has nobody left
-to ask."""
+"""A recorder: follows a cluster and writes a record of it into a file."""
 
 from __future__ import annotations
 
@@ -20,14 +19,14 @@ from phalanx.dashboard.record import (
 from phalanx.dashboard.watch import Ask, SessionView, Watch
 
 WRITES_EVERY_S = 10.0
+"""Seconds between two writes at least."""
 SHARE = 50.0
-"""How often it writes at most, and how many times as long it waits as writing took, for which the
-head answers much."""
+"""Times as long as a write took that the next one waits, as a write asks the head for much."""
 _TURN_S = 0.1
 
 
 class Recording:
-    """One record that is being made."""
+    """A record that is being made."""
 
     def __init__(self, ask: Ask, cluster: str, path: str) -> None:
         self._ask = ask
@@ -36,14 +35,17 @@ class Recording:
         self._watch = Watch(ask)
         self._known: KnownJobs = {}
         self._content: Content | None = None
-        """That was written last."""
+        """The content that was written last."""
         self._is_over = False
         self.jobs = 0
-        """In the record that was written last."""
+        """Number of jobs in the record that was written last."""
 
     def run(self, until_gone_s: float) -> None:
-        """Record until SIGINT or SIGTERM, or until the head has given no answer for so long. Raises
-        ConnectionError where it never gave one, and OSError for a file that cannot be written."""
+        """Record until SIGINT or SIGTERM, or until the head is silent for `until_gone_s` seconds.
+
+        Raises ConnectionError when the head never answers, and OSError for a file that cannot be
+        written.
+        """
         asyncio.run(self._run(until_gone_s))
 
     def _end(self) -> None:
@@ -57,7 +59,9 @@ class Recording:
         try:
             if await self._watch.newer(0, until_gone_s) is None:
                 raise ConnectionError(self._watch.trouble or "The head has not answered.")
-            self._watch.viewers += 1  # rows, events and numbers of each second
+            self._watch.viewers += (
+                1  # as with a viewer, rows, events and numbers are read every second
+            )
             due = heard = time.monotonic()
             while not self._is_over and time.monotonic() < heard + until_gone_s:
                 if not self._watch.trouble:
@@ -82,7 +86,7 @@ class Recording:
     async def _write(self) -> None:
         picture = self._watch.picture
         if picture is None or picture.trouble:
-            return  # what is in the file is the last that is known
+            return  # the file has the last known state
         try:
             self._content = await asyncio.to_thread(
                 recorded, self._ask, picture, self._watch.series, self._known
@@ -92,7 +96,7 @@ class Recording:
         await self._put(self._content, picture)
 
     async def _write_last(self) -> None:
-        """The head is gone: what was seen last, though it can be asked nothing more."""
+        """Write what was last seen of a head that is gone."""
         picture = self._watch.picture
         if picture is not None and self._content is not None:
             content = brought_up_to(self._content, picture, self._watch.series)

@@ -1,8 +1,8 @@
-"""Writes pages as HTML, and says what of a page has changed since it was sent.
+"""The HTML of pages, and the parts that have changed since a page was sent.
 
-A template marks what may change with `{% call piece("id") %}`, whose HTML is one element with that
-id; rows of a table name the element that they stand in: `{% call piece("id", "rows") %}`. What is
-not in a piece stays as it is while a page is open.
+A template marks a part that may change with `{% call piece("id") %}`; its HTML is one element with
+that id. A row of a table also names the element that contains it: `{% call piece("id", "rows") %}`.
+Parts outside of pieces do not change while a page is open.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MARKS = {
     "bad": "bad", "promised": "wait", "left": "wait",
     "waits": "wait", "held": "wait", "suspended": "off",
 }  # fmt: skip
-"""The sign beside a state; colour is never alone."""
+"""The class of the sign next to a state; signs never differ by colour alone."""
 
 
 class Pieces(msgspec.Struct):
@@ -46,14 +46,14 @@ class Pieces(msgspec.Struct):
     order: dict[str, list[str]]
 
     def changes_since(self, before: Pieces) -> dict[str, Any]:
-        """What a page that shows `before` needs to show these; empty when nothing."""
+        """Return the changes from `before` to these pieces; empty when there are none."""
         new = {key: html for key, html in self.html.items() if before.html.get(key) != html}
         order = {where: ids for where, ids in self.order.items() if before.order.get(where) != ids}
         return {"set": new, "order": order} if new or order else {}
 
 
 class Renderer:
-    """All templates."""
+    """The templates and their filters."""
 
     def __init__(self) -> None:
         self._env = Environment(
@@ -80,7 +80,7 @@ class Renderer:
         self._env.globals["how"] = plan.how
 
     def page(self, template: str, **values: Any) -> tuple[str, Pieces]:
-        """A whole page, and its pieces."""
+        """Return the HTML of a whole page, and its pieces."""
         pieces = Pieces({}, {})
         html = self._env.get_template(template).render(piece=_recorder(pieces), **values)
         return html, pieces
@@ -95,7 +95,7 @@ def _recorder(pieces: Pieces) -> Callable[..., Markup]:
         return Markup(html)
 
     def container(where: str) -> str:
-        """Say that there is a container, which may be empty."""
+        """Note a container, which may have no rows; return its id."""
         pieces.order.setdefault(where, [])
         return where
 
@@ -104,17 +104,17 @@ def _recorder(pieces: Pieces) -> Callable[..., Markup]:
 
 
 def key(text: str) -> str:
-    """An id of HTML for a name of anything, one for each."""
+    """Return an HTML id for a name; different names have different ids."""
     return re.sub(r"[^A-Za-z0-9-]", lambda found: f"_{ord(found[0]):x}_", text)
 
 
 def mark(state: str) -> Markup:
-    """A state with its sign."""
+    """Return a state with its sign."""
     return Markup('<span class="state {}">{}</span>').format(_MARKS.get(state, "plain"), state)
 
 
 def _moment(at: float | None) -> Markup:
-    """A time of day; a script that runs in the page shows how long ago that is."""
+    """Return a moment as a `time` element; a script in the page shows how long ago it was."""
     if at is None:
         return Markup("–")
     try:
@@ -127,7 +127,7 @@ def _moment(at: float | None) -> Markup:
 
 
 def line(curve: metrics.Curve, span_s: float, width: int = 600, height: int = 90) -> Markup:
-    """A number over time as an SVG path from the left, long ago, to the right, now."""
+    """Return a number over time as an SVG curve, from the past on the left to now on the right."""
     if not curve.points:
         return Markup('<p class="quiet">Nothing was counted yet.</p>')
     places = [

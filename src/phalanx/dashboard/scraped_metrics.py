@@ -1,4 +1,4 @@
-"""What the head and its nodes said that they have counted, put together under names of nodes."""
+"""The metrics of the head and its nodes, put together under the names of nodes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from phalanx.protocol.requests.metrics import MetricsNews, MetricsSince, NodeMet
 Families = dict[str, Family]
 UNBOUND_SETS = 1 << 30
 UNBOUND = {name: msgspec.structs.replace(one, most=UNBOUND_SETS) for name, one in CATALOGUE.items()}
-"""Who counted has bounded each part of what comes together here."""
+"""Definitions without a bound on label sets: each process has bounded its own part."""
 EXPORTED_NODE = "exported_node"
-"""A program's own tag `node`, as Prometheus names a label that it has itself."""
+"""The label for a program's own tag `node`; Prometheus renames conflicting labels alike."""
 
 
 class ScrapedMetrics:
-    """The last that was heard of the head, and of each node."""
+    """The last metrics of the head and of each node."""
 
     def __init__(self) -> None:
         self.since = MetricsSince()
@@ -37,7 +37,7 @@ class ScrapedMetrics:
         self._nodes: dict[str, NodeMetrics] = {}
 
     def take(self, news: MetricsNews) -> None:
-        """The head has answered."""
+        """Take in an answer of the head."""
         if news.is_new:
             self._nodes.clear()
         self.since, self._own = news.since, news.own
@@ -46,7 +46,7 @@ class ScrapedMetrics:
             self._nodes.pop(node, None)
 
     def families(self, names: Mapping[str, str]) -> Families:
-        """All of it by name. `names`: what nodes are called."""
+        """Return all metrics by name. `names`: names of nodes by id."""
         found: Families = {}
         for numbers in self._own:
             _add(found, numbers, "")
@@ -62,8 +62,10 @@ class ScrapedMetrics:
 
 
 def node_names(nodes: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """What nodes are called, of their ids and the names of their machines: that of the machine,
-    with a part of the id where there are several on it."""
+    """Return names of nodes by id, from (id, host name) of each.
+
+    The name is the host name, with a part of the id where several nodes share the host name.
+    """
     known = list(nodes)
     counts = Counter(hostname for _, hostname in known)
     return {
@@ -89,8 +91,7 @@ def _add(found: Families, numbers: Numbers, node: str) -> None:
 
 
 def _add_program(found: Families, numbers: Numbers, definition: Definition, node: str) -> None:
-    """A metric that a program made: each node tells its own. Where another's samples have its
-    names already, it is left out."""
+    """Add a metric of a program on a node; skip it when its names are taken by another metric."""
     name = numbers.name
     if name not in found:
         try:
@@ -115,7 +116,7 @@ def _add_program(found: Families, numbers: Numbers, definition: Definition, node
 
 
 def _sample_names(name: str, family: Family) -> set[str]:
-    """What its lines are called, and what would be taken for one of its lines."""
+    """Return the names of a metric's lines, and names that would be read as its lines."""
     kind = family.definition.kind
     if kind == COUNTER:
         base = name.removesuffix("_total")

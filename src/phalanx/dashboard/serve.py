@@ -1,4 +1,4 @@
-"""The process of the page: where it listens, whom it lets in, and until when."""
+"""The process that serves the page: its address, its secrets and its end."""
 
 from __future__ import annotations
 
@@ -31,61 +31,65 @@ from phalanx.runtime.daemons.finding import HeadHere
 from phalanx.runtime.os import serving
 
 PORT = 8266
-"""Beside the one of Ray's job API."""
+"""The default port, next to the port of Ray's job API."""
 CONNECTIONS = 256
+"""Connections at a time."""
 _LOOK_EVERY_S = 1.0
 _GONE_AFTER = 5
-"""So many looks in a row without a head or node of the cluster here, and the server ends."""
+"""Looks in a row without a head or node of the cluster here after which the server ends."""
 
 
 class Options(msgspec.Struct, kw_only=True):
-    """How to serve."""
+    """Options of a server."""
 
     cluster: str
     host: str = "127.0.0.1"
     port: int | None = None
-    """None: PORT, or any that is free."""
+    """None for PORT, or any free port."""
     names: list[str] = []
-    """By which the server may be called, beside its address and this machine's name."""
+    """Further host names under which the server answers."""
     may_act: bool = True
     certificate: str = ""
     key: str = ""
-    """Files in PEM; without them no TLS is spoken."""
+    """Files in PEM; without them the server does not speak TLS."""
     record: str = ""
-    """The file of a record, which is served in place of a cluster: see `record`."""
+    """File of a record to serve instead of a cluster (module `record`)."""
 
 
 def place() -> Path:
-    """Where servers of this user say that they are."""
+    """Return the directory in which this user's servers announce themselves."""
     return serving.place_of("dashboard")
 
 
 def secret(port: int) -> bytes:
-    """What codes for the server at a port are made from. Raises AuthenticationError for a file that
-    others may have read."""
+    """Return the secret from which codes for the server at a port are made.
+
+    Raises AuthenticationError for a file that others may have read.
+    """
     path = str(place() / "secret")
     cluster_token.ensure(path)
     return hmac.digest(cluster_token.read(path), f"port {port}".encode(), "sha256")
 
 
 def scrape_token_file() -> str:
-    """The file of the token by which Prometheus reads the metrics; made where there is none. Raises
-    AuthenticationError for a file that others may have read."""
+    """Return the file with the token with which Prometheus reads the metrics; make it if needed.
+
+    Raises AuthenticationError for a file that others may have read.
+    """
     path = str(place() / "metrics-token")
     cluster_token.ensure(path)
-    cluster_token.read(path)  # which checks the file
+    cluster_token.read(path)  # checks the file
     return path
 
 
 def start(options: Options) -> serving.Serving:
-    """Start a server in the background, which ends when the cluster does. Raises
-    SystemFailureError."""
+    """Start a server in the background; it ends with its cluster. Raises SystemFailureError."""
     words = msgspec.json.encode(options).decode()
     return serving.start(place(), "phalanx.dashboard.serve", [words])
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether an address can be reached only from this machine."""
     if host == "localhost":
         return True
     try:
@@ -95,7 +99,7 @@ def is_loopback(host: str) -> bool:
 
 
 def hosts_of(options: Options) -> set[str]:
-    """How the server may be called."""
+    """Return the host names under which the server answers."""
     own = {options.host.lower(), *(name.lower() for name in options.names)}
     if is_loopback(options.host):
         return own | {"localhost", "127.0.0.1", "::1"}
@@ -116,13 +120,13 @@ def _listen(options: Options) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Has streams end by themselves before it waits for them: it would wait for ever."""
+    """Ends open streams before it waits for them, as it would wait for ever otherwise."""
 
     on_exit: Callable[[], Awaitable[None]]
     _ending: asyncio.Task[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End. May be called by a signal's handler."""
+        """Begin to end. Signal handlers may call this."""
         asyncio.get_event_loop().call_soon_threadsafe(self._begin_end)
 
     def _begin_end(self) -> None:
@@ -135,18 +139,18 @@ class _Server(uvicorn.Server):
 
 
 class _File:
-    """A record, whose page ends when it is deleted."""
+    """A record that is served until its file is deleted."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def is_here(self) -> bool:
-        """Whether the file is there."""
+        """Whether the file exists."""
         return os.path.exists(self._path)
 
 
 def _source(options: Options) -> tuple[HeadHere | _File, Watch]:
-    """What says whether there is still something to show, and what shows it."""
+    """Return the object that knows whether to go on serving, and the watch to serve."""
     if not options.record:
         head = HeadHere(options.cluster)
         return head, Watch(head.ask)
@@ -157,7 +161,7 @@ def _source(options: Options) -> tuple[HeadHere | _File, Watch]:
 
 
 def _called(options: Options) -> str:
-    """What is shown, for people."""
+    """Return the human-readable name of what the page shows."""
     if not options.record:
         return options.cluster
     title = read(options.record).title
@@ -222,7 +226,10 @@ async def _serve(options: Options, listener: socket.socket) -> None:
 
 
 def main(words: str) -> None:
-    """Serve until the cluster has gone from this machine; the first line says where, or why not."""
+    """Serve until the cluster has gone from this machine.
+
+    The first line of output is the address, or the reason why the server cannot start.
+    """
     os.umask(0o077)
     options = msgspec.json.decode(words, type=Options)
     try:

@@ -1,4 +1,4 @@
-"""Which page an address leads to: what it asks of the head, and the template that shows it."""
+"""The pages by address: their questions to the head, their data and their templates."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ NAV = (
     ("/health", "Health"),
 )
 STILL = frozenset({"/what-if", "/history"})
-"""What these pages show costs too much to follow the cluster."""
+"""Pages without live updates, as their answers cost the head too much."""
 
 
 class NoSuchPageError(LookupError):
-    """The address leads to nothing, or to what is not there (any more)."""
+    """The address leads to no page, or to a thing that does not exist (any more)."""
 
 
 class View(NamedTuple):
@@ -63,25 +63,25 @@ class View(NamedTuple):
     template: str
     title: str
     command: str
-    """That prints the same."""
+    """The command that prints the same."""
     page: Any
-    """Its data."""
+    """The data that the template shows."""
     more: dict[str, Any]
-    """What the template needs beside that."""
+    """Further values for the template."""
 
 
 Build = Callable[["Views", SessionView, Mapping[str, str], Mapping[str, str]], Awaitable[View]]
 
 
 class Views:
-    """All pages."""
+    """The builder of all pages."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self._supposing = WhatIf()
 
     async def build(self, path: str, words: Mapping[str, str], picture: SessionView) -> View:
-        """The page at a path. Raises NoSuchPageError, and what the head's answers raise."""
+        """Return the page at a path. Raises NoSuchPageError and errors of the head's answers."""
         for pattern, build in _PAGES:
             found = re.fullmatch(pattern, path)
             if found is not None:

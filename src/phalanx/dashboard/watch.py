@@ -1,8 +1,7 @@
-"""Asks the head for all viewers at once, and seldom enough that it does not notice.
+"""The follower of a cluster: asks the head on behalf of all viewers, and keeps the answers.
 
-A question costs the head at most as long as its answer takes: the watch waits fifty times as long
-before it asks again (`Pace`), so that it takes at most two hundredths of a core, however large the
-cluster.
+After each answer it waits 50 times the fastest of the last five response times (`Pace`). So it
+takes at most two hundredths of a core of the head, however large the cluster is.
 """
 
 from __future__ import annotations
@@ -39,38 +38,40 @@ Ask = Callable[[Request[Any]], Any]
 
 WATCHED_S = 1.0
 UNWATCHED_S = 10.0
-"""How often it asks at most, with viewers and without: the next viewer sees something at once."""
+"""Seconds between two looks, with viewers and without. The next viewer sees a page at once."""
 COUNTED_S = 10.0
-"""How often it hears numbers over time: as often as the head counts."""
+"""Seconds between two reads of numbers over time: as often as the head counts."""
 INTEREST_S = 15.0
-"""Who has opened a page is a viewer for so long."""
+"""Seconds for which a request of a page counts as a viewer."""
 KEPT_ANSWERS = 200
+"""Number of shared answers that are kept."""
 PATIENCE_S = 5.0
+"""Seconds that a request waits for a new picture."""
 _TURN_S = 0.05
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):
-    """What the head said last."""
+    """The picture of a cluster: the head's last answers."""
 
     version: int
     at: float
-    """In seconds since the epoch."""
+    """The moment of the answers, in seconds since the epoch."""
     status: StatusInfo
     jobs: list[JobInfo]
     gangs: list[GangInfo]
     queues: list[QueueInfo]
     events: list[EventInfo] = []
-    """The oldest first."""
+    """Events, oldest first."""
     trouble: str = ""
-    """Why it is not newer; empty while the head answers."""
+    """Why the picture is not newer; empty while the head answers."""
     waits: dict[str, str] = {}
     """The code of the first reason for which a job waits, by NAMESPACE/NAME."""
     refusers: dict[str, str] = {}
-    """The plugin that gives that reason."""
+    """The plugin that gives the first reason, by NAMESPACE/NAME."""
 
 
 class Watch:
-    """The last picture, and numbers over time. Runs on one event loop."""
+    """Keeps the last picture and numbers over time. Runs on one event loop."""
 
     def __init__(self, ask: Ask, wall: Callable[[], float] = time.time) -> None:
         self._ask = ask
@@ -90,19 +91,19 @@ class Watch:
         self._more_due = 0.0
         self._told: SeriesNews | None = None
         self._told_at = self._told_due = 0.0
-        """How far numbers over time have been heard, by the head's clock; when to hear more."""
+        """The head's time up to which numbers over time were read; when to read more."""
         self._is_first = True
-        """What there was when it began is still to come, or some of it."""
+        """Whether the first picture is not complete yet."""
         self.viewers = 0
         self._wanted_until = 0.0
         self.picture: SessionView | None = None
         self.trouble = ""
-        """Why the head gave no answer the last time."""
+        """Why the last question had no answer; empty when it had one."""
         self.series: dict[tuple[str, str], Series] = {}
-        """The head's, by what is counted and of what (`NumberOverTime`)."""
+        """The head's numbers over time, by kind and thing counted (`NumberOverTime`)."""
 
     async def run(self) -> None:
-        """Ask until `close`."""
+        """Ask again and again until `close`."""
         while not self._is_over:
             await self._look()
             async with self._news:
@@ -118,8 +119,10 @@ class Watch:
         return bool(self.viewers) or time.monotonic() < self._wanted_until
 
     async def fresh(self) -> SessionView | None:
-        """The picture, of now if nobody has looked for a while; None when the head has never
-        answered."""
+        """Return the picture; ask for a new one first when there was no viewer for a while.
+
+        Returns None when the head has never answered.
+        """
         was_watched = self._is_watched()
         self._wanted_until = time.monotonic() + INTEREST_S
         if self.picture is None:
@@ -129,19 +132,19 @@ class Watch:
         return await self.newer(self.picture.version, PATIENCE_S) or self.picture
 
     async def _look(self) -> None:
-        """Ask once."""
+        """Ask for all changes once, and make a new picture."""
         begun, was_first = time.monotonic(), self._is_first
         try:
             status = await asyncio.to_thread(self._hear)
-        except Exception as error:  # whatever it is, the page says it and asks again
+        except Exception as error:  # any error is shown on the page, and the next look asks again
             self.trouble = f"The head gives no answer: {error}"
             if self.picture is not None:
                 self.picture = msgspec.structs.replace(
                     self.picture, version=self.picture.version + 1, trouble=self.trouble
                 )
             return
-        self._take_numbers()  # here, where pages read them
-        if not was_first:  # that is all that there is, once
+        self._take_numbers()  # on the event loop, where pages read them
+        if not was_first:  # the first answer holds everything and is no measure
             self._pace.heard(time.monotonic() - begun - self._waits_took)
         self.trouble = ""
         self.picture = SessionView(
@@ -157,8 +160,10 @@ class Watch:
         )
 
     def _hear(self) -> StatusInfo:
-        """What is new, until there is no more; and now and then why jobs wait, which costs the head
-        most."""
+        """Read all changes, and now and then why jobs wait, the question that costs most.
+
+        Runs in a thread. Returns the head's status.
+        """
         self._waits_took = 0.0
         status: StatusInfo = self._ask(GetStatus(is_brief=True))
         is_more = True
@@ -166,7 +171,7 @@ class Watch:
             is_more = self._take(self._ask(GetNews(self._since)))
         after = self._events[-1].number if self._events else 0
         news = self._ask(ListEvents(EventQuery(after=after, limit=MAX_EVENTS))).events
-        if news:  # another list, as others read the one before
+        if news:  # a new list: pages may still read the old one
             self._events = [*self._events, *news][-MAX_EVENTS:]
         if time.monotonic() >= self._told_due:
             self._told_due = time.monotonic() + COUNTED_S
@@ -207,14 +212,16 @@ class Watch:
                 self.series.setdefault((one.what, one.of), Series()).hear(one.points)
 
     async def ask(self, request: Request[R]) -> R:
-        """The head's answer to one more question. Raises what it raises."""
+        """Return the head's answer to a further question. Raises the error of the answer."""
         answer: R = await asyncio.to_thread(self._ask, request)
         return answer
 
     async def shared(self, request: Request[R], version: int) -> R:
-        """An answer that costs the head much, for all who look at the picture of this version: as
-        new as the share that questions have of the head's time allows, and at once where there is
-        none yet."""
+        """Return an expensive answer that all viewers of this version of the picture share.
+
+        A kept answer is used until the questions' share of the head's time allows a new one.
+        Without a kept answer the head is asked at once.
+        """
         what = repr(request)
         kept = self._answers.get(what)
         if kept is not None and (kept[0] == version or time.monotonic() < self._more_due):
@@ -231,8 +238,10 @@ class Watch:
         return answer
 
     async def newer(self, version: int, patience_s: float) -> SessionView | None:
-        """The picture once there is one after `version`; None after so long, at the end, and when
-        the head has never answered."""
+        """Wait for a picture after `version` and return it.
+
+        Returns None after `patience_s` seconds, after `close`, and while the head never answered.
+        """
         deadline = time.monotonic() + patience_s
         async with self._news:
             while not self._is_over:
@@ -250,12 +259,12 @@ class Watch:
         return None
 
     async def close(self) -> None:
-        """Ask no more; whoever waits goes on."""
+        """End the questions, and wake all that wait for a picture."""
         self._is_over = True
         async with self._news:
             self._news.notify_all()
 
     @property
     def is_over(self) -> bool:
-        """Whether it was closed."""
+        """Whether `close` was called."""
         return self._is_over

@@ -1,5 +1,7 @@
-"""Works out what somebody supposes, in a process of its own with a limit: plans of large clusters
-take seconds, and the page's process has others to answer."""
+"""What-if comparisons in separate processes with limits.
+
+Plans of large clusters take seconds, for which the page's process must go on answering.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ from phalanx.scheduler.cycle.registry import known_plugins
 from phalanx.scheduler.forecast.what_if import Comparison
 
 PATIENCE_S = 30.0
+"""Seconds that a comparison may take."""
 AT_ONCE = 2
-"""Further questions are refused until one of these is answered."""
+"""Comparisons at a time; further ones are refused."""
 MEMORY_BYTES = 4 << 30
-"""Of address space."""
+"""Bytes of address space that a process may use."""
 
 
 class _Question(msgspec.Struct, kw_only=True):
@@ -32,16 +35,19 @@ class _Answer(msgspec.Struct, kw_only=True):
 
 
 class WhatIf:
-    """Asks such processes, a few at a time."""
+    """Starts a process for each comparison, AT_ONCE at a time."""
 
     def __init__(self) -> None:
         self._under_way = 0
 
     async def ask(self, snapshot: bytes, supposed: Supposition) -> Comparison:
-        """What would follow. Raises ValueError for what is wrong, with words for people, and
-        TimeoutError where it takes too long, or others are worked out."""
+        """Return the comparison of the present plan with the supposed one.
+
+        Raises ValueError with a human-readable message for a wrong supposition, and TimeoutError
+        when it takes too long or AT_ONCE others are under way.
+        """
         if self._under_way >= AT_ONCE:
-            raise TimeoutError(f"{AT_ONCE} such questions are being worked out; ask again.")
+            raise TimeoutError(f"{AT_ONCE} comparisons are under way; try again later.")
         self._under_way += 1
         try:
             return await self._ask(snapshot, supposed)
@@ -58,15 +64,15 @@ class WhatIf:
             said, _ = await asyncio.wait_for(process.communicate(question), PATIENCE_S)
         except TimeoutError:
             raise TimeoutError(
-                f"This takes longer than {PATIENCE_S:.0f} s. On the command line it may take as "
-                "long as it takes."
+                f"The comparison takes longer than {PATIENCE_S:.0f} s. `phalanx what-if` has no "
+                "time limit."
             ) from None
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
         if process.returncode:
-            raise TimeoutError("Working this out ended early; `phalanx what-if` says why.")
+            raise TimeoutError("The comparison ended early; `phalanx what-if` shows why.")
         answer = msgspec.msgpack.decode(said, type=_Answer)
         if answer.found is None:
             raise ValueError(answer.wrong)
@@ -74,7 +80,7 @@ class WhatIf:
 
 
 def main() -> None:
-    """Answer one question: from the standard input to the standard output."""
+    """Answer one question: read it from standard input, write the answer to standard output."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     question = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=_Question)
     try:
@@ -84,7 +90,7 @@ def main() -> None:
         answer = _Answer(wrong=str(error))
     except MemoryError:
         may_have = f"{MEMORY_BYTES >> 30} GiB"
-        answer = _Answer(wrong=f"This takes more than the {may_have} that it may have.")
+        answer = _Answer(wrong=f"The comparison needs more than its limit of {may_have}.")
     sys.stdout.buffer.write(msgspec.msgpack.encode(answer))
 
 

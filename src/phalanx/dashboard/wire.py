@@ -1,5 +1,8 @@
-"""What the HTTP parser lets pass and must not: lines that end with a bare LF, which others read
-otherwise, and heads of requests that never end."""
+"""Checks that the HTTP parser lacks.
+
+They refuse lines that end with a bare LF, which other programs read differently, and heads of
+requests that are too long or too slow.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +13,32 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S = 5.0
-"""So long may the head of a request take."""
+"""Seconds that the head of a request may take."""
 HEAD_BYTES = 16_384
+"""Bytes of the longest head of a request."""
 _BARE_LF = re.compile(rb"(?<!\r)\n")
 _END = b"\r\n\r\n"
 
 
 class StrictProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1, with less patience."""
+    """uvicorn's HTTP/1.1 protocol with limits on the head of a request."""
 
     _late: asyncio.TimerHandle | None = None
     _head = b""
-    """What has come of a head of which more is to come."""
+    """The received bytes of an unfinished head."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See asyncio.Protocol."""
+        """Begin a connection, and the time limit of its first head."""
         super().connection_made(transport)
         self._late = self.loop.call_later(HEAD_S, transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio.Protocol."""
+        """End a connection, and its time limit."""
         self._in_time()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
+        """Check the head in these bytes, then pass them to the parser."""
         if self.conn.their_state is h11.IDLE:
             head, end, _ = (self._head + data).partition(_END)
             if _BARE_LF.search(head):

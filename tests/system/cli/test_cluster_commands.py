@@ -196,10 +196,10 @@ def test_a_second_head_and_a_port_that_is_taken_are_refused(running, machine):
         (["start"], "either --head"),
         (["start", "--head", "--address", "10.0.0.1:1"], "either --head"),
         (["start", "--address", "here"], "'here' is no address"),
-        (["start", "--address", "10.0.0.1:6380"], "say --host"),
+        (["start", "--address", "10.0.0.1:6380"], "address with --host"),
         (["start", "--address", "127.0.0.1:1", "--store", "x"], "are only for --head"),
-        (["start", "--head", "--host", "0.0.0.0"], "at 0.0.0.0 they cannot"),
-        (["start", "--head", "--host", "me"], "numeric address"),
+        (["start", "--head", "--host", "0.0.0.0"], "and 0.0.0.0 is none"),
+        (["start", "--head", "--host", "me"], "takes an IP address"),
         (["start", "--head", "--resources", "TPU=1"], "JSON object"),
         (["start", "--head", "--resources", '{"CPU": 1}'], "may not name CPU"),
         (["start", "--head", "--num-cpus", "-1"], "num_cpus"),
@@ -368,7 +368,7 @@ def test_a_head_that_was_killed_or_stopped_goes_on_until_it_is_to_forget(machine
     assert alone.returncode == 1
     assert f"The head at {address} cannot be reached" in alone.stderr
     head = machine.done("start", "--head", "--port", address.rpartition(":")[2])
-    assert "It goes on with" in head
+    assert "It continues with" in head
     assert "runs here already" in head
     eventually(lambda: machine.nodes().get("first", {}).get("state") == "ALIVE")
     again = machine.python(MAKE, PHALANX_ADDRESS="auto")

@@ -33,9 +33,7 @@ def test_a_job_is_told_with_who_and_why(running: Any) -> None:
     wrong = running.phalanx("events", "--kind", "preemptd")
     assert wrong.returncode == 2 and "did you mean 'preempted'" in wrong.stderr
     assert "7d (ago)" in running.phalanx("events", "--since", "x").stderr
-    assert running.done("events", "--job", "no such").strip() == (
-        "No such event happened lately."
-    )
+    assert running.done("events", "--job", "no such").strip() == ("No such event happened lately.")
 
 
 def test_how_well_the_head_is_and_what_it_decided(running: Any) -> None:

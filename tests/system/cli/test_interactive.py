@@ -174,4 +174,4 @@ def test_a_terminal_is_for_one_who_stays(cluster):
     assert refused.returncode == 2
     assert "--pty is for one member" in refused.stderr
     refused = cluster.phalanx("shell", "any", "--address", "ray:auto")
-    assert "not there on a Ray cluster" in refused.stderr
+    assert "does not work on a Ray cluster" in refused.stderr

@@ -165,7 +165,7 @@ def test_ctrl_c_ends_what_run_follows(cluster):
 def test_who_means_so_many_members_is_not_given_one_of_that_name(machine, command):
     ended = machine.phalanx(command, "-n", "4", "--", "true")
     assert ended.returncode == 2
-    assert "for 4 members say --gang 4" in ended.stderr
+    assert "for 4 members give --gang 4" in ended.stderr
 
 
 def test_without_a_cluster_commands_say_so(machine):

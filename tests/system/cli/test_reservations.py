@@ -46,7 +46,7 @@ def test_a_reservation_is_made_changed_listed_and_deleted(running):
         ),
         (("reserve", "r"), 1, "say what to keep"),
         (("reserve", "r", "-N", "9"), 1, "nodeCount=9: the cluster has 1 such nodes"),
-        (("reserve", "r", "--label", "x", "--for", "1h"), 2, "a label is KEY=VALUE"),
+        (("reserve", "r", "--label", "x", "--for", "1h"), 2, "--label takes KEY=VALUE"),
         (("reserve", "r", "--every", "61 * * * *", "--for", "1h", "-N", "1"), 1, "'61' is not"),
         (("reserve", "r", "--change"), 2, "Nothing to change"),
         (("unreserve", "r"), 1, "there is no reservation 'r'"),
@@ -54,7 +54,11 @@ def test_a_reservation_is_made_changed_listed_and_deleted(running):
         (("run", "-L", "matlab:x", "--", "true"), 2, "a count of matlab is a whole number"),
         (("run", "-L", "matlab", "--", "true"), 1, "the cluster has no such licences"),
         (("set-license", "a b", "1"), 1, "is not a valid name of a licence"),
-        (("drain", "x", "--at", "now", "--for", "1h"), 3, "No living node has an id that begins with"),
+        (
+            ("drain", "x", "--at", "now", "--for", "1h"),
+            3,
+            "No living node has an id that begins with",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(running, arguments, code, said):
@@ -84,7 +88,7 @@ def test_licences_are_counted(running):
     running.done("cancel", "holds")
     eventually(lambda: running.jobs()["asks"]["state"] == "Completed")
     running.done("set-license", "matlab", "0")
-    assert "There are no licences" in running.done("licenses")
+    assert "There are no licenses" in running.done("licenses")
 
 
 def test_a_guest_ends_with_its_reservation_though_the_head_is_killed(machine):

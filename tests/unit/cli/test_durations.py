@@ -44,7 +44,7 @@ def test_other_texts_are_refused_with_the_forms(written):
 
 @pytest.mark.parametrize("written", ["-1", "0", "0.4", "1e12"])
 def test_an_option_refuses_what_is_out_of_its_range(written):
-    with pytest.raises(typer.BadParameter, match="at least 0.5 s"):
+    with pytest.raises(typer.BadParameter, match=r"at least 0\.5 s"):
         seconds_at_least(0.5)(written)
 
 

@@ -108,7 +108,7 @@ def test_pages_show_what_they_are_for():
             assert "1.5 of 4 allocated" in overview
             assert "phalanx status" in overview
             queue = (await client.get("/queues/lab")).text
-            assert "borrows 1 GPU; others may take it back" in queue
+            assert "borrows 1 GPU; other queues may reclaim it" in queue
             waiting = (await client.get("/jobs/default/next")).text
             assert "Why it waits" in waiting
             assert "number 2 of those that wait" in waiting
@@ -364,7 +364,7 @@ def test_what_is_supposed_is_worked_out_beside_and_nothing_is_applied():
                 ("weight=lab", "expected QUEUE=N"),
                 ("weight=nobody=2", "there is no queue 'nobody'"),
                 ("manifest=%00", "the manifest"),
-                ("manifest=" + "a" * (MAX_MANIFEST + 1), f"here it may have {MAX_MANIFEST}"),
+                ("manifest=" + "a" * (MAX_MANIFEST + 1), f"this page takes {MAX_MANIFEST}"),
             ):
                 starts, wrong = await changes(words)
                 assert starts is None
@@ -386,7 +386,7 @@ def test_what_takes_too_long_or_comes_too_often_is_told_so(monkeypatch):
         with pytest.raises(TimeoutError, match="takes longer than 0 s"):
             await supposing.ask(SNAPSHOT, supposed)
         monkeypatch.setattr("phalanx.dashboard.what_if.AT_ONCE", 0)
-        with pytest.raises(TimeoutError, match="0 such questions are being worked out"):
+        with pytest.raises(TimeoutError, match="0 comparisons are under way"):
             await supposing.ask(SNAPSHOT, supposed)
 
     run(look())

@@ -142,8 +142,8 @@ def test_queues_stand_below_the_one_that_they_are_part_of_and_say_what_is_wrong(
     assert [(name, line.depth) for name, line in lines.items()] == [
         (EVIL, 0), ("lab", 0), ("part", 1),
     ]  # fmt: skip
-    assert lines["lab"].words == ["borrows 1 GPU; others may take it back"]
-    assert lines["part"].words == ["has 0 GPU of 2 that are kept for it, and waits for 1"]
+    assert lines["lab"].words == ["borrows 1 GPU; other queues may reclaim it"]
+    assert lines["part"].words == ["has 0 of its 2 guaranteed GPU, and waits for 1"]
     assert lines[EVIL].words == ["is at its limit of 4 CPU"]
     share = lines["lab"].shares[0]
     assert (share.percent(share.allocated), share.percent(share.deserved)) == (50.0, 25.0)

@@ -150,7 +150,7 @@ GOOD = zlib.compress(msgspec.msgpack.encode(Content(answers=[], numbers=[])))
         (b"", "is no record"),
         (b"\x00\xff" * 5000, "is no record"),
         (b"{}\n", "is no record"),
-        (head(format="phalanx-run/9") + b"\n", "phalanx-run/1 is read here"),
+        (head(format="phalanx-run/9") + b"\n", "only phalanx-run/1 can be read"),
         (head() + b"\n", "cut off"),
         (head() + b"\n" + b"garbage", "cannot be read"),
         (head() + b"\n" + GOOD[:-9], "cut off"),

@@ -127,7 +127,7 @@ def test_a_run_is_kept_as_a_file_whose_page_changes_nothing(machine, browser, tm
         assert answer.code == 403
     assert "1 ended" in machine.done("dashboard", "--from", str(file), "--stop")
     wrong = machine.phalanx("dashboard", "--from", __file__)
-    assert wrong.returncode == 1 and "is no record of a run" in wrong.stderr
+    assert wrong.returncode == 1 and "is not a record of a run" in wrong.stderr
     both = machine.phalanx("dashboard", "--from", str(file), "--record", str(file))
     assert both.returncode == 2 and "give one of them" in both.stderr
 

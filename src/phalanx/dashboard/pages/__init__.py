@@ -1,2 +1,1 @@
-"""What each page shows, as data: from answers of the head, and from nothing else. No clock, no
-socket, no HTML."""
+"""The data of each page, made only from answers of the head: no clock, no socket, no HTML."""

@@ -1,4 +1,4 @@
-"""What did the scheduler decide in the last cycles, and why not mine?"""
+"""Data of the pages Decisions and of one cycle: what was decided, and why."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from phalanx.observe.cycles import Difference, Verdict, difference, verdicts
 
 
 class DecisionsPage(msgspec.Struct, frozen=True, kw_only=True):
-    """The last cycles, the newest first."""
+    """The last cycles, newest first."""
 
     cycles: list[CycleInfo]
     actions: list[str]
-    """That any of them had, in the order in which they run."""
+    """All actions of these cycles, in the order in which they run."""
     longest_s: float
 
 
 def decisions(cycles: Sequence[CycleInfo]) -> DecisionsPage:
-    """`cycles`: the oldest first."""
+    """Return the page. `cycles`: oldest first."""
     actions = dict.fromkeys(name for one in reversed(cycles) for name in one.actions)
     most = max(cycles, key=lambda one: len(one.actions), default=None)
     ordered = dict.fromkeys([*(most.actions if most is not None else ()), *actions])
@@ -33,17 +33,17 @@ def decisions(cycles: Sequence[CycleInfo]) -> DecisionsPage:
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cycle came to for a gang; of one that still waits, why, by what is known now."""
+    """A cycle's decision for a gang; for a gang that still waits, the present reason."""
 
     verdict: Verdict
     job: str
-    """NAMESPACE/NAME, where it is a job's that is still known; else empty."""
+    """NAMESPACE/NAME of the gang's job; empty where no such job is known."""
     reason: str
     code: str
     plugin: str
-    """Of the scheduler, which gives that reason."""
+    """The scheduler's plugin that gives the reason."""
     won: str
-    """Which node won, and by which scores, where that was noted."""
+    """The chosen node and its scores, where they were noted."""
 
 
 class CyclePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class CyclePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cycle_page(picture: SessionView, found: Sequence[CycleInfo]) -> CyclePage:
-    """The last of one or two cycles."""
+    """Return the page of the last of one or two cycles."""
     names = {row.node_id: row.hostname or row.host for row in picture.status.nodes}
     jobs = {f"{job.namespace}/{job.name}": job for job in picture.jobs}
     lines = []
@@ -78,6 +78,6 @@ def cycle_page(picture: SessionView, found: Sequence[CycleInfo]) -> CyclePage:
 
 
 def _name(verdict: Verdict, names: Mapping[str, str]) -> str:
-    """Of the node that its first member went to."""
+    """Return the name of the node that the first member was placed on."""
     node = verdict.chosen.first if verdict.chosen is not None else ""
     return names.get(node, node[:12])

@@ -1,4 +1,4 @@
-"""What happened, to what, by whom and why?"""
+"""Data of the page Events, and of the events on pages of nodes and jobs."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from phalanx.model.rows.work import JobDescription
 from phalanx.observe.events import KINDS, OF_PLACES, EventQuery, is_meant, subject, told
 
 SPANS = {"1h": 3600.0, "1d": 86_400.0, "7d": 604_800.0}
-"""How far back a page may be asked to look, in seconds."""
+"""Spans of the filter `since`, in seconds."""
 FEW = 50
-"""So many are shown on pages about other things."""
+"""Number of events on pages about other things."""
 _FILTERS = ("q", "kind", "job", "node", "queue", "user", "since")
 
 
 class EventList(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of events, the newest first."""
+    """A page of events, newest first."""
 
     listed: Listed[EventInfo]
     kinds: list[str]
 
 
 def events(picture: SessionView, words: Mapping[str, str]) -> EventList:
-    """The events that an address asks for. A kind or a time that there is not counts as not
-    said."""
+    """Return the events that an address asks for; an unknown kind or span counts as not given."""
     wanted = asked(words, _FILTERS, "-at")
     filters = wanted.filters
     if filters.get("kind", "") not in KINDS:
@@ -72,33 +71,31 @@ def _has(row: EventInfo, said: Sequence[str]) -> bool:
 
 
 def command(filters: Mapping[str, str]) -> str:
-    """That prints the same."""
+    """Return the command that prints the same events."""
     named = ("kind", "job", "node", "queue", "user", "since")
     said = "".join(f" --{name} {shlex.quote(filters[name])}" for name in named if name in filters)
     return f"phalanx events{said}"
 
 
 def of_node(picture: SessionView, node_id: str) -> list[EventInfo]:
-    """The last that happened to a node and to members there, the newest first."""
+    """Return the last events of a node and of members there, newest first."""
     query = EventQuery(node=node_id)
     found = [row for row in reversed(picture.events) if is_meant(row, query)]
     return found[:FEW]
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """A step of a job's life: the state that it is in from then on, or what happened to the places
-    of its members."""
+    """A moment in a job's life: its new state, or an event of its members' places."""
 
     at: float
     what: str
     said: str
     other: str = ""
-    """The other job: which got the places, or whose they were."""
+    """The other job: the one that got the places, or that lost them."""
 
 
 def steps_of(picture: SessionView, job: JobDescription) -> list[Step]:
-    """A job's life, the newest step first: the states in its record, and what happened to
-    places."""
+    """Return a job's life, newest step first: its states, and events of its members' places."""
     uid = f"{job.namespace}/{job.name}"
     steps = [Step(at=one.at, what=one.new, said=one.reason) for one in job.history]
     for row in picture.events:

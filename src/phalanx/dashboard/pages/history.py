@@ -1,4 +1,4 @@
-"""Who used what, how well, and how long did they wait?"""
+"""Data of the page History: use, efficiency and waits of users and queues."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HOUR_S = 3_600.0
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """The period, what has a row, and whose."""
+    """The asked period, the unit of a row, and the filters for a user and a queue."""
 
     period: str
     by: str
@@ -36,12 +36,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
 
     def usage(self, now: float) -> UsageQuery:
-        """The question for sums: whole hours."""
+        """Return the question for sums over whole hours."""
         since = (now - DAYS[self.period] * _DAY_S) // _HOUR_S * _HOUR_S
         return UsageQuery(since=max(since, 0.0), users=self._users(), queues=self._queues())
 
     def attempts(self, now: float) -> AttemptQuery:
-        """The question for the last attempts."""
+        """Return the question for the last attempts."""
         since = max(now - DAYS[self.period] * _DAY_S, 0.0) // _HOUR_S * _HOUR_S
         return AttemptQuery(since=since, users=self._users(), queues=self._queues(), limit=ATTEMPTS)
 
@@ -53,7 +53,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def asked(words: Mapping[str, str]) -> Asked:
-    """From the words of an address; what it says that there is not counts as not said."""
+    """Read an address's parameters; an unknown value counts as not given."""
     period, by = words.get("period", USUAL), words.get("by", BOTH)
     return Asked(
         period=period if period in DAYS else USUAL,
@@ -64,8 +64,10 @@ def asked(words: Mapping[str, str]) -> Asked:
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user's or a queue's jobs came to: hours, parts from 0 to 1, waits in seconds; None
-    where that is not known."""
+    """Sums over the jobs of a user, a queue or both.
+
+    Use is in hours, parts are from 0 to 1, and waits in seconds; None where a value is not known.
+    """
 
     user: str
     queue: str
@@ -80,7 +82,7 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums, and the last attempts that ended."""
+    """The page: sums, and the attempts that ended last."""
 
     asked: Asked
     rows: list[Used]
@@ -90,7 +92,7 @@ class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def history(asked: Asked, usage: list[UsageRow], last: AttemptPage) -> HistoryPage:
-    """Those who held most GPUs first, then most CPUs."""
+    """Return the page; rows with the most GPU hours come first, then the most CPU hours."""
     rows = [_used(row.user, row.queue, row.sum) for row in together(usage, asked.by)]
     rows.sort(key=lambda row: (-row.gpu_h, -row.cpu_h, row.user, row.queue))
     return HistoryPage(

@@ -1,4 +1,4 @@
-"""Where is my job, why does it wait, and when does it start?"""
+"""Data of the pages Jobs and of one job: states, reasons to wait, expected starts."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ COLUMNS: dict[str, Callable[[JobInfo], Any]] = {
     "start": lambda job: (job.expected_start.at_s if job.expected_start else _LATE, job.submitted),
 }
 _USUAL = "-age"
-"""The youngest first."""
+"""The default order: youngest first."""
 ALIVE = "alive"
-"""A word for all states in which a job has not ended."""
+"""The filter for all states in which a job has not ended."""
 
 
 class JobList(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,12 +39,12 @@ class JobList(msgspec.Struct, frozen=True, kw_only=True):
 
     listed: Listed[JobInfo]
     states: dict[str, int]
-    """Of those that the other filters let through."""
+    """Number of jobs by state, among jobs that match the other filters."""
     queues: list[str]
 
 
 def jobs(picture: SessionView, words: Mapping[str, str]) -> JobList:
-    """The jobs that an address asks for: by words in name, reason or command, queue and state."""
+    """Return the jobs that an address asks for: by words in name and reason, queue, user, state."""
     wanted = asked(words, ("q", "queue", "state", "user"), _USUAL)
     filters = wanted.filters
     others = [job for job in picture.jobs if _is_meant(job, wanted)]
@@ -72,18 +72,18 @@ def _is_meant(job: JobInfo, wanted: Asked) -> bool:
 
 
 class JobPage(msgspec.Struct, frozen=True, kw_only=True):
-    """All about one job, and why it is where it is."""
+    """The page of one job."""
 
     job: JobDescription
     why: Explanation | None
     is_over: bool
     actions: list[str]
-    """What may be asked of it now."""
+    """Commands that the job takes in its present state."""
     steps: list[Step]
 
 
 def job_page(job: JobDescription, why: Explanation | None, steps: list[Step]) -> JobPage:
-    """`why`: what the head says of its waiting; None where it does not wait. `steps`: its life."""
+    """Return the page of a job. `why`: why it waits, or None. `steps`: what happened to it."""
     is_over = job.finished is not None or job.state in st.FINISHED
     actions = []
     if not is_over:

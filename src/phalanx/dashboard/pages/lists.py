@@ -1,4 +1,4 @@
-"""Lists of which a page shows fifty rows: filtered, sorted and cut by the server."""
+"""Lists in pages of ROWS rows, which the server filters, sorts and cuts."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import msgspec
 T = TypeVar("T")
 
 ROWS = 50
-"""Of a page of a list."""
+"""Rows of a page of a list."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the address of a list says."""
+    """The parameters in the address of a list."""
 
     filters: dict[str, str]
     sort: str
-    """A column; with a dash before it, the largest first."""
+    """The column to sort by; with a dash before it, the largest comes first."""
     page: int
 
     def address(self, path: str, **changes: Any) -> str:
-        """The address of the same list with other words."""
+        """Return the address of the same list with changed parameters."""
         said = {**self.filters, "sort": self.sort, "page": self.page, **changes}
         if not {"page"} >= changes.keys():
             said["page"] = 1
@@ -31,12 +31,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return f"{path}?{urlencode(kept)}" if kept else path
 
     def sorted_by(self, column: str) -> str:
-        """What `sort` is when this column is asked for, again or anew."""
+        """Return the `sort` of a click on a column: a second click reverses the order."""
         return f"-{column}" if self.sort == column else column
 
 
 def asked(words: Mapping[str, str], filters: Sequence[str], sort: str) -> Asked:
-    """What an address asks for. What it says that there is not counts as not said."""
+    """Read an address's parameters; an unknown value counts as not given."""
     page = words.get("page", "1")
     return Asked(
         filters={name: words[name][:200] for name in filters if words.get(name)},
@@ -46,7 +46,7 @@ def asked(words: Mapping[str, str], filters: Sequence[str], sort: str) -> Asked:
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """A page of a list: `rows` of the `matched` that the filters let through, of `total`."""
+    """A page of a list: `rows` of the `matched` rows, out of `total`."""
 
     rows: list[T]
     matched: int
@@ -56,7 +56,7 @@ class Listed(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     @property
     def first(self) -> int:
-        """The number of the first row, from 1."""
+        """Number of the first row, counted from 1."""
         return (self.asked.page - 1) * ROWS + 1 if self.rows else 0
 
 
@@ -67,7 +67,7 @@ def cut(
     columns: Mapping[str, Callable[[T], Any]],
     usual: str,
 ) -> Listed[T]:
-    """The asked page of rows that were let through. `columns`: what each sort goes by."""
+    """Return the asked page of matching rows. `columns`: sort keys by column."""
     column = asked.sort.lstrip("-")
     if column not in columns:
         asked = msgspec.structs.replace(asked, sort=usual)

@@ -1,4 +1,4 @@
-"""Counts that pages have in common, and how numbers over time are drawn."""
+"""Counts and curves that several pages show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BYTES = frozenset({"memory", "object_store_memory"})
 
 
 class Gauge(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of something is allocated."""
+    """How much of a resource is allocated."""
 
     name: str
     used: float
@@ -26,27 +26,27 @@ class Gauge(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def percent(self) -> float:
-        """Of the total."""
+        """The allocated part of the total, in percent."""
         return 100 * self.used / self.total if self.total else 0.0
 
     @property
     def words(self) -> str:
-        """As people write it."""
+        """The amounts as text."""
         return f"{written(self.name, self.used)} of {written(self.name, self.total)}"
 
 
 def written(resource: str, value: float) -> str:
-    """An amount of a resource."""
+    """Return an amount of a resource as text."""
     return size(value) if resource in _BYTES else amount(value)
 
 
 def amounts_text(amounts: Mapping[str, float]) -> str:
-    """Several amounts."""
+    """Return amounts of several resources as text."""
     return ", ".join(f"{written(name, value)} {name}" for name, value in sorted(amounts.items()))
 
 
 def gauges(picture: SessionView) -> list[Gauge]:
-    """The main resources that the cluster has, and what is allocated of them."""
+    """Return the cluster's main resources with their allocated amounts."""
     found = sums(picture.status.nodes)
     return [
         Gauge(name=name, used=found[name][0], total=found[name][1])
@@ -56,18 +56,18 @@ def gauges(picture: SessionView) -> list[Gauge]:
 
 
 def jobs_by_state(jobs: Iterable[JobInfo]) -> dict[str, int]:
-    """How many are in each state, in the order in which jobs pass through them."""
+    """Return the number of jobs by state, in the order in which jobs pass through states."""
     counts = Counter(job.state for job in jobs)
     return {state: counts[state] for state in st.JOB if counts[state]}
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
-    """A number over time, for a drawing: points (seconds before now, value), oldest first."""
+    """A number over time for a drawing. `points`: (seconds before now, value), oldest first."""
 
     name: str
     points: list[tuple[float, float]]
     top: float
-    """The largest value that there can be, or that there was."""
+    """The top of the drawing: the largest total or value of the span."""
 
 
 SPANS_S = {"15m": 900.0, "24h": 86_400.0, "30d": 2_592_000.0}
@@ -76,7 +76,7 @@ SPANS_S = {"15m": 900.0, "24h": 86_400.0, "30d": 2_592_000.0}
 def curve(
     series: Mapping[tuple[str, str], Series], key: tuple[str, str], now: float, span_s: float
 ) -> Curve:
-    """A number over the last `span_s` seconds."""
+    """Return a number over the last `span_s` seconds."""
     kept = series.get(key)
     points = [] if kept is None else kept.since(now - span_s, now)
     tops = [] if (of := series.get(("total", key[1]))) is None else of.since(now - span_s, now)

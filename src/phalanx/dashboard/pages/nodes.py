@@ -1,4 +1,4 @@
-"""Who holds each device, and where are the holes?"""
+"""Data of the pages Nodes and of one node: holders of devices, and free devices."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from phalanx.observe.device_health import BAD
 from phalanx.observe.usage import MAIN, is_silent
 
 UNITS = 10_000
-"""What is left of a device is told in these parts of one."""
+"""Units of a whole device in which its free part is counted."""
 TASKS = "tasks and actors"
-"""Who holds what no gang does."""
+"""The holder that is shown for devices held by no gang."""
 DEVICE = "GPU"
 NOBODY, OTHERS, CLOSED = -1, -2, -3
+"""Values of `Grid.holder` that are no index."""
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Who holds devices: a job, or a gang of a program."""
+    """A holder of devices: a job, or a gang of a program."""
 
     name: str
     queue: str
@@ -36,24 +37,28 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Grid(msgspec.Struct, frozen=True, kw_only=True):
-    """The devices of all nodes as columns: `held` in hundredths and `holder` an index of `holders`,
-    -1 for nobody, -2 for tasks and actors and -3 where nobody holds a device that is closed, of
-    each device, node after node."""
+    """The devices of all nodes, as columns with an entry per device, node after node.
+
+    `held`: the held part in hundredths. `holder`: an index into `holders`, or -1 for a free device,
+    -2 for tasks and actors, -3 for a closed device without a holder.
+    """
 
     nodes: list[str]
-    """What each is called, in the order of their groups."""
+    """Names of the nodes, in the order of their devices."""
     ids: list[str]
     states: list[str]
     devices: list[int]
-    """How many each node has."""
+    """Number of devices of each node."""
     held: list[int]
     holder: list[int]
     holders: list[Holder]
 
 
 def holders_of(picture: SessionView) -> dict[tuple[str, str, int], GangInfo]:
-    """The gang that holds each device, by node, resource and number. Where several share one, one
-    of them."""
+    """Return the gang that holds each device, by (node, resource, number).
+
+    Where several gangs share a device, one of them is named.
+    """
     found = {}
     for gang in picture.gangs:
         for node, devices in zip(gang.nodes, gang.devices, strict=False):
@@ -68,7 +73,7 @@ def _name(row: NodeInfo) -> str:
 
 
 def ordered(picture: SessionView) -> list[NodeInfo]:
-    """The nodes that are not dead, by name."""
+    """Return the nodes that are not dead, sorted by name."""
     return sorted(
         (row for row in picture.status.nodes if row.state != DEAD),
         key=lambda row: (_name(row), row.node_id),
@@ -76,7 +81,7 @@ def ordered(picture: SessionView) -> list[NodeInfo]:
 
 
 def grid(picture: SessionView) -> Grid:
-    """All devices; nodes that have none are left out."""
+    """Return the grid of all devices; nodes without devices are left out."""
     holding = holders_of(picture)
     numbers: dict[str, int] = {}
     holders: list[Holder] = []
@@ -108,7 +113,7 @@ def grid(picture: SessionView) -> Grid:
 
 
 def _left(row: NodeInfo) -> Iterator[tuple[int, int]]:
-    """(number, what is left) of each device of a node."""
+    """Yield (number, free units) of each device of a node."""
     left = row.devices.get(DEVICE)
     if left is not None:
         yield from enumerate(left)
@@ -132,7 +137,7 @@ _USUAL = "name"
 
 
 def nodes(picture: SessionView, words: Mapping[str, str]) -> NodeList:
-    """The nodes that an address asks for: by words in name, id or labels, and by state."""
+    """Return the nodes that an address asks for: by words in name, id or labels, and by state."""
     wanted = asked(words, ("q", "state"), _USUAL)
     said, state = wanted.filters.get("q", "").lower().split(), wanted.filters.get("state", "")
     rows = [
@@ -153,7 +158,7 @@ def _text(row: NodeInfo) -> str:
 
 
 def gauges_of(row: NodeInfo) -> list[Gauge]:
-    """What is allocated of a node; nothing of one that has not reported."""
+    """Return the allocated amounts of a node; none for a node that has not reported."""
     if row.state == DEAD or is_silent(row):
         return []
     return [
@@ -172,27 +177,27 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     held: int
-    """In hundredths."""
+    """The held part, in hundredths."""
     holder: str
     job: str
     seen: DeviceInfo | None = None
-    """What was read of it."""
+    """The last reading of the device; None where there is none."""
 
     @property
     def state(self) -> str:
-        """ok, suspect, bad or closed; empty where nobody says."""
+        """ok, suspect, bad or closed; empty without a reading."""
         if self.seen is None:
             return ""
         return "closed" if self.seen.is_closed and self.seen.state != BAD else self.seen.state
 
     @property
     def processes(self) -> list[str]:
-        """Who runs on it, in words."""
+        """The processes on the device, as texts."""
         return [] if self.seen is None else self.seen.processes_text
 
     @property
     def measured(self) -> str:
-        """What it does, in few words."""
+        """The measured use of the device, as a short text."""
         one = self.seen
         if one is None:
             return ""
@@ -213,7 +218,7 @@ class Guest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodePage(msgspec.Struct, frozen=True, kw_only=True):
-    """All about one node."""
+    """The page of one node."""
 
     node: NodeInfo
     gauges: list[Gauge]
@@ -224,8 +229,10 @@ class NodePage(msgspec.Struct, frozen=True, kw_only=True):
 def node_page(
     picture: SessionView, node_id: str, seen: Sequence[DeviceInfo] = ()
 ) -> NodePage | None:
-    """A node by its id, or by a beginning of that which no other has. `seen`: what was read of its
-    devices."""
+    """Return the page of the one node whose id begins with `node_id`; None unless there is one.
+
+    `seen`: readings of devices.
+    """
     found = [row for row in picture.status.nodes if row.node_id.startswith(node_id)]
     if len(found) != 1:
         return None

@@ -1,4 +1,4 @@
-"""What fills the memory of nodes, and who holds it?"""
+"""Data of the page Objects: the use of nodes' memory, and the holders of objects."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ SITES = StateQuery(
 
 
 class Store(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node keeps: in shared memory, and on disk for want of room. Bytes."""
+    """The objects of a node in shared memory, and on disk where memory was short; in bytes."""
 
     node: str
     objects: int
     bytes: float
     pinned_bytes: float
-    """Copies that stay until who asked for them has mapped them."""
+    """Copies that are pinned until the process that asked for them has mapped them."""
     capacity_bytes: float
     spilled: int
     spilled_bytes: float
 
     @property
     def percent(self) -> float:
-        """Of its capacity."""
+        """The used part of the capacity, in percent."""
         return 100 * self.bytes / self.capacity_bytes if self.capacity_bytes else 0.0
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """References to objects that one place of the programs has made."""
+    """References to objects that one place in the programs has made."""
 
     call_site: str
     references: int
@@ -44,7 +44,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectsPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes, the places where objects are made, and the largest objects."""
+    """The page: nodes, the places where objects are made, and the largest objects."""
 
     stores: list[Store]
     sites: list[Site]
@@ -54,7 +54,7 @@ class ObjectsPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def objects(listed: StateAnswer, stores: StateAnswer, sites: StateAnswer) -> ObjectsPage:
-    """From the answers to `OBJECTS`, `STORES` and `SITES`."""
+    """Return the page from the answers to `OBJECTS`, `STORES` and `SITES`."""
     found = [
         Site(call_site=_text(values[0]), references=rows, bytes=total)
         for values, rows, total in sites.part.counts

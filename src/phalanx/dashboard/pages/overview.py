@@ -1,4 +1,4 @@
-"""Is anything wrong, and is the cluster well used?"""
+"""Data of the page Overview: troubles, use of the cluster, waiting and failed jobs."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ FAILED = frozenset({st.FAILED, st.TIMED_OUT, st.DEADLINE, st.DEPENDENCY_FAILED})
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """The first page."""
+    """The page Overview."""
 
     gauges: list[Gauge]
     stranded: dict[str, float]
-    """What is free on nodes into which nothing fits that waits for such, by resource."""
+    """Free amounts by resource on nodes where no work fits that waits for the resource."""
     curves: list[Curve]
     span: str
     nodes: dict[str, int]
-    """How many are in each state."""
+    """Number of nodes by state."""
     jobs: dict[str, int]
     drivers: list[DriverInfo]
     actors: dict[str, int]
     troubles: list[str]
     ailing: list[NodeInfo]
-    """Nodes of which something is to be said."""
+    """Nodes that are not alive or have a reason to show."""
     waiting: list[JobInfo]
-    """Those that wait longest."""
+    """The jobs that wait longest."""
     waiting_in_all: int
     failed: list[JobInfo]
-    """Those that failed last."""
+    """The jobs that failed last."""
 
 
 def overview(
     picture: SessionView, series: Mapping[tuple[str, str], Series], now: float, span: str = "15m"
 ) -> Overview:
-    """The page as of `now`, in seconds since the epoch."""
+    """Return the page as of `now`, in seconds since the epoch."""
     span = span if span in SPANS_S else "15m"
     waiting = [job for job in picture.jobs if job.state == st.PENDING]
     failed = [job for job in picture.jobs if job.state in FAILED and job.finished is not None]

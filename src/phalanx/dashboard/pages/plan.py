@@ -1,4 +1,4 @@
-"""What will run when?"""
+"""Data of the page Plan: expected starts, and the use of nodes over time."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _LEAST_S = 60.0
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """What a podgroup holds of a node for a while; `begin` and `end` in hundredths of the axis."""
+    """The time in which a podgroup holds places of a node, in hundredths of the axis."""
 
     podgroup: str
     begin: float
     end: float
     has_end: bool
     kind: str
-    """runs, promised, fills or estimated."""
+    """One of runs, promised, fills and estimated."""
     words: str
 
 
 class Track(msgspec.Struct, frozen=True, kw_only=True):
-    """A node's bars, in lanes that do not overlap."""
+    """A node's bars, in lanes in which no bars overlap."""
 
     node: str
     name: str
@@ -33,7 +33,7 @@ class Track(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan, drawn."""
+    """The page: a plan and its drawing."""
 
     plan: TimePlan
     length_s: float
@@ -43,7 +43,7 @@ class PlanPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_page(plan: TimePlan, picture: SessionView) -> PlanPage:
-    """The axis reaches from now to the last end that is known."""
+    """Return the page. Its axis reaches from now to the last known end."""
     names = {row.node_id: row.hostname or row.host for row in picture.status.nodes}
     spans: dict[str, list[tuple[str, float, float | None, str, Place]]] = {}
     for one in plan.running:
@@ -79,14 +79,14 @@ def plan_page(plan: TimePlan, picture: SessionView) -> PlanPage:
 
 
 def how(start: PlannedStart) -> str:
-    """On what terms it starts, in a word."""
+    """Return the terms of a start: fills, promised or estimated."""
     if start.fills:
         return "fills"
     return "promised" if start.is_promised else "estimated"
 
 
 def place_text(place: Place) -> str:
-    """What is held of a node."""
+    """Return what a place holds of a node, as text."""
     devices = " ".join(
         f"{count:g} {name.rpartition('/')[2]}" for name, count in place.devices.items()
     )

@@ -1,4 +1,4 @@
-"""Does each team get its share, and who is next?"""
+"""Data of the pages Queues and of one queue: shares, waiting and running jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = "root"
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue has of one resource, and what it is to have. None: nobody said."""
+    """A queue's amounts of one resource: held, asked for, and set (None: not set)."""
 
     resource: str
     allocated: float
@@ -27,31 +27,31 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     deserved: float | None
     capability: float | None
     total: float
-    """Of the whole cluster."""
+    """Amount of the whole cluster."""
 
     def percent(self, value: float | None) -> float:
-        """Of the whole cluster, for a bar."""
+        """Return a value in percent of the whole cluster, at most 100."""
         return 0.0 if not value or not self.total else min(100 * value / self.total, 100.0)
 
 
 class QueueLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue in the tree."""
+    """A queue in the tree of queues."""
 
     queue: QueueInfo
     depth: int
     shares: list[Share]
     words: list[str]
-    """What is to be said of it."""
+    """Remarks about the queue, each to be read after "It"."""
 
 
 class QueueTree(msgspec.Struct, frozen=True, kw_only=True):
-    """All queues, each after the one that it is part of."""
+    """All queues, each after its parent."""
 
     lines: list[QueueLine]
 
 
 def queues(picture: SessionView) -> QueueTree:
-    """All of them."""
+    """Return the tree of all queues except the root."""
     below: dict[str, list[QueueInfo]] = {}
     for queue in sorted(picture.queues, key=lambda queue: queue.name):
         if queue.name != ROOT:
@@ -102,11 +102,11 @@ def _words(queue: QueueInfo, shares: list[Share]) -> list[str]:
         name, has = share.resource, share.allocated
         if share.guarantee is not None and has < share.guarantee and share.requested:
             words.append(
-                f"has {has:g} {name} of {share.guarantee:g} that are kept for it, and waits for "
+                f"has {has:g} of its {share.guarantee:g} guaranteed {name}, and waits for "
                 f"{share.requested:g}"
             )
         if share.deserved is not None and has > share.deserved:
-            back = "; others may take it back" if queue.reclaimable else ""
+            back = "; other queues may reclaim it" if queue.reclaimable else ""
             words.append(f"borrows {has - share.deserved:g} {name}{back}")
         if share.capability is not None and has >= share.capability and share.requested:
             words.append(f"is at its limit of {share.capability:g} {name}")
@@ -114,13 +114,13 @@ def _words(queue: QueueInfo, shares: list[Share]) -> list[str]:
 
 
 class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
-    """All about one queue."""
+    """The page of one queue."""
 
     line: QueueLine
     curves: list[Curve]
     span: str
     waiting: list[JobInfo]
-    """In the order in which they are looked at, as far as the head says so."""
+    """Waiting jobs in the scheduler's order, as far as the head reports it."""
     waiting_in_all: int
     running: list[JobInfo]
     running_in_all: int
@@ -133,7 +133,7 @@ def queue_page(
     now: float,
     span: str = "15m",
 ) -> QueuePage | None:
-    """None: there is no such queue."""
+    """Return the page of a queue; None when there is no such queue."""
     span = span if span in SPANS_S else "15m"
     line = next((line for line in queues(picture).lines if line.queue.name == name), None)
     if line is None:

@@ -1,4 +1,4 @@
-"""What if there were more nodes, another weight, one job more?"""
+"""Data of the page What if: a supposed change, and the comparison."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from phalanx.scheduler.forecast.what_if import Comparison, change_words, start_w
 
 SHOWN = 200
 MAX_MANIFEST = 8_000
-"""Characters of a manifest that an address may carry."""
+"""Characters of the longest manifest in an address."""
 _FIELDS = ("add_nodes", "remove_node", "weight", "manifest")
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A podgroup that waits, in words."""
+    """A waiting podgroup with its starts before and after the change, as texts."""
 
     podgroup: str
     queue: str
@@ -28,23 +28,23 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WhatIfPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What was supposed, as it was written, and what would follow."""
+    """The page: the supposed change as it was written, and its effects."""
 
     said: dict[str, str]
     queues: list[str]
     starts: list[Change] | None
-    """None: nothing was supposed yet, or it is wrong."""
+    """None when no change was supposed yet, or a wrong one."""
     in_all: int
     stopped: list[str]
     wrong: str
 
 
 def supposition(words: Mapping[str, str]) -> Supposition:
-    """From the words of an address. Raises ValueError for a manifest that is too long."""
+    """Read an address's parameters. Raises ValueError for a manifest that is too long."""
     manifest = words.get("manifest", "").strip()
     if len(manifest) > MAX_MANIFEST:
         raise ValueError(
-            f"The manifest has {len(manifest)} characters; here it may have {MAX_MANIFEST}. "
+            f"The manifest has {len(manifest)} characters; this page takes {MAX_MANIFEST}. "
             "`phalanx what-if --submit FILE` takes longer ones."
         )
     return Supposition(
@@ -56,7 +56,7 @@ def supposition(words: Mapping[str, str]) -> Supposition:
 
 
 def command(words: Mapping[str, str]) -> str:
-    """That says the same."""
+    """Return the command that compares the same."""
     parts = ["phalanx what-if"]
     parts += [f"--add-nodes {shlex.quote(one)}" for one in words.get("add_nodes", "").split()]
     parts += [f"--remove-node {shlex.quote(one)}" for one in words.get("remove_node", "").split()]
@@ -68,7 +68,7 @@ def command(words: Mapping[str, str]) -> str:
 def what_if(
     picture: SessionView, words: Mapping[str, str], found: Comparison | None, wrong: str
 ) -> WhatIfPage:
-    """`found`: what was worked out, if anything; `wrong`: why not."""
+    """Return the page. `found`: the comparison, or None; `wrong`: why there is none."""
     stopped = set(found.stopped) if found is not None else set()
     starts = None if found is None else found.starts[:SHOWN]
     return WhatIfPage(

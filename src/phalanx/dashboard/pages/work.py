@@ -1,4 +1,4 @@
-"""What programs run now: tasks by function, actors by class."""
+"""Data of the page Tasks and actors: counts of running programs' work."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def all(self) -> int:
-        """In any state."""
+        """Number in all states."""
         return sum(self.states.values())
 
 
 class WorkPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Tasks and actors, counted; and who did not answer."""
+    """The page: counts of tasks and actors, and the processes that gave no answer."""
 
     tasks: list[Count]
     actors: list[Count]
@@ -36,7 +36,7 @@ ACTORS = StateQuery("actors", [], 0, count_by=["class_name", "state"], timeout_s
 
 
 def work(tasks: StateAnswer, actors: StateAnswer) -> WorkPage:
-    """From the answers to `TASKS` and `ACTORS`."""
+    """Return the page from the answers to `TASKS` and `ACTORS`."""
     return WorkPage(
         tasks=_counted(tasks, 1),
         actors=_counted(actors, 0),
