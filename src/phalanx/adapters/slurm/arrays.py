@@ -1,4 +1,4 @@
-"""The one place where sbatch's `--array` and `--dependency` become what a job is submitted with."""
+"""Translation of sbatch's `--array` and `--dependency` into the fields of a job."""
 
 from __future__ import annotations
 
@@ -11,19 +11,24 @@ _SINGLETON = re.compile(r"(^|[,?])singleton(?=$|[,?])")
 
 
 def array_of(asked: Mapping[str, str], members: int) -> str | None:
-    """The indices that `--array` names, as `phalanx run` takes them. Raises OptionError where
-    elements would need several nodes each: those of one would be kept apart from those of others.
+    """Return the indices of `--array`, in the form of `phalanx run --array`; None without it.
+
+    Raises OptionError for array tasks with several members: the rule that keeps members of one
+    array task on different nodes would also keep array tasks apart.
     """
     if "array" in asked and members > 1:
         raise OptionError(
-            f"--array={asked['array']}: an element has one member here, not {members}"
+            f"--array={asked['array']}: an array task has one member here, not {members}"
         )
     return asked.get("array")
 
 
 def after_of(asked: Mapping[str, str]) -> str | None:
-    """What `--dependency` waits for, as `phalanx run --after` takes it. Slurm's `singleton` is of
-    jobs with one name and user; here it is of jobs that say so with one word: the name."""
+    """Return the value of `--dependency` in the form of `phalanx run --after`; None without it.
+
+    Slurm's `singleton` concerns jobs with the same name and user. Here it concerns jobs that give
+    `singleton` with the same word, so the job's name is added as that word.
+    """
     written = asked.get("dependency")
     if written is None:
         return None
@@ -32,5 +37,5 @@ def after_of(asked: Mapping[str, str]) -> str | None:
 
 
 def array_variables(asked: Mapping[str, str], number: int) -> dict[str, str]:
-    """Variables of all elements; those of each come from ours, where it starts (`sbatch`)."""
+    """Return the variables of all array tasks; `sbatch` sets those of each when it starts."""
     return {"SLURM_ARRAY_JOB_ID": str(number)} if "array" in asked else {}

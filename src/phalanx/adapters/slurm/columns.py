@@ -1,5 +1,5 @@
-"""The columns that Slurm's listings of jobs and nodes know: every letter and name that squeue(1),
-sinfo(1) and sacct(1) document, and what Slurm prints where nothing is known of one."""
+"""The columns of Slurm's listings: every letter and name that squeue(1), sinfo(1) and sacct(1)
+document, and the text that Slurm prints for an unknown value."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 
 class Field(NamedTuple):
-    """A column. `field`: the one of our rows, "" for what no row has; `unknown`: what stands where
-    nothing is known; `width`: of columns without one of their own, below 0 from the left."""
+    """A column of a listing.
+
+    `field`: the field of rows; "" for one that no row has. `unknown`: the text for an unknown
+    value. `width`: the default width; below 0 for a column aligned to the left."""
 
     field: str
     title: str
@@ -20,7 +22,7 @@ _NOTHING = {"-": ""}
 
 
 def _read(table: str) -> dict[str, Field]:
-    """Lines of a name, a field, a title and what stands for the unknown; `-`: nothing."""
+    """Read a table whose lines have a name, a field, a title and the unknown text; `-`: none."""
     found = {}
     for line in table.strip().splitlines():
         name, field, title, unknown = (_NOTHING.get(word, word) for word in line.split())
@@ -29,7 +31,7 @@ def _read(table: str) -> dict[str, Field]:
 
 
 def _sacct(table: str) -> dict[str, Field]:
-    """Lines of a name, a width, a field and what stands for the unknown."""
+    """Read a table whose lines have a name, a width, a field and the unknown text."""
     found = {}
     for line in table.strip().splitlines():
         name, width, *cells = line.split()
@@ -103,7 +105,7 @@ SQUEUE_STEP_LETTERS = {
     "M": Field("time", "TIME"),
     "N": Field("nodelist", "NODELIST"),
 }
-"""Of `squeue --steps`, whose letters mean the same but for these."""
+"""Letters that mean another column with `squeue --steps`."""
 SQUEUE_NAMES = _read(
     """
     Account account ACCOUNT (null)

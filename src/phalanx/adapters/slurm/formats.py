@@ -1,4 +1,4 @@
-"""Slurm's ways to say which columns a listing has: `%.18i %j`, `JobID:20,Name`, `JobID%20`."""
+"""Slurm's formats for the columns of listings: `%.18i %j`, `JobID:20,Name`, `JobID%20`."""
 
 from __future__ import annotations
 
@@ -17,33 +17,35 @@ _SACCT = re.compile(r"([A-Za-z]+)(?:%(-?)([0-9]{0,4}))?")
 _UNKNOWN_NUMBERS = ("0", "00:00:00")
 _UNKNOWN_DATE = "Unknown"
 NAME_WIDTH = 20
-"""Of the columns of squeue's and sinfo's --Format that name none."""
+"""Width of columns of squeue's and sinfo's --Format that give none."""
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A field's name in rows, its title, and how wide it is (0: as wide as it needs)."""
+    """A column: the field of rows, its title, and its width (0: as wide as needed)."""
 
     field: str
     title: str
     width: int = 0
     is_right: bool = False
     before: str = ""
-    """What stands before it in the format."""
+    """Text of the format before the column."""
     after: str = ""
     unknown: str = ""
-    """What stands where a row does not have the field."""
+    """Text for a row without the field."""
     has_mark: bool = False
-    """Whether a plus stands at the end of what was cut off, as sacct has it."""
+    """Whether a cut cell ends in a plus sign, as in sacct."""
     is_whole: bool = False
-    """Whether it is never cut off, as sacct's numbers."""
+    """Whether cells are never cut, like sacct's numbers."""
 
 
 def letters(
     format: str, fields: Mapping[str, Field], noun: str = "job"
 ) -> tuple[list[Column], list[str]]:
-    """The columns of a format with %-letters, and complaints about those that are none: as with
-    Slurm they stay as they are written, and the listing is made. Text behind the last is a column
-    without a field. `%all` is all of them."""
+    """Return the columns of a format with %-letters, and complaints about unknown letters.
+
+    As in Slurm, an unknown letter stays as text and the listing is made. Text behind the last
+    letter is a column without a field. `%all` means all columns.
+    """
     if format == "%all":
         return [
             Column(one.field, one.title, before="|" * (number > 0), unknown=one.unknown)
@@ -67,8 +69,10 @@ def letters(
 
 
 def names(format: str, fields: Mapping[str, Field]) -> tuple[list[Column], list[str]]:
-    """The columns of squeue's and sinfo's --Format, `NAME[:[.][WIDTH][TEXT]]` in any case, and
-    complaints about names that are none, whose columns are left out."""
+    """Return the columns of squeue's or sinfo's --Format, and complaints about unknown names.
+
+    A column is `NAME[:[.][WIDTH][TEXT]]`, in any case. Unknown columns are left out.
+    """
     known = {name.lower(): found for name, found in fields.items()}
     columns, complaints = [], []
     for word in filter(None, format.split(",")):
@@ -90,8 +94,10 @@ def names(format: str, fields: Mapping[str, Field]) -> tuple[list[Column], list[
 def sacct_names(
     format: str, fields: Mapping[str, Field], command: str, width: int = 0
 ) -> list[Column]:
-    """The columns of sacct's and sshare's --format, `NAME[%[-]WIDTH]` in any case; the beginning of
-    a name is enough. `width`: of those that have none. Raises OptionError for a name that is none.
+    """Return the columns of sacct's or sshare's --format.
+
+    A column is `NAME[%[-]WIDTH]`, in any case; the beginning of a name is enough. `width`: the
+    width of columns that give none. Raises OptionError for an unknown name.
     """
     known = {name.lower(): found for name, found in fields.items()}
     columns = []
@@ -103,7 +109,7 @@ def sacct_names(
             near = nearest(word, list(fields))
             there = ", ".join(fields)
             raise OptionError(
-                f'{command}: Invalid field requested: "{word}"{near}; there are {there}'
+                f'{command}: Invalid field requested: "{word}"{near}; the fields are {there}'
             )
         one = known[name]
         _, left, written = match.groups()
@@ -124,7 +130,7 @@ def listed(
     has_head: bool,
     separator: str = "",
 ) -> list[str]:
-    """Lines. With a `separator` fields have no width, and it stands between them."""
+    """Return the lines of a listing. With a `separator` between them, fields have no width."""
     heads = [one.title for one in columns]
     out = [_line(columns, heads, separator, has_marks=False)] if has_head else []
     for row in rows:

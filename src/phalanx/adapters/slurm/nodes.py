@@ -1,5 +1,7 @@
-"""Which nodes Slurm's options choose, as what a member's place has to fit: `--constraint`,
-`--nodelist`, `--exclude`, and the type of `--gres=gpu:TYPE`."""
+"""Translation of options that choose nodes into node affinity terms of members.
+
+The options are `--constraint`, `--nodelist`, `--exclude`, and the type of `--gres=gpu:TYPE`.
+"""
 
 from __future__ import annotations
 
@@ -16,25 +18,25 @@ _TYPED = re.compile(r"(?:([A-Za-z][A-Za-z0-9_.-]*):)?([0-9]{1,7})")
 
 
 def typed_count(option: str, given: str) -> tuple[str, int]:
-    """The type ("": any) and number of `--gpus=TYPE:N`. Raises OptionError."""
+    """Return the type ("": any) and number of `--gpus=TYPE:N`. Raises OptionError."""
     match = _TYPED.fullmatch(given)
     if match is None:
-        raise OptionError(f"--{option}={given}: it is a number, perhaps behind a type, as a100:2")
+        raise OptionError(f"--{option}={given}: it takes N or TYPE:N, such as a100:2")
     return match.group(1) or "", int(match.group(2))
 
 
 def gres_count(given: str) -> tuple[str, int]:
-    """The type and number of `--gres=gpu[:TYPE][:N]`. Raises OptionError for other resources."""
+    """Return the type and number of `--gres=gpu[:TYPE][:N]`. Raises OptionError for others."""
     kind, *rest = given.removeprefix("gres/").replace("=", ":").split(":")
     if kind != "gpu" or "," in given or len(rest) > 2:
-        raise OptionError(f"--gres={given}: only gpu[:TYPE][:N] is there")
+        raise OptionError(f"--gres={given}: only gpu[:TYPE][:N] is supported")
     if rest and not rest[-1].isdecimal():
         rest.append("1")
     return typed_count("gres", ":".join(rest) or "1")
 
 
 def gpu_type_of(asked: Mapping[str, str]) -> str:
-    """The type of GPU that options name; "" for any. Raises OptionError where they name several."""
+    """Return the type of GPU that the options name; "" for any. Raises OptionError for several."""
     found = set()
     for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task"):
         given = asked.get(name, "none")
@@ -42,14 +44,16 @@ def gpu_type_of(asked: Mapping[str, str]) -> str:
             found.add(gres_count(given)[0] if name == "gres" else typed_count(name, given)[0])
     found.discard("")
     if len(found) > 1:
-        raise OptionError(f"GPUs of one type, not of {' and '.join(sorted(found))}")
+        raise OptionError(f"a job has GPUs of one type, not of {' and '.join(sorted(found))}")
     return next(iter(found), "")
 
 
 def choice_of(asked: Mapping[str, str], hosts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The terms of a nodeAffinity, one of which a node has to fit; none where every node does.
-    `hosts`: the hostname of each address; names of hosts stand
-    one by one. Raises OptionError for what cannot be read."""
+    """Return the terms of a nodeAffinity, one of which a node must match; none for any node.
+
+    `hosts`: host names by address. Host lists in `asked` are already expanded. Raises OptionError
+    for a value that cannot be read.
+    """
     shared: list[dict[str, Any]] = []
     for option, operator in (("nodelist", "In"), ("exclude", "NotIn")):
         if option in asked:

@@ -1,5 +1,8 @@
-"""Slurm's options: which a command takes, which have no effect here and harm nobody, and which it
-refuses and why; none is passed over."""
+"""The options of Slurm's commands: those with an effect, those without, and refused ones.
+
+Every option of Slurm is listed. An option without effect says why that does no harm, and a refused
+one says why it is refused.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import msgspec
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One option. `refused`: why it is not taken; "" for one that is. `note`: what is otherwise."""
+    """One option. `refused`: why it is refused, or "". `note`: its difference from Slurm."""
 
     long: str
     short: str = ""
@@ -19,35 +22,35 @@ class Option(msgspec.Struct, frozen=True):
     refused: str = ""
     note: str = ""
     says: bool = False
-    """Whether the note is printed where the option is given: it asks for what nobody does."""
+    """Whether the note is printed when the option is given, as nothing does what it asks for."""
     is_optional: bool = False
-    """Whether its value may be left out; then it stands in the option's own word."""
+    """Whether the value may be left out; a given value is part of the option's own word."""
     is_idle: bool = False
-    """Whether it is taken and changes nothing: the note says why that harms nobody."""
+    """Whether the option has no effect; the note says why that does no harm."""
 
 
 class OptionError(ValueError):
-    """An option that is not taken, or a value that is none."""
+    """An unknown or refused option, or a wrong value."""
 
 
 def flag(long: str, short: str = "", refused: str = "", note: str = "") -> Option:
-    """An option without a value."""
+    """Return an option without a value."""
     return Option(long, short, False, refused, note)
 
 
 def maybe(long: str, short: str = "", refused: str = "", note: str = "") -> Option:
-    """An option whose value may be left out."""
+    """Return an option whose value may be left out."""
     return Option(long, short, True, refused, note, is_optional=True)
 
 
 def idle(long: str, short: str = "", note: str = "", takes: bool = True) -> Option:
-    """An option that is taken and changes nothing."""
+    """Return an option that is accepted and has no effect."""
     return Option(long, short, takes, note=note, is_idle=True)
 
 
-_PARTS = "nodes have CPUs; sockets, cores and threads are not told apart"
-_NOT_HERE = "Slurm has it; nothing here does it"
-_HINT = "a wish, which is not followed"
+_PARTS = "nodes have CPUs; sockets, cores and threads are not distinguished"
+_NOT_HERE = "Phalanx has no such function"
+_HINT = "a preference, which is not followed"
 _ABSENT: Final = (
     *(Option(name, refused=_PARTS) for name in ("gpus-per-socket", "thread-spec", "mincpus")),
     *(idle(name, note=_PARTS) for name in (
@@ -56,44 +59,44 @@ _ABSENT: Final = (
     )),
     Option("core-spec", "S", refused=_PARTS),
     idle("extra-node-info", "B", _PARTS),
-    maybe("immediate", "I", refused="a job waits until there is room; `timeout` ends who waits"),
+    maybe("immediate", "I", refused="a job waits until there is room; `timeout` can end the wait"),
     Option("tres-per-task", refused="use --cpus-per-task and --gpus-per-task"),
     Option("nodefile", "F", refused="use --nodelist"),
     idle("prefer", note=_HINT),
     idle("switches", note=_HINT + "; a manifest's networkTopology is"),
     Option("tmp", refused="disks are not counted"),
-    Option("uid", refused="jobs run as who started the cluster"),
-    Option("gid", refused="jobs run as who started the cluster"),
+    Option("uid", refused="jobs run as the user who started the cluster"),
+    Option("gid", refused="jobs run as the user who started the cluster"),
     Option("container", refused="commands run on nodes as they are"),
-    idle("acctg-freq", note="nodes sample by themselves"),
+    idle("acctg-freq", note="nodes choose when to sample"),
     *(Option(name, refused=_NOT_HERE) for name in ("bb", "bbf", "cluster-constraint")),
-    *(idle(name, note="nodes run at the speed that they have") for name in (
+    *(idle(name, note="nodes run at their own speed") for name in (
         "cpu-freq", "gpu-freq", "power",
     )),
     idle("delay-boot", note="nodes are not booted for jobs"),
     idle("gres-flags", note=_PARTS),
     idle("mcs-label", note="there is one user"),
     idle("network", note=_HINT),
-    idle("profile", note="nodes sample by themselves"),
+    idle("profile", note="nodes choose when to sample"),
     Option(
         "propagate", note="limits are those of the node's daemon", is_optional=True, is_idle=True
     ),
     flag("reboot", refused=_NOT_HERE),
     *(idle(name, note=_HINT, takes=False) for name in ("spread-job", "use-min-nodes")),
     Option(
-        "no-kill", "k", note="who loses a node ends, and waits again where it may",
+        "no-kill", "k", note="a job that loses a node ends, and is queued again where allowed",
         is_optional=True, is_idle=True,
     ),
     idle("gpu-bind", note="tasks see all devices of their node's share, or those of a step"),
     idle("wait-all-nodes", note="members always start together"),
 )  # fmt: skip
-"""What people's scripts may ask for of Slurm that has no like here."""
+"""Options of Slurm without an equivalent here, which scripts may still use."""
 
 RESOURCES: Final = (
-    Option("account", "A", note="kept as a note, shown by squeue and sacct; no limits hang on it"),
+    Option("account", "A", note="kept as a note, shown by squeue and sacct; it sets no limits"),
     Option("begin", "b"),
     Option("chdir", "D"),
-    Option("clusters", "M", note="phalanx alone: there is one cluster"),
+    Option("clusters", "M", note="only phalanx: there is one cluster"),
     Option("comment", note="kept as a note"),
     Option(
         "constraint",
@@ -107,41 +110,43 @@ RESOURCES: Final = (
     Option(
         "dependency",
         "d",
-        note="singleton: one after another of jobs with this name that say so; none of one element",
+        note="singleton: jobs with this name and option run one at a time; no array tasks",
     ),
     Option("exclude", "x", note="names or addresses of hosts"),
-    maybe("exclusive", note="all CPUs of its nodes, as many as most nodes have; =user the same"),
-    Option("export", note="NONE gives the few variables that all jobs get of their node"),
-    maybe("get-user-env", note="the variables of who submits go along, without a login"),
+    maybe(
+        "exclusive", note="all CPUs of its nodes, as many as most nodes have; =user means the same"
+    ),
+    Option("export", note="NONE leaves the few variables that all jobs get from their node"),
+    maybe("get-user-env", note="the submitter's variables are used, without a login"),
     Option("gpus", "G", note="a number that its nodes or tasks share evenly"),
     Option("gpus-per-node"),
     Option("gpus-per-task"),
-    Option("gres", note="gpu[:TYPE][:N] alone; the type is the label ray.io/accelerator-type"),
+    Option("gres", note="only gpu[:TYPE][:N]; the type is the label ray.io/accelerator-type"),
     flag("hold", "H"),
     Option("job-name", "J"),
     Option("licenses", "L", note="NAME[:N],...; all of them"),
     Option("mail-type", note="no mail is sent", says=True),
     Option("mail-user", note="no mail is sent", says=True),
-    Option("mem", note="of each node; what uses more is ended. 0: nothing is set aside"),
+    Option("mem", note="of each node; a member that uses more is killed. 0: nothing is set aside"),
     Option("mem-per-cpu"),
     Option("mem-per-gpu"),
-    maybe("nice", note="taken from the priority, 100 where it has no value"),
-    Option("nodelist", "w", note="its nodes are among these names or addresses of hosts"),
-    Option("nodes", "N", note="of MIN-MAX the least"),
+    maybe("nice", note="subtracted from the priority; 100 without a value"),
+    Option("nodelist", "w", note="its nodes are among these host names or addresses"),
+    Option("nodes", "N", note="MIN-MAX means MIN"),
     Option("ntasks", "n"),
     Option("ntasks-per-gpu"),
     Option("ntasks-per-node"),
-    flag("overcommit", "O", note="the tasks of a node share the CPUs of one"),
-    idle("oversubscribe", "s", "what a job holds is its own", takes=False),
-    Option("partition", "p", note="a queue; of several the first"),
+    flag("overcommit", "O", note="the tasks of a node share the CPUs of one task"),
+    idle("oversubscribe", "s", "jobs never share what they hold", takes=False),
+    Option("partition", "p", note="a queue; the first of several"),
     Option("priority"),
-    Option("qos", "q", note="kept as a note, shown by squeue and sacct; no limits hang on it"),
+    Option("qos", "q", note="kept as a note, shown by squeue and sacct; it sets no limits"),
     flag("quiet", "Q"),
     Option("reservation", note="one name"),
-    Option("signal", note="[B:]NAME[@SECONDS], within a tick of the head"),
-    Option("time", "t", note="to the second: Slurm goes up to whole minutes"),
+    Option("signal", note="[B:]NAME[@SECONDS], exact to a tick of the head"),
+    Option("time", "t", note="exact to the second; Slurm rounds up to minutes"),
     idle("time-min", note="the limit stays what --time says"),
-    idle("verbose", "v", "`phalanx explain JOB` says why a job waits", takes=False),
+    idle("verbose", "v", "`phalanx explain JOB` explains why a job waits", takes=False),
     Option("wckey", note="kept as a note"),
     flag("help", "h"),
     flag("usage"),
@@ -150,19 +155,19 @@ RESOURCES: Final = (
 )
 BATCH: Final = (
     *RESOURCES,
-    Option("array", "a", note="elements have one member each, and share SLURM_JOB_ID"),
+    Option("array", "a", note="array tasks have one member each, and share SLURM_JOB_ID"),
     Option("batch", refused="the script runs on the first of the job's nodes"),
-    Option("distribution", "m", note="block alone: tasks go onto nodes in blocks"),
+    Option("distribution", "m", note="only block: tasks are placed in blocks"),
     Option("error", "e"),
     Option("export-file", refused="use --export"),
     idle("ignore-pbs", note="#PBS lines are never read", takes=False),
     Option("input", "i"),
-    Option("kill-on-invalid-dep", note="yes alone: such a job always ends"),
+    Option("kill-on-invalid-dep", note="only yes: such a job always ends"),
     flag("no-requeue"),
-    Option("open-mode", note="append or truncate; append by default, as after a restart"),
+    Option("open-mode", note="append or truncate; append by default, also after a restart"),
     Option("output", "o", note="%A %a %b %j %J %N %n %s %t %u %x %%, and %4j for zeros"),
     flag("parsable"),
-    flag("requeue", note="it may run again when it is preempted or loses a node, as by default"),
+    flag("requeue", note="the default: a job runs again when it is preempted or loses a node"),
     flag("test-only"),
     flag("wait", "W"),
     Option("wrap"),
@@ -175,36 +180,36 @@ STEP: Final = (
     Option("compress", note="nothing is copied", is_optional=True, is_idle=True),
     idle("disable-status", "X", "Ctrl-C ends the tasks", takes=False),
     idle("cpu-bind", note="tasks are not bound to CPUs"),
-    Option("distribution", "m", note="block alone: tasks go onto nodes in blocks"),
-    Option("epilog", refused="let the command end with it"),
+    Option("distribution", "m", note="only block: tasks are placed in blocks"),
+    Option("epilog", refused="run it at the end of the command"),
     Option("error", "e"),
     idle("exact", note="steps share what their job has", takes=False),
     Option("het-group", refused="jobs have one group of nodes"),
     Option("input", "i", note="all, none, a task's number or a file"),
-    Option("jobid", note="a job that runs, also from outside of it"),
+    Option("jobid", note="a running job, also from outside of it"),
     maybe("kill-on-bad-exit", "K", note="0 or 1, by default 0"),
     flag("label", "l"),
-    Option("mpi", note="none, and any for one task; PMI is not spoken"),
+    Option("mpi", note="only none for several tasks: PMI is not supported"),
     idle("msg-timeout", note="nothing waits for messages"),
     flag("multi-prog"),
     flag("no-allocate", "Z", refused="tasks run in the places of jobs"),
     Option("open-mode"),
     Option("output", "o"),
     idle("overlap", note="steps always overlap: they share what their job has", takes=False),
-    idle("preserve-env", "E", "the job's variables are always told", takes=False),
-    Option("prolog", refused="let the command begin with it"),
+    idle("preserve-env", "E", "the job's variables are always set", takes=False),
+    Option("prolog", refused="run it at the beginning of the command"),
     flag("pty"),
     idle("quit-on-interrupt", note="Ctrl-C ends the tasks", takes=False),
     Option("relative", "r"),
     maybe("resv-ports", refused="a manifest's plugins choose ports"),
     Option("send-libs", note="nothing is copied", is_optional=True, is_idle=True),
     idle("slurmd-debug", note="nodes log as they were started"),
-    Option("task-epilog", refused="let the command end with it"),
-    Option("task-prolog", refused="let the command begin with it"),
+    Option("task-epilog", refused="run it at the end of the command"),
+    Option("task-prolog", refused="run it at the beginning of the command"),
     flag("test-only"),
     idle("threads", "T", "connections are opened one after another"),
-    idle("unbuffered", "u", "always so", takes=False),
-    Option("wait", "W", note="seconds after the first task's end; then the others end"),
+    idle("unbuffered", "u", "output is never buffered", takes=False),
+    Option("wait", "W", note="seconds from the first task's end until the others are ended"),
     maybe("x11", refused="no display is forwarded"),
 )
 ALLOCATION: Final = (
@@ -246,24 +251,27 @@ _NAMED: Final = {
     "LICENSES": "licenses",
     "NAME": "jobname",
 }
-"""Variables that are not called as their options are, without what they begin with."""
+"""Variables, without their prefixes, whose names differ from those of their options."""
 _OF_JOBS: Final = ("SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_ID", "SLURM_CPUS_PER_TASK")
-"""What reads like an option's variable, and tells a job of itself."""
+"""Variables of jobs whose names look like variables of options."""
 
 
 _COMMA = re.compile(r",(?![^\[\]]*\])")
 
 
 def parts(written: str) -> list[str]:
-    """What stands between the commas of a list, without the blanks around it; `12_[1,3]` is one."""
+    """Return the parts of a list with commas, without blanks; `12_[1,3]` is one part."""
     return [one for one in map(str.strip, _COMMA.split(written)) if one]
 
 
 def from_environment(
     prefix: str, known: tuple[Option, ...], variables: Mapping[str, str]
 ) -> dict[str, str]:
-    """Options that variables like SBATCH_PARTITION set; a flag by being there, unless it is `0` or
-    `no`. Refused options are passed over: a variable may be meant for other commands."""
+    """Return the options that variables such as SBATCH_PARTITION set.
+
+    A flag is set by a variable with any value except `0`, `no` and `false`. Refused options are
+    ignored, as a variable may be meant for other commands.
+    """
     options = {one.long: one for one in known if one.long not in ("help", "usage", "version")}
     names = {one.upper().replace("-", "_"): one for one in reversed(options)}
     found = {}

@@ -1,4 +1,4 @@
-"""Slurm's one word for why a job waits, or why it is over."""
+"""Slurm's one-word reasons why a job waits or has ended."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ _USUAL = "default/"
 
 
 def waiting_reason(job: JobInfo, now: float) -> str:
-    """Of a job that waits. Our sentences about it are `phalanx explain`'s: programs read words."""
+    """Return the reason of a waiting job as a word, which programs read.
+
+    Full sentences are in `phalanx explain`.
+    """
     if job.is_held:
         return "JobHeldUser"
     if _WORD.fullmatch(job.reason):
-        return job.reason  # it is one of Slurm's already
+        return job.reason  # the reason is one of Slurm's words already
     if job.after and job.reason.startswith("it waits "):
         return "Dependency"
     if job.begins is not None and job.begins > now:
@@ -36,15 +39,17 @@ def waiting_reason(job: JobInfo, now: float) -> str:
 
 
 def ended_reason(state: str, by_signal: bool) -> str:
-    """Of one that is over. `by_signal`: whether a signal ended its first member that failed."""
+    """Return the reason of a finished job. `by_signal`: a signal ended its first failed member."""
     if state == st.FAILED:
         return "JobLaunchFailure" if by_signal else "NonZeroExitCode"
     return _ENDED.get(state, NEVER_KNOWN)
 
 
 def dependency_text(job: JobInfo, reason: str) -> str:
-    """What a job still waits for, as squeue's %E has it: `afterok:7(unfulfilled)`; "" for one that
-    waits for none."""
+    """Return the unmet dependencies of a job in the form of squeue's %E: `afterok:7(unfulfilled)`.
+
+    Returns "" for a job that waits for another reason.
+    """
     if reason != "Dependency":
         return ""
     separator = "?" if "?" in job.after else ","

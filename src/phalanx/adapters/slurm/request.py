@@ -1,4 +1,4 @@
-"""What Slurm's options ask for, as a job: so many members, each a node's share or one task."""
+"""Translation of Slurm's options into a job whose members are shares of nodes or single tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from phalanx.model.jobs.spec import JobSpec, Policy, TaskGroup
 
 MAX_TASKS = 100_000
 LEAST_LIMIT_BYTES = 256 << 20
-"""No less is a limit, as the processes of srun in a script count, too; less can be set aside."""
+"""Least memory limit in bytes, as srun's processes in a script count, too; jobs may reserve less."""
 _COUNT = re.compile(r"[0-9]{1,7}")
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"K": 1 << 10, "": 1 << 20, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -32,21 +32,21 @@ _RANGE = re.compile(r"([0-9]{1,7})-([0-9]{1,7})")
 NOTES = (
     "account", "comment", "wckey", "qos", "nice", "constraint", "nodelist", "exclude", "mail-user",
 )  # fmt: skip
-"""Options that are kept as they were given, for listings."""
+"""Options whose given values are kept for listings."""
 CLUSTER = "phalanx"
-"""What the one cluster is called."""
+"""The name of the only cluster."""
 _NICE = 100
 NOTE = "slurm/"
-"""Annotations of jobs that were submitted with Slurm's options begin so."""
+"""Prefix of the annotations of jobs that were submitted with Slurm's options."""
 BATCH, TASK = "batch", "task"
 _BY_NODE = (
     "nodes", "ntasks-per-node", "gres", "gpus-per-node", "mem", "gpus", "exclusive", "overcommit",
 )  # fmt: skip
-"""Options by which a member is a node's share."""
+"""Options with which a member is a share of a node, and not a task."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """How many members, how many tasks each may run, and what each holds."""
+    """The size of a job: its members, their tasks, and what each member holds."""
 
     members: int
     tasks: int
@@ -56,17 +56,21 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     gpus: float
     memory_bytes: float | None
     is_apart: bool
-    """Whether each member is on a node of its own."""
+    """Whether each member is on a different node."""
 
     @property
     def memory_limit_bytes(self) -> float | None:
-        """Above which a member is ended."""
+        """Bytes above which a member is killed; None for no limit."""
         return None if self.memory_bytes is None else max(self.memory_bytes, LEAST_LIMIT_BYTES)
 
 
 def shape_of(asked: Mapping[str, str], node_cpus: int = 0) -> Shape:
-    """Where an amount is meant for a node, or nodes are counted, a member is a node's share; else
-    a task. `node_cpus`: how many CPUs a whole node has, for `--exclusive`. Raises OptionError."""
+    """Return the size of the job that options ask for.
+
+    A member is a share of a node where an option counts nodes or gives an amount per node;
+    otherwise it is a task. `node_cpus`: CPUs of a whole node, for `--exclusive`. Raises
+    OptionError.
+    """
     check_words(asked)
     nodes, tasks = _nodes(asked), _count(asked, "ntasks")
     on_node, cpus_each = _count(asked, "ntasks-per-node"), _count(asked, "cpus-per-task") or 1
@@ -79,14 +83,14 @@ def shape_of(asked: Mapping[str, str], node_cpus: int = 0) -> Shape:
         each = on_node or -(-tasks // nodes)
         if tasks < nodes or each * nodes < tasks:
             raise OptionError(
-                f"{tasks} tasks do not fit {nodes} nodes with {each} tasks each, at least one each"
+                f"{tasks} tasks do not fit on {nodes} nodes with at least 1 and at most {each} each"
             )
         members, is_apart = nodes, nodes > 1
     else:
         members, each, is_apart = tasks or 1, 1, False
         tasks = members
     if tasks > MAX_TASKS:
-        raise OptionError(f"{tasks} tasks are too many; at most {MAX_TASKS} go")
+        raise OptionError(f"{tasks} tasks are too many; the limit is {MAX_TASKS}")
     gpus = _gpus(asked, members, each)
     tasks_at_once = 1 if "overcommit" in asked else each
     cpus = max(cpus_each * tasks_at_once, int(gpus) * (_count(asked, "cpus-per-gpu") or 0))
@@ -105,7 +109,7 @@ def shape_of(asked: Mapping[str, str], node_cpus: int = 0) -> Shape:
 
 
 def check_words(asked: Mapping[str, str]) -> None:
-    """Raises OptionError for a value that means something which is not there."""
+    """Raise OptionError for a value whose meaning Phalanx does not have."""
     allowed = {
         "clusters": (CLUSTER, "all"),
         "kill-on-invalid-dep": ("yes",),
@@ -115,16 +119,16 @@ def check_words(asked: Mapping[str, str]) -> None:
     for option, values in allowed.items():
         if asked.get(option, values[0]) not in values:
             there = " or ".join(value for value in values if value)
-            raise OptionError(f"--{option}={asked[option]} is not there; {there} is")
+            raise OptionError(f"--{option}={asked[option]} is not supported; {there} is")
 
 
 def _nodes(asked: Mapping[str, str]) -> int | None:
-    """Of a range of nodes the least."""
+    """Return the number of nodes; of a range, the least."""
     match = _RANGE.fullmatch(asked.get("nodes", ""))
     if match is None:
         return _count(asked, "nodes")
     if not 0 < int(match.group(1)) <= int(match.group(2)):
-        raise OptionError(f"--nodes={asked['nodes']}: it is a number of at least 1, or MIN-MAX")
+        raise OptionError(f"--nodes={asked['nodes']}: it takes a number of at least 1, or MIN-MAX")
     return int(match.group(1))
 
 
@@ -133,7 +137,7 @@ def _count(asked: Mapping[str, str], name: str) -> int | None:
     if given is None:
         return None
     if not _COUNT.fullmatch(given) or int(given) == 0:
-        raise OptionError(f"--{name}={given}: it is one whole number of at least 1")
+        raise OptionError(f"--{name}={given}: it takes one whole number of at least 1")
     return int(given)
 
 
@@ -148,7 +152,7 @@ def _all_gpus(asked: Mapping[str, str], nodes: int) -> int:
 
 
 def _gpus(asked: Mapping[str, str], members: int, each: int) -> float:
-    """Of a member."""
+    """Return the GPUs of a member."""
     found = []
     for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task"):
         given = asked.get(name)
@@ -157,16 +161,18 @@ def _gpus(asked: Mapping[str, str], members: int, each: int) -> float:
         _, number = gres_count(given) if name == "gres" else typed_count(name, given)
         if name == "gpus":
             if number % members:
-                raise OptionError(f"--gpus={number} are not shared evenly by {members} nodes")
+                raise OptionError(f"--gpus={number} cannot be shared evenly by {members} nodes")
             number //= members
         found.append(number * each if name == "gpus-per-task" else number)
     if len(set(found)) > 1:
-        raise OptionError("--gres, --gpus, --gpus-per-node and --gpus-per-task contradict")
+        raise OptionError(
+            "--gres, --gpus, --gpus-per-node and --gpus-per-task contradict each other"
+        )
     return found[0] if found else 0
 
 
 def _memory(asked: Mapping[str, str], cpus: int, gpus: float) -> float | None:
-    """Bytes of a member; None where none are set aside, as for `--mem=0`."""
+    """Return the bytes that a member reserves; None for none, as with `--mem=0`."""
     found = None
     for name, times in (("mem", 1.0), ("mem-per-cpu", cpus), ("mem-per-gpu", gpus)):
         given = asked.get(name)
@@ -174,9 +180,9 @@ def _memory(asked: Mapping[str, str], cpus: int, gpus: float) -> float | None:
             continue
         match = _MEMORY.fullmatch(given)
         if match is None:
-            raise OptionError(f"--{name}={given}: it is a size as 4000 (MiB), 4G or 500M")
+            raise OptionError(f"--{name}={given}: it takes a size such as 4000 (MiB), 4G or 500M")
         if found is not None:
-            raise OptionError("--mem, --mem-per-cpu and --mem-per-gpu exclude one another")
+            raise OptionError("--mem, --mem-per-cpu and --mem-per-gpu cannot be combined")
         if not times:
             raise OptionError(f"--{name}: no GPUs are asked for")
         found = float(match.group(1)) * _UNITS[match.group(2).upper()] * times
@@ -184,7 +190,7 @@ def _memory(asked: Mapping[str, str], cpus: int, gpus: float) -> float | None:
 
 
 def exported(asked: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables that `--export` has go along: by default all."""
+    """Return the variables that `--export` passes on to the job; by default all."""
     given = asked.get("export", "ALL")
     words = [word for word in given.split(",") if word]
     env = dict(variables) if "ALL" in words else {}
@@ -214,9 +220,11 @@ def job_spec(
     notes: Mapping[str, str] | None = None,
     hosts: Mapping[str, str] | None = None,
 ) -> JobSpec:
-    """A job that is called by its number. Its first member runs `command`, the others `holder`, and
-    it is over when the first is. `notes`: what listings show beside what was asked for; `hosts`:
-    the hostname of each address of a node. Raises OptionError."""
+    """Return the job that options ask for, named by its number.
+
+    The first member runs `command` and the others `holder`; the job ends with the first member.
+    `notes`: further values for listings. `hosts`: host names by address. Raises OptionError.
+    """
     directory = os.path.abspath(asked.get("chdir") or current_directory())
     queue = asked.get("partition", "default").partition(",")[0]
     try:
@@ -265,14 +273,14 @@ def job_spec(
 
 
 def counts_tasks(asked: Mapping[str, str]) -> bool:
-    """Whether the number of tasks was asked for: only then variables tell it."""
+    """Whether the options give the number of tasks; only then variables have it."""
     return any(name.startswith("ntasks") for name in asked)
 
 
 def job_variables(
     number: int, asked: Mapping[str, str], shape: Shape, queue: str
 ) -> dict[str, str]:
-    """The variables of a job that do not depend on where it runs."""
+    """Return the variables of a job that do not depend on its places."""
     mine = {
         "SLURM_JOB_ID": str(number),
         "SLURM_JOBID": str(number),
@@ -313,8 +321,10 @@ def job_variables(
 
 
 def _notes(asked: Mapping[str, str], shape: Shape, directory: str) -> dict[str, str]:
-    """What listings show of a job. Names of files stay as they were given, with their letters: jobs
-    that are alike have the same notes."""
+    """Return a job's values for listings.
+
+    File names keep their %-letters, so that equal jobs have equal notes.
+    """
     notes = {
         "name": asked.get("job-name", ""),
         "user": getpass.getuser(),
@@ -335,7 +345,7 @@ def _notes(asked: Mapping[str, str], shape: Shape, directory: str) -> dict[str, 
 
 
 def _limit(asked: Mapping[str, str]) -> str | None:
-    """In Slurm's forms, or in ours."""
+    """Read a value in Slurm's forms; return any other text unchanged, for `Job` to read."""
     if "time" not in asked:
         return None
     try:
@@ -346,7 +356,7 @@ def _limit(asked: Mapping[str, str]) -> str | None:
 
 
 def _moment(asked: Mapping[str, str], option: str) -> datetime | str | None:
-    """In Slurm's forms, or in ours."""
+    """Read a value in Slurm's forms; return any other text unchanged, for `Job` to read."""
     if option not in asked:
         return None
     try:
@@ -393,11 +403,11 @@ def _groups(
 
 
 def _priority(asked: Mapping[str, str]) -> int:
-    """Without what `--nice` takes from it: 100 where that has no value."""
+    """Return the priority minus `--nice`, which is 100 without a value."""
     found = []
     for option in ("priority", "nice"):
         given = asked.get(option, "0") or str(_NICE)
         if not given.lstrip("-").isdecimal():
-            raise OptionError(f"--{option}={given}: it is a whole number")
+            raise OptionError(f"--{option}={given}: it takes a whole number")
         found.append(int(given))
     return found[0] - found[1]

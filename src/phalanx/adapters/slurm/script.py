@@ -1,4 +1,4 @@
-"""Batch scripts: their `#SBATCH` lines, and the names of the files that they print into."""
+"""Batch scripts: their checks, their `#SBATCH` lines, and the names of their output files."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n"
 
 
 def directives(script: str) -> list[str]:
-    """The words of all `#SBATCH` lines before the first line that is a command.
+    """Return the words of all `#SBATCH` lines before the first command.
 
-    Raises OptionError for a line whose quotes do not end.
+    Raises OptionError for a line with unbalanced quotes.
     """
     words: list[str] = []
     for number, line in enumerate(script.splitlines(), 1):
@@ -24,7 +24,7 @@ def directives(script: str) -> list[str]:
         if line.startswith("#SBATCH"):
             rest = line[len("#SBATCH") :]
             if rest[:1] not in ("", " ", "\t"):
-                continue  # as #SBATCHX: a comment
+                continue  # such as #SBATCHX: a comment
             try:
                 found = shlex.split(rest, comments=True)
             except ValueError as error:
@@ -41,23 +41,26 @@ def directives(script: str) -> list[str]:
 
 
 def checked(script: bytes) -> str:
-    """The text of a batch script. Raises OptionError for what sbatch takes for none."""
+    """Return the text of a batch script. Raises OptionError for a file that sbatch refuses, too."""
     if len(script) > MAX_SCRIPT_BYTES:
-        raise OptionError(f"the script has {len(script)} bytes; at most {MAX_SCRIPT_BYTES} go")
+        raise OptionError(f"the script has {len(script)} bytes; the limit is {MAX_SCRIPT_BYTES}")
     if not script.strip():
         raise OptionError("the script is empty")
     if b"\0" in script:
         raise OptionError("the script has zero bytes: it is a program, not a script")
     if b"\r\n" in script:
-        raise OptionError("the script has DOS line breaks (\\r\\n); it needs \\n alone")
+        raise OptionError("the script has DOS line breaks (\\r\\n); use \\n")
     if not script.startswith(b"#!"):
-        raise OptionError("the script's first line is #! and the path of an interpreter")
+        raise OptionError("the first line of a script must be #! and the path of an interpreter")
     return script.decode("utf-8", "surrogateescape")
 
 
 def file_name(pattern: str, values: Mapping[str, str]) -> str:
-    """A pattern such as `slurm-%j.out` with its letters replaced; one that has no value stays, and
-    who opens the file replaces it. A backslash at the beginning keeps all as it is."""
+    """Return a pattern such as `slurm-%j.out` with its letters replaced.
+
+    A letter without a value stays, for the process that opens the file. A backslash at the
+    beginning switches replacement off.
+    """
     if pattern.startswith("\\"):
         return pattern[1:]
 
@@ -69,7 +72,7 @@ def file_name(pattern: str, values: Mapping[str, str]) -> str:
         if found is None:
             return match.group(0)
         if found == f"%{letter}":
-            return match.group(0)  # who opens the file knows it, and its width
+            return match.group(0)  # the process that opens the file replaces it with its width
         return found.zfill(min(int(width), 10)) if width and found.isdecimal() else found
 
     return _PATTERN.sub(value, pattern)

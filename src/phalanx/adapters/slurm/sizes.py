@@ -1,4 +1,4 @@
-"""Sizes in the units that `sacct --units` asks for."""
+"""Conversion of sizes to the unit of `sacct --units`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ _SIZE = re.compile(r"\b([0-9]+(?:\.[0-9]+)?)([KMGTP])\b")
 
 
 def in_units(text: str, unit: str) -> str:
-    """The sizes in a text, as `100M` and `mem=300M`, in this unit: two digits behind the point
-    where they are not whole. Raises OptionError for a unit that is none."""
+    """Return a text with its sizes, such as `100M` and `mem=300M`, converted to `unit`.
+
+    Sizes that are not whole have two decimals. Raises OptionError for an unknown unit.
+    """
     if unit.upper() not in UNITS or len(unit) != 1:
-        raise OptionError(f"--units={unit}: it is one of {', '.join(UNITS)}")
+        raise OptionError(f"--units={unit}: it takes one of {', '.join(UNITS)}")
 
     def converted(match: re.Match[str]) -> str:
         power = UNITS.index(match.group(2)) - UNITS.index(unit.upper())

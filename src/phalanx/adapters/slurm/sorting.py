@@ -1,4 +1,4 @@
-"""Slurm's `--sort`: the order of rows by letters of `--format`."""
+"""Sorting for Slurm's `--sort`: the order of rows by letters of `--format`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from phalanx.adapters.slurm.columns import Field
 
 _NUMBERS = re.compile(r"([0-9]+)")
 _STATES = ("PD", "R", "S", "CD", "CA", "F", "TO", "NF", "PR", "BF", "DL", "OOM", "CG", "RQ")
-"""By Slurm's numbers for them."""
+"""Short names of states in the order of Slurm's numbers for them."""
 _AS_NUMBERS = frozenset({"priority", "fraction"})
 
 
 def sorted_rows(
     rows: Sequence[dict[str, str]], order: str, letters: Mapping[str, Field]
 ) -> list[dict[str, str]]:
-    """The rows by `P,t,-p`: letters, with `-` before those that go down. Rows that are alike stay
-    as they came. Raises ValueError for a letter that is none."""
+    """Return rows in the order of letters such as `P,t,-p`; `-` sorts a letter downwards.
+
+    Equal rows keep their order. Raises ValueError for an unknown letter.
+    """
     found = list(rows)
     for word in reversed([one for one in order.split(",") if one]):
         letter = word.lstrip("+-")
@@ -32,7 +34,7 @@ def sorted_rows(
 
 
 def _key(name: str, text: str) -> list[tuple[float, str]]:
-    """Numbers in a text by their size, states by Slurm's numbers for them."""
+    """Return a sort key: numbers in a text count by size, states by Slurm's numbers."""
     if name in ("short", "state"):
         short = text if name == "short" else {"PENDING": "PD", "RUNNING": "R"}.get(text, text)
         return [(float(_STATES.index(short)) if short in _STATES else len(_STATES), "")]

@@ -1,4 +1,4 @@
-"""Slurm's names for the states of jobs and nodes, and its forms of times."""
+"""Slurm's names for states of jobs and attempts, and its form of elapsed times."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ JOB = {
     st.TERMINATED: ("CANCELLED", "CA"),
     st.TIMED_OUT: ("TIMEOUT", "TO"),
     st.DEADLINE: ("DEADLINE", "DL"),
-    st.DEPENDENCY_FAILED: ("CANCELLED", "CA"),  # as scheduling with kill_invalid_depend ends it
+    st.DEPENDENCY_FAILED: ("CANCELLED", "CA"),  # as Slurm ends it with kill_invalid_depend
     st.FAILED: ("FAILED", "F"),
 }
-"""By our states."""
+"""Slurm's long and short names of Phalanx's states."""
 
 _NEVER = (
     "BOOT_FAIL", "BF", "CONFIGURING", "CF", "LAUNCH_FAILED", "NODE_FAIL", "NF", "OUT_OF_MEMORY",
@@ -29,7 +29,7 @@ _NEVER = (
     "RESV_DEL_HOLD", "RD", "REQUEUE_FED", "RF", "REQUEUE_HOLD", "RH", "REVOKED", "RV",
     "SIGNALING", "SI", "SPECIAL_EXIT", "SE", "STAGE_OUT", "SO", "STOPPED", "ST", "UPDATE_DB",
 )  # fmt: skip
-"""States of Slurm's that no job has here: whoever asks for them finds none."""
+"""States of Slurm that no job has here; a listing by them is empty."""
 _OF_ATTEMPTS = {
     at.PREEMPTED: "PREEMPTED",
     at.NODE_LOST: "NODE_FAIL",
@@ -38,18 +38,20 @@ _OF_ATTEMPTS = {
 
 
 def attempt_state(state: str) -> str:
-    """Slurm's name for how an attempt, or a step, has ended."""
+    """Return Slurm's name for the state in which an attempt or a step has ended."""
     return _OF_ATTEMPTS.get(state) or JOB.get(state, (state.upper(), ""))[0]
 
 
 def code_of(code: int, signal: int) -> str:
-    """Slurm's CODE:SIGNAL of an exit code as shells give it, and of the signal (0: none) that it
-    stands for."""
+    """Return Slurm's CODE:SIGNAL of an exit code (in shells' form) and its signal (0: none)."""
     return f"0:{signal}" if signal else f"{code}:0"
 
 
 def states_named(given: str) -> set[str]:
-    """Our states behind a list of Slurm's, long or short, in any case. Raises ValueError."""
+    """Return Phalanx's states for a list of Slurm's names, long or short, in any case.
+
+    Raises ValueError for an unknown name.
+    """
     if given.lower() == "all":
         return set(JOB)
     found = set()
@@ -57,13 +59,13 @@ def states_named(given: str) -> set[str]:
         ours = {state for state, names in JOB.items() if word in names}
         if not ours and word not in _NEVER:
             there = ", ".join(dict.fromkeys(names[0] for names in JOB.values()))
-            raise ValueError(f"{word} is no state of jobs here; there are {there}")
+            raise ValueError(f"{word} is no state of jobs here; the states are {there}")
         found |= ours
     return found
 
 
 def elapsed(seconds: float | None, unknown: str = "UNLIMITED") -> str:
-    """[D-]HH:MM:SS, without hours where there are none, as squeue shows times."""
+    """Return [D-]HH:MM:SS, without hours below one hour, in squeue's form."""
     if seconds is None:
         return unknown
     days, left = divmod(int(seconds), 86_400)

@@ -1,4 +1,4 @@
-"""What the tasks of a step are, as far as nothing runs: their commands, devices and endings."""
+"""The tasks of a step: their commands, devices and end messages. Pure."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ _OF_JOBS = (
 
 
 def told_by_jobs(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a job that its steps have, too."""
+    """Return the variables of a job that its steps have, too."""
     return {name: value for name, value in variables.items() if name.startswith(_OF_JOBS)}
 
 
 def commands_of(argv: Sequence[str], count: int, is_several: bool) -> list[list[str]]:
-    """The words of each task. `is_several`: the command is a file of `--multi-prog`, whose lines
-    are numbers of tasks and a command. Raises OptionError."""
+    """Return the command of each task.
+
+    `is_several`: `argv[0]` is a file of `--multi-prog`, whose lines have task numbers and a
+    command. Raises OptionError.
+    """
     if not is_several:
         return [list(argv)] * count
     try:
@@ -56,7 +59,7 @@ def _numbers(file: str, written: str) -> list[int]:
     for part in written.split(","):
         low, _, high = part.partition("-")
         if not low.isdecimal() or not (high or low).isdecimal():
-            raise OptionError(f"--multi-prog: {file}: {written} is no list of tasks")
+            raise OptionError(f"--multi-prog: {file}: {written} is no list of task numbers")
         found += range(int(low), int(high or low) + 1)
     return found
 
@@ -64,8 +67,10 @@ def _numbers(file: str, written: str) -> list[int]:
 def devices_of_task(
     asked: Mapping[str, str], devices: Sequence[int], place: int, tasks: int
 ) -> Sequence[int]:
-    """The devices of a member's that its task number `place` sees. Raises OptionError for more than
-    there are."""
+    """Return which of a member's devices its task number `place` sees.
+
+    Raises OptionError when the options ask for more devices than the member holds.
+    """
     if "gpus-per-task" in asked:
         each = typed_count("gpus-per-task", asked["gpus-per-task"])[1]
         if each * tasks > len(devices):
@@ -87,7 +92,7 @@ def devices_of_task(
 
 
 def device_variables(seen: Sequence[int], devices: Sequence[int]) -> dict[str, str]:
-    """What tells a task of the devices that it sees, of those that its member holds."""
+    """Return the variables with the devices that a task sees, among those that its member holds."""
     told = {}
     if seen:
         told["SLURM_STEP_GPUS"] = ",".join(map(str, seen))
@@ -98,12 +103,12 @@ def device_variables(seen: Sequence[int], devices: Sequence[int]) -> dict[str, s
 
 
 def task_numbers(nodes: Sequence[str], node: str) -> str:
-    """The tasks that are on a node. `nodes`: that of each task."""
+    """Return the numbers of the tasks on a node. `nodes`: the node of each task."""
     return ",".join(str(task) for task, one in enumerate(nodes) if one == node)
 
 
 def end_texts(codes: Sequence[int], hosts: Sequence[str]) -> list[str]:
-    """A line for the tasks of each host that ended alike and badly, as srun's errors have it."""
+    """Return lines in srun's form about failed tasks, one for each host and exit code."""
     groups: dict[tuple[str, int], list[int]] = {}
     for task, (code, host) in enumerate(zip(codes, hosts, strict=True)):
         if code:

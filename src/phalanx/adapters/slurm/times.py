@@ -1,4 +1,4 @@
-"""Times of day and lengths of time in the forms that Slurm's commands take."""
+"""Reader of moments and lengths of time in the forms that Slurm's commands take."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ FORMS = "now+2hours, 18:00, 6:00PM, noon, tomorrow, 2027-01-31T18:00, 01/31/27, 
 
 
 def slurm_moment(written: str, now: float, is_past: bool = False) -> float:
-    """A time of day in seconds since the epoch, of the local zone. A time without a day is the next
-    one, a day without a year the next, too; with `is_past` today's and this year's, as sacct takes
-    them. Raises ValueError with what would be right."""
+    """Return a moment in seconds since the epoch; times are in the local zone.
+
+    A time without a day, and a day without a year, mean the next one; with `is_past` they mean
+    today's and this year's, as in sacct. Raises ValueError that lists the forms.
+    """
     text = written.strip().lower()
     here = datetime.fromtimestamp(now).replace(microsecond=0)
     try:
@@ -90,8 +92,9 @@ def _next(at: datetime, here: datetime, is_past: bool) -> float:
 
 
 def slurm_length(written: str) -> float | None:
-    """The seconds of `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours` and the
-    like, whose parts may be as large as they like (`0:300`); None for no limit. Raises ValueError.
+    """Return the seconds of `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours`, ...
+
+    Parts have no upper bound (`0:300`). Returns None for no limit. Raises ValueError.
     """
     text = written.strip().lower()
     if text in _NONE:

@@ -1,5 +1,8 @@
-"""Reads the words of Slurm's commands as getopt_long does: `-n4`, `-n 4`, `--ntasks=4`, `--nta 4`,
-and options whose value stands in their own word or nowhere (`-K0`, `--exclusive=user`)."""
+"""Reader of the arguments of Slurm's commands, in the forms that getopt_long takes.
+
+These are `-n4`, `-n 4`, `--ntasks=4`, `--nta 4`, and options whose optional value is part of the
+same word (`-K0`, `--exclusive=user`).
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ from phalanx.model.nearest import nearest
 def read_options(
     command: str, known: Sequence[Option], words: Sequence[str], intermixed: bool = False
 ) -> tuple[dict[str, str], list[str]]:
-    """(the options by their long names, the words behind them). An option without a value has "".
-    `intermixed`: words may stand before options.
+    """Return (the options by their long names, the words behind them).
 
-    Raises OptionError for one that is unknown or refused, by name.
+    An option without a value has "". `intermixed`: words may come before options. Raises
+    OptionError that names an unknown or refused option.
     """
     found: dict[str, str] = {}
     rest: list[str] = []
@@ -52,12 +55,12 @@ def _shorts(
 
 
 def _long(command: str, known: Sequence[Option], name: str) -> Option:
-    """The option of that name, or the only one that begins so."""
+    """Return the option of this name, or the only one whose name begins so."""
     exact = [one for one in known if one.long == name]
     close = exact or [one for one in known if name and one.long.startswith(name)]
     if len(close) > 1:
         several = ", ".join(f"--{one.long}" for one in close)
-        raise OptionError(f"{command}: option --{name} is not one prefix alone: {several}")
+        raise OptionError(f"{command}: option --{name} is ambiguous: {several}")
     if not close:
         near = nearest(name, [one.long for one in known])
         raise OptionError(f"{command}: option --{name} not recognized{near}")
@@ -73,7 +76,7 @@ def _put(
     left: list[str],
 ) -> None:
     if option.refused:
-        raise OptionError(f"{command}: {written} is not there: {option.refused}.")
+        raise OptionError(f"{command}: {written} is not supported: {option.refused}.")
     if option.takes and value is None and not option.is_optional:
         if not left:
             raise OptionError(f"{command}: option {written} requires argument")

@@ -1,4 +1,4 @@
-"""Jobs and steps as `sacct --json` tells of them, whose fields are not those of `squeue --json`."""
+"""The JSON of `sacct --json` for jobs and steps, which differs from that of `squeue --json`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TYPES = {"gres/gpu": ("gres", "gpu")}
 
 
 def job_entry(row: Mapping[str, str], steps: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """A job. `row`: its fields, as sacct lists them; `steps`: those of its steps."""
+    """Return the entry of a job. `row`: its fields in sacct's form. `steps`: rows of its steps."""
     array, _, index = row["id"].partition("_")
     return {
         "account": row.get("account", ""),
@@ -58,7 +58,7 @@ def job_entry(row: Mapping[str, str], steps: Sequence[Mapping[str, str]]) -> dic
 
 
 def step_entry(row: Mapping[str, str]) -> dict[str, Any]:
-    """A step, or a job's batch script."""
+    """Return the entry of a step, or of a job's batch script."""
     return {
         "step": {"id": row["id"], "name": row["name"]},
         "state": [row["state"]],
@@ -84,7 +84,7 @@ def _times(row: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _moment(text: str) -> int:
-    """Seconds since the epoch of a time of day; 0 for none."""
+    """Return a moment's seconds since the epoch; 0 for an unknown one."""
     try:
         return int(time.mktime(time.strptime(text, _FORMAT)))
     except (ValueError, OverflowError):

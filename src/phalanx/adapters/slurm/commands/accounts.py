@@ -1,4 +1,4 @@
-"""`sacctmgr`, as far as programs ask it before they submit: accounts are the queues."""
+"""The command `sacctmgr`, for programs that ask it before they submit; accounts are the queues."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SACCTMGR = (
     flag("noheader", "n"),
     flag("parsable", "p"),
     flag("parsable2", "P"),
-    idle("quiet", "Q", "it says no more than was asked", takes=False),
+    idle("quiet", "Q", "messages are always brief", takes=False),
     Option("json", refused="use --parsable2"),
     idle("readonly", "r", "nothing is changed", takes=False),
     flag("usage"),
-    idle("verbose", "v", "it says no more than was asked", takes=False),
+    idle("verbose", "v", "messages are always brief", takes=False),
     flag("version", "V"),
 )
 _USUAL = {
@@ -38,7 +38,7 @@ _USUAL = {
     "qos": "Name,Priority,GraceTime,Preempt,PreemptMode,Flags,UsageFactor,GrpTRES,MaxTRES,MaxWall",
     "user": "User,DefaultAccount,Admin",
 }
-"""The columns of each kind of things where none are asked for."""
+"""Default columns of each kind of things."""
 _WITH = "User,DefaultAccount,Admin,Cluster,Account,Partition,Share,MaxJobs,MaxTRES,QOS"
 
 
@@ -48,10 +48,10 @@ def sacctmgr(words: Sequence[str]) -> None:
     verb, *operands = rest or [""]
     if verb not in ("list", "show"):
         reason = "queues are the accounts: `phalanx queue` and `phalanx set-shares` change them"
-        refuse("sacctmgr", f"{verb or 'nothing'} is not there, list and show are: {reason}")
+        refuse("sacctmgr", f"{verb or 'nothing'} is not supported, only list and show: {reason}")
     kind = next((one for one in _USUAL if operands and one.startswith(operands[0].lower()[:4])), "")
     if not kind:
-        refuse("sacctmgr", f"{verb} {' '.join(operands[:1])}: there are {', '.join(_USUAL)}")
+        refuse("sacctmgr", f"{verb} {' '.join(operands[:1])}: the kinds are {', '.join(_USUAL)}")
     wanted, format = _wanted(operands[1:])
     with_queues = "associations" in asked or "withassoc" in wanted
     usual = _WITH if kind == "user" and with_queues else _USUAL[kind]
@@ -70,7 +70,7 @@ def sacctmgr(words: Sequence[str]) -> None:
 
 
 def _wanted(operands: Sequence[str]) -> tuple[dict[str, set[str]], str]:
-    """What rows have to be, by field, and the columns."""
+    """Return (the values that fields of rows must have, the columns to show)."""
     found: dict[str, set[str]] = {}
     format = ""
     for word in operands:

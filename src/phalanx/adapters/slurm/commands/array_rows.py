@@ -1,4 +1,4 @@
-"""Arrays as squeue lists them: elements that run by themselves, those that wait in one row."""
+"""Rows of arrays in squeue: one for each running array task, and one for all waiting ones."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from phalanx.protocol.requests.jobs import GetJob, ListElements
 
 
 def with_array_tasks(jobs: Iterable[JobInfo], ids: Sequence[str], one_each: bool) -> list[JobInfo]:
-    """The jobs, and for each array that is not over its elements that are not. `ids`: what was
-    asked for; where that names elements, no others. `one_each`: also of those that wait."""
+    """Return the jobs, with the unfinished array tasks in place of each unfinished array.
+
+    `ids`: the asked ids; where they name array tasks, no others are returned. `one_each`: give
+    waiting array tasks a row each, too.
+    """
     found: list[JobInfo] = []
     for job in jobs:
         if not job.array or job.state in st.FINISHED:
@@ -31,7 +34,7 @@ def with_array_tasks(jobs: Iterable[JobInfo], ids: Sequence[str], one_each: bool
 
 
 def _elements(array: JobInfo, row: ArrayTaskInfo, one_each: bool) -> list[JobInfo]:
-    """What is not over of elements that are alike."""
+    """Yield unfinished array tasks among equal ones."""
     if row.state in st.FINISHED:
         return []
     name, indices = split_element(row.name) or (row.name, "")
@@ -55,7 +58,7 @@ def _why(array: JobInfo, limit: str) -> str:
 
 
 def _each(indices: str) -> list[str]:
-    """`3-5` and `1,7-9:2` one by one."""
+    """Return the indices of texts such as `3-5` and `1,7-9:2`, one by one."""
     found: list[str] = []
     for part in indices.split(","):
         ends, _, step = part.partition(":")

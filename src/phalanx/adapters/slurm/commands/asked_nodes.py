@@ -1,4 +1,4 @@
-"""The nodes that Slurm's options name: hosts by name or address, and how large a whole node is."""
+"""The nodes that Slurm's options name: hosts by name or address, and the size of a whole node."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _CHOICES = ("nodelist", "exclude", "exclusive")
 
 
 class AskedNodes:
-    """What options about nodes mean on this cluster, which is asked only where some are given."""
+    """The meaning of options about nodes; the cluster is asked only when such options are given."""
 
     def __init__(self, asked: Mapping[str, str]) -> None:
-        """Raises OptionError for a host that there is not."""
+        """Read the options. Raises OptionError for an unknown host."""
         is_needed = any(option in asked for option in _CHOICES)
         nodes = [n for n in ask(address(), GetStatus()).nodes if n.state != "DEAD"] if (
             is_needed
         ) else []  # fmt: skip
         self.hosts = {node.host: node.labels.get(_HOSTNAME, node.hostname) for node in nodes}
-        """The hostname of each address."""
+        """Host names by address."""
         self.node_cpus = _usual_cpus(nodes)
-        """How many CPUs most nodes have."""
+        """Number of CPUs that most nodes have."""
         self.asked = dict(asked)
-        """The options, with lists of hosts written out."""
+        """The options, with lists of hosts expanded."""
         for option in ("nodelist", "exclude"):
             if option in asked:
                 names = expanded(asked[option])
@@ -48,7 +48,7 @@ def _check(option: str, names: Sequence[str], nodes: Sequence[NodeInfo]) -> None
 
 
 def _names(nodes: Sequence[NodeInfo]) -> set[str]:
-    """All that nodes are called."""
+    """Return all names and addresses of nodes."""
     return {name for n in nodes for name in (n.host, n.hostname, n.name, n.labels.get(_HOSTNAME))
             if name}  # fmt: skip
 
@@ -60,8 +60,10 @@ def _usual_cpus(nodes: Sequence[NodeInfo]) -> int:
 
 
 def hosts_named(command: str, written: str) -> set[str]:
-    """The addresses, as listings show them, of the hosts of a list. Ends the command for a host
-    that there is not."""
+    """Return the addresses of a list of hosts, in the form of listings.
+
+    Ends the command for an unknown host.
+    """
     nodes = ask(address(), GetStatus()).nodes
     found: set[str] = set()
     for name in expanded(written):

@@ -1,4 +1,4 @@
-"""Which rows of `sacct` its options choose."""
+"""The choice of `sacct`'s rows by its options."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CHOICES = {
     "nnodes": "nodes",
     "ncpus": "cpus",
 }
-"""The field that each of these options looks at."""
+"""The options, with the field that each one compares."""
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def is_chosen(row: Mapping[str, str], asked: Mapping[str, str]) -> bool:
-    """Whether a job's row is one that was asked for. Raises OptionError for what is no range."""
+    """Whether the options choose a job's row. Raises OptionError for a wrong range."""
     return all(
         _fits(option, row.get(field, ""), asked[option])
         for option, field in CHOICES.items()
@@ -39,7 +39,7 @@ def _fits(option: str, text: str, wanted: str) -> bool:
     if option in ("nnodes", "ncpus"):
         match = _RANGE.fullmatch(wanted)
         if match is None:
-            raise OptionError(f"--{option}={wanted}: it is a number, or MIN-MAX")
+            raise OptionError(f"--{option}={wanted}: it takes a number, or MIN-MAX")
         low, high = match.groups()
         return int(low) <= float(text or 0) <= int(high or low)
     if option == "nodelist":

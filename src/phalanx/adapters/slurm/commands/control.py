@@ -1,4 +1,4 @@
-"""`scontrol` and `seff`."""
+"""The commands `scontrol` and `seff`."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ SEFF = (
 )
 SCONTROL = (
     flag("all", "a"),
-    Option("cluster", note="phalanx alone: there is one cluster"),
-    Option("clusters", "M", note="phalanx alone: there is one cluster"),
+    Option("cluster", note="only phalanx: there is one cluster"),
+    Option("clusters", "M", note="only phalanx: there is one cluster"),
     flag("details", "d"),
     idle("federation", "F", "there is one cluster", takes=False),
-    idle("future", note="there are no nodes that are to come", takes=False),
+    idle("future", note="there are no future nodes", takes=False),
     flag("help", "h"),
     idle("hide", note="no partition is hidden", takes=False),
-    flag("json", refused="squeue --json tells of jobs, sinfo --json of nodes"),
+    flag("json", refused="use squeue --json for jobs, sinfo --json for nodes"),
     idle("local", note="there is one cluster", takes=False),
     flag("oneliner", "o"),
     flag("quiet", "Q"),
     idle("sibling", note="there is one cluster", takes=False),
-    Option("uid", "u", refused="jobs run as who started the cluster"),
+    Option("uid", "u", refused="jobs run as the user who started the cluster"),
     flag("usage"),
-    idle("verbose", "v", "it says what is wrong without", takes=False),
+    idle("verbose", "v", "errors are always printed", takes=False),
     flag("version", "V"),
 )
 _SHOWN = (
@@ -113,7 +113,9 @@ def scontrol(words: Sequence[str]) -> None:
     elif what == "version":
         read("scontrol", SCONTROL, ["--version"])
     else:
-        refuse("scontrol", f"{what} is not there: {_REFUSED.get(what, 'there is no such command')}")
+        refuse(
+            "scontrol", f"{what} is not supported: {_REFUSED.get(what, 'there is no such command')}"
+        )
 
 
 def _missing(what: str) -> NoReturn:
@@ -130,7 +132,7 @@ def _show(operands: Sequence[str], on_one_line: bool) -> None:
     plural = what.lower().removesuffix("s")
     kind = next((one for one in _SHOWN if what and one.startswith((what.lower(), plural))), "")
     if kind not in _KINDS:
-        refuse("scontrol", f"show {what}: there are {', '.join(_SHOWN)}")
+        refuse("scontrol", f"show {what}: the kinds are {', '.join(_SHOWN)}")
     found = _KINDS[kind](names)
     for record in found:
         if len(record) == 1 or kind == "config":
@@ -245,7 +247,7 @@ def _update(operands: Sequence[str]) -> None:
             )
         pairs["jobid" if name.lower() == "job" else name.lower()] = value
     if "jobid" not in pairs:
-        refuse("scontrol", "update: give JobId=N; nodes are changed by `phalanx drain`")
+        refuse("scontrol", "update: give JobId=N; use `phalanx drain` for nodes")
     for name in pairs["jobid"].split(","):
         found = ask(address(), GetJob(array_task_or_job(name)))
         try:
@@ -256,7 +258,7 @@ def _update(operands: Sequence[str]) -> None:
 
 
 def _limit(pairs: Mapping[str, str], now_s: float | None) -> float | None:
-    """The new limit; `+10` and `-10` change the one that there is. Raises ValueError."""
+    """Return the new time limit; `+10` and `-10` change the present one. Raises ValueError."""
     given = pairs.get("timelimit")
     if given is None:
         return None
@@ -281,15 +283,15 @@ def _priority(pairs: Mapping[str, str], job: JobInfo) -> int | None:
 
 
 def seff(words: Sequence[str]) -> None:
-    """How well jobs that have ended used what they held."""
+    """Show how well finished jobs used what they held."""
     from phalanx.cli.accounting_view import efficiency_text
     from phalanx.cli.history import efficiency_of
 
     _, names = read("seff", SEFF, words, intermixed=True)
     if not names:
-        refuse("seff", "it takes the id of a job")
+        refuse("seff", "give the id of a job")
     for name in names:
         found, is_cut = efficiency_of(array_task_or_job(name), address())
         if found is None:
-            refuse("seff", f"nothing of a job {name} has ended yet that the history knows")
+            refuse("seff", f"the history has no finished attempt of a job {name}")
         say(efficiency_text(found, is_cut))

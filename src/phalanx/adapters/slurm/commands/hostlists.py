@@ -1,10 +1,10 @@
-"""Lists of hosts as Slurm writes them."""
+"""Lists of hosts in Slurm's form."""
 
 from __future__ import annotations
 
 
 def expanded(hosts: str) -> list[str]:
-    """The names of a list such as `node[01-03,7],other`."""
+    """Return the names in a list such as `node[01-03,7],other`."""
     out: list[str] = []
     word, depth = "", 0
     words = []

@@ -1,4 +1,4 @@
-"""Slurm's commands by name, and `phalanx compat slurm install`, which puts them up."""
+"""The table of Slurm's commands, and `phalanx compat slurm install`, which installs them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMMANDS = {
     "sshare": "phalanx.adapters.slurm.commands.shares:sshare",
     "seff": "phalanx.adapters.slurm.commands.control:seff",
 }
-"""Where each command is: a function that takes its words."""
+"""The place of each command: a function that takes its arguments."""
 _ALL_WORDS = {
     "allow_extra_args": True,
     "ignore_unknown_options": True,
@@ -39,9 +39,9 @@ _ALL_WORDS = {
     "help_option_names": [],
 }
 OURS = "from phalanx.adapters.slurm.commands.main import main"
-"""The line by which a command's file is known to be ours."""
+"""The line by which an installed file is recognised as Phalanx's."""
 BEFORE = "from phalanx.cli.slurm.main import main"
-"""The same line as version 0.1 wrote it."""
+"""The same line in files of version 0.1."""
 
 
 def _function(name: str) -> Callable[[Sequence[str]], None]:
@@ -51,23 +51,25 @@ def _function(name: str) -> Callable[[Sequence[str]], None]:
 
 
 def sbatch(context: typer.Context) -> None:
-    """Submit a batch script with #SBATCH lines, as Slurm's sbatch (docs/slurm.md)."""
+    """Submit a batch script with #SBATCH lines, like Slurm's sbatch (docs/slurm.md)."""
     _function("sbatch")(context.args)
 
 
 def install(
-    directory: Annotated[Path, typer.Argument(help="One that is on your PATH.")],
+    directory: Annotated[
+        Path, typer.Argument(help="Directory to install into; it must be on your PATH.")
+    ],
     force: Annotated[
-        bool, typer.Option("--force", help="Also over commands that are not ours.")
+        bool, typer.Option("--force", help="Overwrite commands that are not Phalanx's.")
     ] = False,
 ) -> None:
-    """Put Slurm's commands there that are Phalanx: sbatch, srun, squeue, scancel and others."""
+    """Install Phalanx's versions of sbatch, srun, squeue, scancel and others into a directory."""
     files = {name: directory / name for name in COMMANDS}
     for file in files.values():
         with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
             text = file.read_text()
             if OURS not in text and BEFORE not in text and not force:
-                fail(f"{file} is there already, and is not ours: --force writes over it.", USAGE)
+                fail(f"{file} exists and is not Phalanx's: --force overwrites it.", USAGE)
     root = Path(phalanx.__file__).resolve().parent.parent
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -77,7 +79,7 @@ def install(
             file.chmod(0o755)
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}")
-    say(f"{', '.join(files)} in {directory} are Phalanx; `sbatch --version` says so.")
+    say(f"{', '.join(files)} in {directory} are now Phalanx's; `sbatch --version` shows it.")
 
 
 compat = typer.Typer(name="slurm", help="Install Slurm's commands.", no_args_is_help=True)

@@ -1,4 +1,4 @@
-"""Numbers of jobs: programs made for Slurm know jobs by number, so such jobs are called by one."""
+"""The numbers of jobs: programs for Slurm know jobs by number, so such jobs have one as name."""
 
 from __future__ import annotations
 
@@ -16,26 +16,29 @@ _LONGEST = 15
 
 
 def is_number(name: str) -> bool:
-    """Whether a job's name is one of these."""
+    """Whether a job's name is a number."""
     return name.isdecimal() and name.isascii() and len(name) <= _LONGEST
 
 
 def array_task_or_job(name: str) -> str:
-    """12_7 is the element 12[7], and 12_[3-5] are several."""
+    """Return the name for Slurm's id: 12[7] for 12_7, 12[3-5] for 12_[3-5]."""
     array, is_element, index = name.partition("_")
     index = index.removeprefix("[").removesuffix("]")
     return f"{array}[{index}]" if is_element and array.isdecimal() and index else name
 
 
 def slurm_id(name: str) -> str:
-    """The other way round."""
+    """Return Slurm's id for a name: 12_7 for 12[7]."""
     element = split_element(name)
     return name if element is None else "_".join(element)
 
 
 def with_number(address: str | None, submit: Callable[[int], JobSpec]) -> JobSpec:
-    """Have a job submitted under a number that this user has not given before, and that no job has
-    which the cluster knows. Only one command of a user does so at a time."""
+    """Submit a job under a new number and return the result of `submit`.
+
+    The number was not used by this user before and belongs to no job that the cluster knows. Only
+    one command of a user does this at a time.
+    """
     path = Path.home() / ".phalanx" / "slurm-job-number"
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Jobs of the history as `sacct` shows them: all attempts of a job are one row."""
+"""Jobs of the history in `sacct`'s form: one row for all attempts of a job."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
 from phalanx.protocol.requests.accounting import ListAttempts
 
 NO_OWN_LIMIT = "Partition_Limit"
-"""Slurm's word where a job said nothing of a limit: the history does not know what it said."""
+"""Slurm's word for a job without its own time limit, as the history does not have limits."""
 _HOLDING = shlex.join(HOLDER)
-"""What members run that hold places for steps alone."""
+"""The command of members that only hold places for steps."""
 _OTHER_STATES = {at.PREEMPTED: st.FAILED, at.NODE_LOST: st.FAILED, at.RESTARTED: st.FAILED}
-"""The state of jobs that one is listed with, where its own is no state of jobs."""
+"""The state of jobs with which an attempt's state is listed, where it is no state of jobs."""
 
 
 class PastJob:
     """One job of the history."""
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
-        """`attempts`: all that are known of it, at least one."""
+        """`attempts`: all known attempts of the job, at least one."""
         self._attempts = attempts
         self._last = max(attempts, key=lambda one: one.ended)
         self._sum: Efficiency = efficiency(attempts)
         self.state = _OTHER_STATES.get(self._sum.state, self._sum.state)
 
     def is_named(self, ids: Sequence[str], name: str | None) -> bool:
-        """Whether it is one of these ids (any, if none are given), and has one of these names."""
+        """Whether the job has one of these ids and names; an empty list allows all."""
         wanted = {one.partition(".")[0] for one in ids}
         own = self._id()
         is_it = not ids or own in wanted or own.partition("_")[0] in wanted
         return is_it and (not name or self._name in parts(name))
 
     def row(self) -> dict[str, str]:
-        """Its fields; of several attempts the time from the first start to the last end."""
+        """Return the job's fields; its time is from the first start to the last end."""
         last, whole = self._last, self._sum
         nodes = list(dict.fromkeys(one.node for one in self._attempts if one.node))
         started = min(one.started for one in self._attempts)
@@ -84,7 +84,7 @@ class PastJob:
         }
 
     def used(self) -> dict[str, str]:
-        """The fields that tell what was asked for and used."""
+        """Return the fields of requested and used amounts."""
         whole = self._sum
         asked = [f"billing={whole.cpus:g}", f"cpu={whole.cpus:g}"]
         asked += [f"gres/gpu={whole.gpus:g}"] if whole.gpus else []
@@ -98,12 +98,14 @@ class PastJob:
 
     @property
     def has_script(self) -> bool:
-        """Whether it ran anything but steps. In commands a dollar may be written as two."""
+        """Whether the job ran more than steps. In commands a dollar may be written as two."""
         return any(one.command.replace("$$", "$") != _HOLDING for one in self._attempts)
 
     def batch(self, row: Mapping[str, str], steps: Sequence[Step]) -> dict[str, str]:
-        """The row of what its members ran themselves: its CPU time is without that of its steps;
-        of memory only the peak of all together is known."""
+        """Return the row of the members' own commands.
+
+        Its CPU time is without that of steps. Only the peak of memory of all together is known.
+        """
         most = self._sum.memory_max
         means = [one.used.memory_mean for one in self._attempts if one.used and one.used.samples]
         kept = ("state", "elapsed", "seconds", "nodes", "nodelist", "cpus", "tasks", "submit",
@@ -129,10 +131,12 @@ class PastJob:
 def past_jobs(
     since: float | None, until: float | None, ids: Sequence[str]
 ) -> tuple[dict[Name, PastJob], dict[Name, list[Step]]]:
-    """Those whose attempts ended in that time, oldest first, and the steps that did, or that run.
-    Without a beginning and ids: today."""
+    """Return jobs whose attempts ended in a period, oldest first, with their ended or running steps.
+
+    Without a beginning and ids the period is today.
+    """
     if is_elsewhere(address()):
-        return {}, {}  # its scheduler keeps no history
+        return {}, {}  # the scheduler on Ray keeps no history
     begin = since or 0.0
     if since is None and not ids:
         begin = past_moment("today", time.time())
@@ -150,7 +154,7 @@ def past_jobs(
 
 
 def cpu_time(cpus: float, seconds: float) -> tuple[str, str]:
-    """What is held of CPUs, as [D-]HH:MM:SS and in seconds."""
+    """Return the held CPU time as [D-]HH:MM:SS and in seconds."""
     return length(cpus * seconds), str(int(cpus * seconds))
 
 

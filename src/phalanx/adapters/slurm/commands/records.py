@@ -1,4 +1,4 @@
-"""The records that `scontrol show` prints: jobs, nodes, partitions, steps and the configuration."""
+"""The records of `scontrol show`: jobs, nodes, partitions, steps and the configuration."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from phalanx.model.rows.cluster import NodeInfo
 from phalanx.model.rows.work import JobInfo, QueueInfo
 
 Record = list[str]
-"""Its lines, of which the first stands furthest left."""
+"""The lines of a record; the first has the least indentation."""
 _MIB = 1 << 20
 
 
 def job_record(job: JobInfo, row: Mapping[str, str]) -> Record:
-    """A job. `row`: its fields, as listings have them."""
+    """Return the record of a job. `row`: its fields in listings."""
     is_waiting = job.state == st.PENDING
     array = ""
     if "_" in row["id"] or job.array:
@@ -82,7 +82,7 @@ def _or_null(text: str) -> str:
 
 
 def node_record(node: NodeInfo, queues: Sequence[str]) -> Record:
-    """A node. `queues`: all that there are; nodes belong to all of them."""
+    """Return the record of a node. `queues`: all queues, as each node belongs to all of them."""
     total, free = node.total, node.available
     cpus, memory, gpus = (total.get(name, 0.0) for name in ("CPU", "memory", "GPU"))
     used = {name: total.get(name, 0.0) - free.get(name, 0.0) for name in ("CPU", "memory", "GPU")}
@@ -111,7 +111,7 @@ def node_record(node: NodeInfo, queues: Sequence[str]) -> Record:
 
 
 def queue_record(queue: QueueInfo, nodes: Sequence[NodeInfo]) -> Record:
-    """A queue as a partition, which has all nodes."""
+    """Return the record of a queue as a partition with all nodes."""
     cpus = sum(node.total.get("CPU", 0.0) for node in nodes)
     memory = int(sum(node.total.get("memory", 0.0) for node in nodes)) // _MIB
     longest = length(queue.max_time_s) if queue.max_time_s else "UNLIMITED"
@@ -136,7 +136,7 @@ def queue_record(queue: QueueInfo, nodes: Sequence[NodeInfo]) -> Record:
 
 
 def step_record(row: Mapping[str, str], job: JobInfo, uid: str) -> Record:
-    """A step that runs. `row`: its fields, as listings have them."""
+    """Return the record of a running step. `row`: its fields in listings."""
     limit = length(job.time_limit_s) if job.time_limit_s else "UNLIMITED"
     return [
         f"StepId={row['id']} UserId={uid or 0} StartTime={row['start']} TimeLimit={limit}",
@@ -148,7 +148,10 @@ def step_record(row: Mapping[str, str], job: JobInfo, uid: str) -> Record:
 
 
 def configuration(queues: Sequence[QueueInfo], host: str, path: str) -> list[str]:
-    """What programs read of `scontrol show config`; `path`: where the cluster's session is."""
+    """Return the values of `scontrol show config` that programs read.
+
+    `path`: the directory of the cluster's session.
+    """
     pairs = {
         "AccountingStorageType": "accounting_storage/phalanx",
         "AuthType": "auth/phalanx",

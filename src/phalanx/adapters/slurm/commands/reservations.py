@@ -1,4 +1,4 @@
-"""`scontrol create`, `show`, `update` and `delete` of reservations."""
+"""The `scontrol` commands `create`, `show`, `update` and `delete` for reservations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NO_END = ("infinite", "unlimited")
 
 
 def create(words: Sequence[str]) -> None:
-    """Make a reservation of these NAME=VALUE."""
+    """Create a reservation from NAME=VALUE arguments."""
     pairs = pairs_of("create", words)
     taken = {row.name for row in ask(address(), ListReservations())}
     name = pairs.get("reservationname", pairs.get("reservation", ""))
@@ -45,18 +45,18 @@ def create(words: Sequence[str]) -> None:
 
 
 def update(words: Sequence[str]) -> None:
-    """Change the one of that name."""
+    """Change the named reservation."""
     pairs = pairs_of("update", words)
     name = pairs.get("reservationname", pairs.get("reservation", ""))
     fields = reservation_fields(pairs)
     if not fields:
-        refuse("scontrol", "update: give what is to change, as EndTime or Users")
+        refuse("scontrol", "update: give a value to change, such as EndTime or Users")
     ask(address(), Reserve(Reservation(name=name, **fields), tuple(fields)))
     say("Reservation updated.")
 
 
 def delete(words: Sequence[str]) -> None:
-    """Delete the one of that name."""
+    """Delete the named reservation."""
     pairs = pairs_of("delete", words)
     name = pairs.get("reservationname", pairs.get("reservation", ""))
     if not name:
@@ -65,7 +65,7 @@ def delete(words: Sequence[str]) -> None:
 
 
 def records(names: Sequence[str]) -> list[list[str]]:
-    """What `scontrol show reservation` says."""
+    """Return the records of `scontrol show reservation`."""
     rows = [r for r in ask(address(), ListReservations()) if not names or r.name in names]
     if names and not rows:
         refuse("scontrol", f"Reservation {names[0]} not found")
@@ -91,7 +91,7 @@ def _time(at: float) -> str:
 
 
 def pairs_of(command: str, words: Sequence[str]) -> dict[str, str]:
-    """NAME=VALUE of a reservation, by name in small letters. Ends the command for anything else."""
+    """Return values by lower-case name. Ends the command for unknown names and other arguments."""
     pairs = {}
     for word in words:
         name, is_set, value = word.partition("=")
@@ -101,13 +101,13 @@ def pairs_of(command: str, words: Sequence[str]) -> dict[str, str]:
             there = (
                 "ReservationName, StartTime, EndTime, Duration, Users, Nodes, NodeCnt, TRES, Flags"
             )
-            refuse("scontrol", f"{command} {word}: of a reservation there are {there}")
+            refuse("scontrol", f"{command} {word}: the names are {there}")
         pairs[name.lower()] = value
     return pairs
 
 
 def reservation_fields(pairs: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of a reservation that these mean. Ends the command for what cannot be."""
+    """Return the fields of a reservation. Ends the command for a wrong value."""
     try:
         return _read(pairs)
     except ValueError as error:
@@ -118,7 +118,7 @@ def _read(pairs: Mapping[str, str]) -> dict[str, Any]:
     flags = [flag.upper() for flag in pairs.get("flags", "").split(",") if flag]
     for flag in flags:
         if flag not in FLAGS:
-            raise ValueError(f"Flags={flag}: there are {', '.join(FLAGS)}")
+            raise ValueError(f"Flags={flag}: the flags are {', '.join(FLAGS)}")
     found = _when(pairs, [RECURRING[flag] for flag in flags if flag in RECURRING])
     found |= _what(pairs)
     if "users" in pairs:
@@ -156,11 +156,11 @@ def _what(pairs: Mapping[str, str]) -> dict[str, Any]:
         found["nodes"] = tuple(expanded(pairs["nodes"]))
     if "nodecnt" in pairs:
         if not pairs["nodecnt"].isdecimal():
-            raise ValueError(f"NodeCnt={pairs['nodecnt']}: it is a number")
+            raise ValueError(f"NodeCnt={pairs['nodecnt']}: it takes a number")
         found["node_count"] = int(pairs["nodecnt"])
     if "tres" in pairs:
         kind, _, count = pairs["tres"].rpartition("=")
         if kind.lower() not in ("gres/gpu", "cpu") or not count.isdecimal():
-            raise ValueError(f"TRES={pairs['tres']}: gres/gpu=N or cpu=N is read")
+            raise ValueError(f"TRES={pairs['tres']}: it takes gres/gpu=N or cpu=N")
         found["amounts"] = (("GPU" if "gpu" in kind.lower() else "CPU", float(count)),)
     return found

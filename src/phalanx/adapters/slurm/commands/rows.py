@@ -1,4 +1,4 @@
-"""Jobs of the cluster as Slurm's listings show them."""
+"""The rows of the cluster's jobs in Slurm's listings."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import GetJob, ListJobs
 
 PLACES = frozenset({"where", "nodelist", "nodes", "batchhost", "tres"})
-"""Fields that need to know where a job runs."""
+"""Fields that need a job's places."""
 _WITH_REASON = (st.FAILED, st.TIMED_OUT, st.DEADLINE)
-"""States of jobs that are over, whose reason stands where the nodes of others do."""
+"""States of finished jobs that are listed with their reason in the place of nodes."""
 _BY_TERM = (st.TERMINATED, st.TIMED_OUT)
 """States of jobs whose members got SIGTERM."""
 
 
 def jobs_wanted(ids: Sequence[str], name: str | None) -> list[JobInfo]:
-    """All jobs, or those of these ids (with parts such as `.batch` left out) and this name."""
+    """Return all jobs, or those with these ids (without parts such as `.batch`) and this name."""
     wanted = {one.partition("_")[0].partition(".")[0] for one in ids}
     rows = ask(address(), ListJobs())
     rows = [row for row in rows if not ids or row.name in wanted]
@@ -51,8 +51,7 @@ def jobs_wanted(ids: Sequence[str], name: str | None) -> list[JobInfo]:
 
 
 def ids_in(asked: Mapping[str, str]) -> list[str]:
-    """The ids that --jobs names; none where it is not given. Raises OptionError for a list without
-    any."""
+    """Return the ids of --jobs; none without the option. Raises OptionError for an empty list."""
     ids = parts(asked.get("jobs", ""))
     if "jobs" in asked and not ids:
         raise OptionError(f"--jobs={asked['jobs']}: Invalid job id specified")
@@ -60,12 +59,12 @@ def ids_in(asked: Mapping[str, str]) -> list[str]:
 
 
 def job_name(row: JobInfo) -> str:
-    """What it was called when it was submitted."""
+    """Return the name under which a job was submitted."""
     return row.annotations.get(f"{NOTE}name", row.name)
 
 
 def user_of(row: JobInfo) -> str:
-    """Who submitted it, as far as it was noted: others of the cluster are the same user."""
+    """Return the user who submitted a job; where it was not noted, this user."""
     return row.annotations.get(f"{NOTE}user") or getpass.getuser()
 
 
@@ -73,8 +72,10 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """An attribute that is found out when it is first asked for. functools.cached_property takes a
-    lock each time (before Python 3.12), and queues are long."""
+    """An attribute that is computed when it is first read.
+
+    functools.cached_property takes a lock each time (before Python 3.12), and queues may be long.
+    """
 
     def __init__(self, find: Callable[[Any], T]) -> None:
         self._find = find
@@ -88,7 +89,7 @@ class Once(Generic[T]):
 
 
 class _One:
-    """A job that is being shown: what several of its fields rest on is found out once."""
+    """A job that is listed; values that several fields need are computed once."""
 
     def __init__(self, job: JobInfo, shown: Shown, now: float) -> None:
         self.job = job
@@ -109,7 +110,7 @@ class _One:
 
     @Once
     def places(self) -> tuple[str, str]:
-        """(the hosts, how many nodes), as far as anybody has asked."""
+        """Return (the hosts, the number of nodes), as far as they were asked for."""
         if not self.shown.needs_places or self.is_waiting:
             return "", str(self.job.replicas)
         return self.shown.places(self.job)
@@ -134,7 +135,7 @@ class _One:
     @Once
     def start(self) -> float | None:
         job = self.job
-        if self.is_waiting:  # it may have run before
+        if self.is_waiting:  # the job may have run before
             expected = job.expected_start
             begins = job.begins if job.begins is not None and job.begins > self.now else None
             return begins if expected is None else expected.at_s
@@ -158,7 +159,7 @@ class _One:
         return account_of(user_of(self.job))
 
     def file(self, option: str, otherwise: str) -> str:
-        """The path of a file of a batch script; "" of what has none."""
+        """Return the path of a batch script's file; "" for a job without one."""
         if "script" not in self.notes:
             return ""
         array, index = self.element
@@ -273,17 +274,19 @@ _FIELDS: dict[str, Callable[[_One], str]] = {
     ),
     "stdin": lambda one: one.file("input", "/dev/null"),
 }  # fmt: skip
-"""How each field of a row is found: only those that are listed are, as queues are long."""
+"""The functions of a row's fields; only listed fields are computed, as queues may be long."""
 
 
 class Shown:
-    """Jobs as rows of text; asks for places of jobs only where a row needs them."""
+    """Makes rows of jobs; asks for places of jobs only when a row needs them."""
 
     def __init__(
         self, fields: Collection[str] | None = None, needs_places: bool | None = None
     ) -> None:
-        """`fields`: the ones that are shown; None: all. `needs_places`: whether the head is asked
-        where each job runs; None: where a field needs it."""
+        """`fields`: the fields to show; None for all.
+
+        `needs_places`: whether to ask the head where each job runs; None: when a field needs it.
+        """
         self._fields = list(_FIELDS) if fields is None else [f for f in fields if f in _FIELDS]
         found = fields is None or not PLACES.isdisjoint(fields)
         self.needs_places = found if needs_places is None else needs_places
@@ -291,12 +294,12 @@ class Shown:
         self._now = time.time()
 
     def row(self, job: JobInfo) -> dict[str, str]:
-        """The fields of a job."""
+        """Return the fields of a job."""
         one = _One(job, self, self._now)
         return {name: _FIELDS[name](one) for name in self._fields}
 
     def places(self, job: JobInfo) -> tuple[str, str]:
-        """The hosts of a job, and how many nodes it has."""
+        """Return the hosts of a job and its number of nodes."""
         if self._hosts is None:
             self._hosts = {row.node_id: row.host for row in ask(address(), GetStatus()).nodes}
         found = ask(address(), GetJob(f"{job.namespace}/{job.name}"))
@@ -305,7 +308,7 @@ class Shown:
         return ",".join(hosts), str(len(nodes) or found.replicas)
 
     def exit_code(self, job: JobInfo) -> str:
-        """Slurm's CODE:SIGNAL; of a job that is over badly, from its first member that failed."""
+        """Return Slurm's CODE:SIGNAL; for a failed job, that of its first failed member."""
         if job.state in _BY_TERM and job.started is not None:
             return f"0:{int(signal.SIGTERM)}"
         if job.state != st.FAILED:
@@ -315,7 +318,7 @@ class Shown:
 
 
 def planned(job: JobInfo, now: float) -> dict[str, str]:
-    """How long a job waited, as sacct tells it."""
+    """Return how long a job waited, in sacct's form."""
     begun = job.started or job.finished or now
     waited = max(begun - max(job.submitted, job.begins or 0.0), 0.0)
     cpus = float(job.annotations.get(f"{NOTE}cpus", job.replicas))
@@ -327,12 +330,12 @@ def planned(job: JobInfo, now: float) -> dict[str, str]:
 
 
 def accounted_tres(tres: str) -> str:
-    """TRES in the order in which sacct has them."""
+    """Return TRES in sacct's order."""
     return ",".join(sorted(tres.split(",")))
 
 
 def _row_id(name: str) -> str:
-    """12_7 of one element, 12_[3-5%2] of several that wait."""
+    """Return the id of a row: 12_7 for one array task, 12_[3-5%2] for several waiting ones."""
     array, index = split_element(name) or (name, "")
     if not index:
         return name
@@ -340,13 +343,13 @@ def _row_id(name: str) -> str:
 
 
 def code_text(job: JobDescription) -> str:
-    """Slurm's CODE:SIGNAL of a job's first member that failed."""
+    """Return Slurm's CODE:SIGNAL of a job's first failed member."""
     failed = ((m.exit_code, m.signal) for m in job.members if m.exit_code)
     return code_of(*next(failed, (0, 0)))
 
 
 def json_of(jobs: list[dict[str, object]]) -> str:
-    """Slurm's outermost fields around jobs."""
+    """Return Slurm's JSON document around jobs."""
     from phalanx import __version__
 
     meta = {"plugin": {"name": "Phalanx"}, "Slurm": {"release": f"Phalanx {__version__}"}}
@@ -354,7 +357,7 @@ def json_of(jobs: list[dict[str, object]]) -> str:
 
 
 def job_json(job: JobInfo, row: Mapping[str, str]) -> dict[str, object]:
-    """The fields of Slurm's JSON that are known here."""
+    """Return the known fields of a job in Slurm's JSON."""
 
     def number(value: float | None) -> dict[str, object]:
         return {"set": value is not None, "infinite": False, "number": int(value or 0)}

@@ -1,4 +1,4 @@
-"""`sacct`: the jobs that the head still knows, and those of the history."""
+"""The command `sacct`: the jobs that the head still knows, and those of the history."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ SACCT = (
     flag(
         "allocations",
         "X",
-        note="else JOB.batch and JOB.0 ... are below their job",
+        note="otherwise JOB.batch, JOB.0 ... are listed below their job",
     ),
     flag("allusers", "a"),
     Option("associations", "x", refused="use --user and --accounts"),
     flag("batch-script", "B", refused="scripts are not listed"),
-    Option("cluster", note="phalanx alone: there is one cluster"),
+    Option("cluster", note="only phalanx: there is one cluster"),
     Option("clusters", "M", note="phalanx or all: there is one cluster"),
-    flag("completion", "c", refused="there is one account of jobs"),
+    flag("completion", "c", refused="there is one history of jobs"),
     Option("constraints", "C"),
     Option("delimiter"),
-    flag("duplicates", "D", note="one row a job, of all its attempts"),
+    flag("duplicates", "D", note="one row for all attempts of a job"),
     Option("endtime", "E"),
     flag("env-vars", refused="use `phalanx job`"),
     idle("federation", note="there is one cluster", takes=False),
-    Option("file", "f", refused="the head keeps the account"),
-    Option("flags", "F", refused="which scheduler chose a place is not told"),
+    Option("file", "f", refused="the head keeps the history"),
+    Option("flags", "F", refused="the scheduler that chose a place is not recorded"),
     Option("format", "o"),
     Option("gid", "g", refused="use --user"),
     flag("help", "h"),
@@ -76,18 +76,18 @@ SACCT = (
     Option(
         "starttime",
         "S",
-        note="Slurm's times of day, and 2d; today without it and --jobs",
+        note="Slurm's times of day, and 2d; default: today without --jobs",
     ),
     Option("state", "s"),
     Option("timelimit-max", "K", refused="use --format=TimelimitRaw"),
     Option("timelimit-min", "k", refused="use --format=TimelimitRaw"),
     flag("truncate", "T"),
-    Option("units", note="of ReqMem, MaxRSS, AveRSS and the memory of TRES"),
+    Option("units", note="for ReqMem, MaxRSS, AveRSS and the memory of TRES"),
     flag("usage"),
     idle("use-local-uid", note="users are those of this machine", takes=False),
     Option("user", "u"),
-    Option("uid", note="as --user"),
-    idle("verbose", "v", "it says what is wrong without", takes=False),
+    Option("uid", note="the same as --user"),
+    idle("verbose", "v", "errors are always printed", takes=False),
     flag("version", "V"),
     Option("wckeys", "W"),
     Option(
@@ -113,14 +113,14 @@ _OF_JOBS = dict.fromkeys(
      "reservation", "stdin", "stdout", "stderr", "eligible", "planned", "planned_cpu",
      "planned_cpu_raw"), ""
 )  # fmt: skip
-"""Fields that steps have not."""
+"""Fields that steps do not have."""
 
 
 def sacct(words: Sequence[str]) -> None:
-    """List jobs that the head still knows, those that are over too."""
+    """List jobs of the head and of the history."""
     asked, rest = read("sacct", SACCT, words)
     if rest:
-        refuse("sacct", f"{rest[0]}: options alone are taken; --jobs names jobs")
+        refuse("sacct", f"{rest[0]}: only options are taken; name jobs with --jobs")
     if "helpformat" in asked:
         say(" ".join(SACCT_FIELDS))
         return
@@ -198,13 +198,15 @@ _ALWAYS = frozenset(
     {"id", "name", "user", "uid", "partition", "account", "state", "code", "cpus", "memory", "tres",
      "seconds", "elapsed", "nodes", "nodelist", "tasks", "submit", "start", "end", "timelimit"}
 )  # fmt: skip
-"""Fields that rows of steps, and those who choose among rows, read."""
+"""Fields that rows of steps and the choice of rows need."""
 _SIZES = ("reqmem", "maxrss", "averss", "tres", "usage_max", "usage_ave", "usage_tot")
 
 
 def _tell_ends(row: dict[str, str], below: Sequence[dict[str, str]]) -> None:
-    """As Slurm has it, a job was cancelled by somebody, and its script by SIGTERM: the code of a
-    job that was cancelled, or whose time was over, is 0."""
+    """Set the exit codes in Slurm's way.
+
+    A cancelled job, or one whose time was over, has code 0; its script was ended by SIGTERM.
+    """
     if row["state"] in ("CANCELLED", "TIMEOUT"):
         row["code"] = "0:0"
         for one in below:
@@ -215,7 +217,7 @@ def _tell_ends(row: dict[str, str], below: Sequence[dict[str, str]]) -> None:
 
 
 def _so_far(job: JobInfo) -> dict[str, str]:
-    """A history knows no times to come."""
+    """Return fields that hide expected times, which a history does not have."""
     if job.finished is not None:
         return {}
     return {"end": "Unknown"} | ({"start": "Unknown"} if job.state == st.PENDING else {})
@@ -224,7 +226,7 @@ def _so_far(job: JobInfo) -> dict[str, str]:
 def _below(
     row: Mapping[str, str], known: PastJob | None, steps: Sequence[Step], has_script: bool
 ) -> list[dict[str, str]]:
-    """The rows of a job's steps, that of its script first. `known`: what has ended of it."""
+    """Return the rows of a job's steps, its script's first. `known`: the job's past attempts."""
     batch: list[dict[str, str]] = []
     if known is not None and known.has_script:
         batch = [known.batch(row, steps)]
@@ -235,15 +237,17 @@ def _below(
 
 
 def _is_meant(id: str, ids: Sequence[str]) -> bool:
-    """Whether a row was asked for: of an id such as 12.0 that row alone, and of an element that has
-    none yet that of its array."""
+    """Whether the asked ids choose a row.
+
+    An id such as 12.0 chooses only that step; an array task without a row chooses its array's.
+    """
     job = id.partition(".")[0]
     arrays = {one.partition("_")[0] for one in ids if "." not in one}
     return not ids or id in arrays or not {id, job, job.partition("_")[0]}.isdisjoint(ids)
 
 
 def _moment(asked: Mapping[str, str], name: str) -> float | None:
-    """In Slurm's forms, or in ours."""
+    """Read a moment in Slurm's forms or in Phalanx's."""
     given = asked.get(name)
     if given is None:
         return None

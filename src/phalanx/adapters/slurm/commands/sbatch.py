@@ -1,4 +1,4 @@
-"""`sbatch`: a script becomes a job, which its `#SBATCH` lines and options describe."""
+"""The command `sbatch`: submits a script as a job that `#SBATCH` lines and options describe."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ if ! grep -qs '{OURS}' "$(command -v srun)"; then
   export PATH="$b:$PATH"
 fi
 """
-"""A script finds these commands before all others, as `phalanx compat slurm install` has them: of a
-machine that has Slurm's own, those would ask another cluster."""
+"""Shell lines that put Slurm's commands of Phalanx first on a script's PATH.
+
+A machine's own commands of Slurm would ask another cluster.
+"""
 _STARTER = """\
 f="$PHALANX_FILES/slurm_script"; chmod 700 "$f" || exit 1
 h=$(hostname -s 2>/dev/null || hostname)
@@ -68,13 +70,13 @@ exec <"$in" || exit 1
 export SLURM_TASK_PID=$$
 exec "$f" "$@"
 """
-"""Opens the script's files on the node, then becomes the script."""
+"""Shell lines that open the script's files on the node, and then run the script in their place."""
 HOLDER = ("sleep", "infinity")
 _MAX_LINE = 1_000
 
 
 def sbatch(words: Sequence[str]) -> None:
-    """Submit a batch script, and say its number."""
+    """Submit a batch script, and print its number."""
     asked, rest = read("sbatch", BATCH, words)
     try:
         if ":" in rest:
@@ -104,14 +106,14 @@ def sbatch(words: Sequence[str]) -> None:
 
 
 def _script(asked: Mapping[str, str], rest: Sequence[str]) -> tuple[str, list[str], str]:
-    """(the script, its arguments, the job's name where it has none)."""
+    """Return (the script, its arguments, the default name of the job)."""
     if "wrap" in asked:
         if rest:
-            raise OptionError("--wrap and a script exclude each other")
+            raise OptionError("--wrap and a script cannot be combined")
         return WRAPPED + asked["wrap"] + "\n", [], "wrap"
     if not rest:
         if sys.stdin.isatty():
-            raise OptionError("give a script, --wrap COMMAND, or a script on the input")
+            raise OptionError("give a script, --wrap COMMAND, or a script on standard input")
         return checked(sys.stdin.buffer.read()), [], "sbatch"
     try:
         with open(rest[0], "rb") as file:
@@ -121,7 +123,7 @@ def _script(asked: Mapping[str, str], rest: Sequence[str]) -> tuple[str, list[st
 
 
 class _Wanted(NamedTuple):
-    """What is submitted, but for its number."""
+    """A job to submit, without its number."""
 
     asked: dict[str, str]
     shape: Shape
@@ -146,7 +148,7 @@ class _Wanted(NamedTuple):
 
 
 def _notes(asked: Mapping[str, str], words: Sequence[str], rest: Sequence[str]) -> dict[str, str]:
-    """What listings show of where it came from, and of its files."""
+    """Return the command line and the files of a job, for listings."""
     notes = {"line": shlex.join(["sbatch", *words])[:_MAX_LINE]}
     if rest:
         notes["command"] = os.path.abspath(rest[0])
@@ -154,11 +156,11 @@ def _notes(asked: Mapping[str, str], words: Sequence[str], rest: Sequence[str]) 
 
 
 def output_files(number: int, asked: Mapping[str, str]) -> tuple[str, str, str, str]:
-    """(output, errors, input, open mode) of a batch script."""
+    """Return (output, errors, input, open mode) of a batch script."""
     mode = asked.get("open-mode", "append")
     if mode not in ("append", "truncate"):
-        raise OptionError(f"--open-mode={mode}: it is append or truncate")
-    is_array = "array" in asked  # then %a stays, and the script's start knows it
+        raise OptionError(f"--open-mode={mode}: it takes append or truncate")
+    is_array = "array" in asked  # %a stays then, and is replaced where the script starts
     values = {
         "A": str(number),
         "J": f"{number}_%a" if is_array else str(number),
@@ -189,7 +191,7 @@ def _submit(spec: JobSpec) -> JobSpec:
 
 
 def _wait(uid: str) -> int:
-    """Until it is over; its exit code, and 1 where a signal ended it, as Slurm has it."""
+    """Wait until a job is over; return its exit code, or 1 when a signal ended it, as in Slurm."""
     while (found := ask(address(), GetJob(uid))).state not in OVER:
         time.sleep(LOOK_EVERY_S)
     if found.state == st.COMPLETED:

@@ -1,4 +1,4 @@
-"""`scancel`: ends jobs, and sends signals to those that run."""
+"""The command `scancel`: ends jobs, and sends signals to running ones."""
 
 from __future__ import annotations
 
@@ -29,16 +29,14 @@ from phalanx.protocol.requests.steps import SignalJob
 SCANCEL = (
     Option("account", "A"),
     flag("batch", "b", note="with --signal"),
-    Option("clusters", "M", note="phalanx alone: there is one cluster"),
+    Option("clusters", "M", note="only phalanx: there is one cluster"),
     idle("ctld", note="the head always sends", takes=False),
-    flag(
-        "full", "f", note="the script and the steps; what else it has started where there are none"
-    ),
+    flag("full", "f", note="the script and the steps; without steps, all that the script started"),
     flag("help"),
     idle("hurry", "H", "nothing is copied out", takes=False),
-    flag("interactive", "i", refused="it asks nothing"),
+    flag("interactive", "i", refused="scancel asks no questions"),
     Option("jobname", "n"),
-    Option("name", note="as --jobname"),
+    Option("name", note="the same as --jobname"),
     flag("me"),
     Option("nodelist", "w"),
     Option("partition", "p"),
@@ -46,7 +44,7 @@ SCANCEL = (
     flag("quiet", "Q"),
     Option("reservation", "R"),
     idle("sibling", note="there is one cluster"),
-    Option("signal", "s", note="of a job without steps also to what its script has started"),
+    Option("signal", "s", note="in a job without steps, also to the processes of its script"),
     Option("state", "t"),
     flag("usage"),
     Option("user", "u"),
@@ -65,7 +63,7 @@ _SCRIPT = f"{BATCH}-0"
 
 
 def scancel(words: Sequence[str]) -> None:
-    """End jobs, or with --signal send those that run a signal."""
+    """End jobs, or with --signal send a signal to running ones."""
     asked, ids = read("scancel", SCANCEL, words, intermixed=True)
     asked = from_environment("SCANCEL_", SCANCEL, os.environ) | asked
     number = _signal(asked)
@@ -95,8 +93,10 @@ def scancel(words: Sequence[str]) -> None:
 
 
 def _tell_unknown(named: Sequence[str], known: Collection[str], is_wordy: bool) -> int:
-    """What was named and is no job: a number may be of one that is forgotten, and nothing is wrong;
-    another word is a mistake. The exit code."""
+    """Report names without a job; return the exit code.
+
+    A number may belong to a forgotten job, which is no error; any other word is one.
+    """
     unknown = [one for one in named if one.partition("_")[0] not in known]
     for one in unknown if is_wordy else ():
         say(f"scancel: Terminating job {one}", err=True)
@@ -108,7 +108,7 @@ def _tell_unknown(named: Sequence[str], known: Collection[str], is_wordy: bool) 
 
 
 def _end(job: JobInfo, asked: Mapping[str, str], named: Sequence[str], number: int | None) -> int:
-    """End a job, or what was named of it, or send the signal; the exit code."""
+    """End a job or its named parts, or send the signal; return the exit code."""
     is_wordy = "verbose" in asked
     if job.state in st.FINISHED:
         return _on_ended(job, named, number, is_wordy)
@@ -128,7 +128,7 @@ def _end(job: JobInfo, asked: Mapping[str, str], named: Sequence[str], number: i
 
 
 def _on_ended(job: JobInfo, named: Sequence[str], number: int | None, is_wordy: bool) -> int:
-    """A job that was named and is over: nothing is wrong, unless it was to get a signal."""
+    """Return the exit code for a finished job: an error only when it was to get a signal."""
     if not any(one.partition("_")[0] == job.name for one in named):
         return 0
     if number is None and not is_wordy:
@@ -159,12 +159,12 @@ def _on_nodes(jobs: Sequence[JobInfo], written: str) -> list[JobInfo]:
 
 
 def _signal(asked: Mapping[str, str]) -> int | None:
-    """Which goes to jobs that go on; None: they are ended."""
+    """Return the signal for jobs that go on; None when jobs are to be ended."""
     if "batch" in asked and "full" in asked:
-        refuse("scancel", "--batch and --full exclude each other")
+        refuse("scancel", "--batch and --full cannot be combined")
     if "signal" not in asked:
         if "batch" in asked:
-            refuse("scancel", "--batch: give the --signal that the script is to get")
+            refuse("scancel", "--batch: give the signal for the script with --signal")
         return None
     try:
         number = signal_number(asked["signal"])
@@ -187,14 +187,17 @@ def _is_meant(job: JobInfo, asked: Mapping[str, str], states: Collection[str]) -
 
 
 def _names(job: JobInfo, ids: Sequence[str]) -> list[str]:
-    """The job, or those of its elements that were named: 12_7, 12_[1-3]."""
+    """Return the job, or its named array tasks: 12_7, 12_[1-3]."""
     elements = [array_task_or_job(one) for one in ids if one.startswith(f"{job.name}_")]
     names = [job.name] if job.name in ids or not elements else elements
     return [f"{job.namespace}/{name}" for name in names]
 
 
 def _send(job: JobInfo, name: str, number: int, asked: Mapping[str, str]) -> None:
-    """As Slurm: to the steps, with --full to the batch script, too, with --batch to that alone."""
+    """Send a signal as Slurm does.
+
+    It goes to the steps; with --full also to the batch script, with --batch only to the script.
+    """
     is_ours, has_script = f"{NOTE}name" in job.annotations, f"{NOTE}script" in job.annotations
     if "batch" in asked and is_ours and not has_script:
         refuse("scancel", f"--batch: job {job.name} has no batch script")

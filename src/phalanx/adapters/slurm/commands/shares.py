@@ -1,4 +1,4 @@
-"""`sshare` and `sprio`: users' shares, and what places in queues rest on."""
+"""The commands `sshare` and `sprio`: users' shares, and the factors of the order in queues."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from phalanx.scheduler.cycle.waiting import WaitingGroup, waiting_groups
 
 SSHARE = (
     Option("accounts", "A", note="queues"),
-    flag("all", "a", note="always so, unless --users names some"),
-    flag("Users", "U", note="of who asks: a row of each queue"),
+    flag("all", "a", note="the default without --users"),
+    flag("Users", "U", note="this user's row in each queue"),
     Option("clusters", "M", refused="there is one cluster"),
     Option("format", "o"),
     flag("help", "h"),
     flag("json"),
     flag("long", "l", refused="use --format"),
-    flag("noheader", "n", note="-h, too"),
+    flag("noheader", "n", note="also -h"),
     flag("parsable", "p"),
     flag("parsable2", "P"),
     Option("partition", refused="accounts are the queues: use --accounts"),
@@ -42,10 +42,10 @@ SPRIO = (
     Option("jobs", "j"),
     flag("json"),
     flag("long", "l"),
-    flag("noheader", note="-h, too"),
+    flag("noheader", note="also -h"),
     flag("norm", "n", refused="use `phalanx priority`"),
     Option("partition", "p"),
-    Option("sort", "S", refused="rows come as they are next"),
+    Option("sort", "S", refused="rows are in the order of starts"),
     Option("user", "u"),
     flag("version", "V"),
     flag("weights", "w", refused="use `phalanx scheduler show`"),
@@ -58,10 +58,10 @@ _WIDTH = 14
 
 
 def sshare(words: Sequence[str]) -> None:
-    """List the users of queues: queues are the accounts."""
+    """List the users of queues with their shares; queues are the accounts."""
     asked, rest = read("sshare", SSHARE, _with_no_header(words))
     if rest:
-        refuse("sshare", f"{rest[0]}: options alone are taken")
+        refuse("sshare", f"{rest[0]}: only options are taken")
     try:
         columns = formats.sacct_names(asked.get("format", _SSHARE), SSHARE_NAMES, "sshare", _WIDTH)
     except OptionError as error:
@@ -76,7 +76,7 @@ def sshare(words: Sequence[str]) -> None:
     for row in found:
         ranks[row.queue] = max(ranks.get(row.queue, 0), row.rank)
     rows = [_share(row, ranks[row.queue]) for row in found]
-    if "Users" in asked:  # every queue is an account of everybody
+    if "Users" in asked:  # each queue is an account of every user
         mine = [row for row in rows if row["user"] == getpass.getuser()]
         rows = mine or [_no_use(queue) for queue in open_queues(queues)]
     if "json" in asked:
@@ -88,10 +88,10 @@ def sshare(words: Sequence[str]) -> None:
 
 
 def sprio(words: Sequence[str]) -> None:
-    """List jobs that wait, who is next first, with what their places rest on."""
+    """List waiting jobs in their order, with the factors that decide it."""
     asked, rest = read("sprio", SPRIO, _with_no_header(words))
     if rest:
-        refuse("sprio", f"{rest[0]}: options alone are taken")
+        refuse("sprio", f"{rest[0]}: only options are taken")
     usual = _SPRIO_LONG if "long" in asked else _SPRIO
     columns, complaints = formats.letters(asked.get("format", usual), SPRIO_LETTERS)
     complain("sprio", complaints)
@@ -136,7 +136,7 @@ def _share(row: ShareInfo, most: int) -> dict[str, str]:
 
 
 def open_queues(wanted: Collection[str] = ()) -> list[str]:
-    """The names of queues that people can use, the usual one first."""
+    """Return the names of queues that users can use, the default one first."""
     names = sorted(row.name for row in ask(address(), ListQueues()) if row.name != "root")
     names.sort(key=lambda name: name != "default")
     return [name for name in names if not wanted or name in wanted]
@@ -147,8 +147,11 @@ def _no_use(queue: str) -> dict[str, str]:
 
 
 def _factors(one: WaitingGroup) -> dict[str, str]:
-    """With `multifactor` its weighted factors; else the job's priority, the seconds that it has
-    waited, and its rank over the number of places."""
+    """Return a job's factors.
+
+    With `multifactor` these are its weighted factors; otherwise its priority, the seconds that it
+    has waited, and its rank divided by the number of places.
+    """
     found = one.factors
     if "total" in found:
         total, age = found["total"], found["age"]

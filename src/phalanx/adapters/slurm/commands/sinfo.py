@@ -1,4 +1,4 @@
-"""`sinfo`: queues as partitions, and the nodes, which all queues share."""
+"""The command `sinfo`: queues as partitions, and the nodes, which all queues share."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from phalanx.protocol.requests.queues import ListQueues
 
 SINFO = (
     flag("all", "a"),
-    Option("clusters", "M", note="phalanx alone: there is one cluster"),
+    Option("clusters", "M", note="only phalanx: there is one cluster"),
     flag("dead", "d"),
-    flag("exact", "e", note="nodes are put together by what they have, exactly"),
+    flag("exact", "e", note="nodes with exactly equal amounts share a row"),
     idle("federation", note="there is one cluster", takes=False),
     Option("format", "o"),
     Option("Format", "O"),
@@ -47,18 +47,18 @@ SINFO = (
     flag("long", "l"),
     flag("list-reasons", "R"),
     idle("local", note="there is one cluster", takes=False),
-    idle("noconvert", note="sizes are MiB", takes=False),
+    idle("noconvert", note="sizes are in MiB", takes=False),
     flag("Node", "N"),
     flag("noheader", "h"),
     Option("nodes", "n"),
     Option("partition", "p"),
     flag("reservation", "T", refused="use `scontrol show reservation`"),
     flag("responding", "r"),
-    Option("sort", "S", note="by letters of --format; #P,-t and the like"),
+    Option("sort", "S", note="letters of --format, such as #P,-t"),
     flag("summarize", "s"),
     Option("states", "t"),
     flag("usage"),
-    idle("verbose", "v", "it says what is wrong without", takes=False),
+    idle("verbose", "v", "errors are always printed", takes=False),
     flag("version", "V"),
     flag("yaml", refused="use --json"),
 )
@@ -71,16 +71,16 @@ _REASONS = "%20E %9u %19H %N"
 _STATES = {"idle": "idle", "mixed": "mix", "allocated": "alloc", "down": "down", "draining": "drng",
            "drained": "drain"}  # fmt: skip
 _BOTH = {"drain": ("draining", "drained")}
-"""Words for several states."""
+"""Words that mean several states."""
 _NEVER = (
     "blocked", "cloud", "comp", "completing", "fail", "failing", "fail*", "futr", "future",
     "inval", "maint", "no_respond", "npc", "perfctrs", "planned", "plnd", "power_down",
     "power_up", "powered_down", "powering_down", "powering_up", "reboot", "reserved", "resv",
     "unk", "unknown",
 )  # fmt: skip
-"""States of Slurm's that no node has here: whoever asks for them finds none."""
+"""States of Slurm that no node has here; a listing by them is empty."""
 _ALIKE = frozenset({"short", "state", "cpus", "memory", "gres", "reason", "features", "sct"})
-"""Fields by which nodes stand in rows of their own, where they are shown."""
+"""Fields that, where shown, split nodes with different values into several rows."""
 _MIB = 1 << 20
 
 
@@ -88,7 +88,7 @@ def sinfo(words: Sequence[str]) -> None:
     """List queues and nodes."""
     asked, rest = read("sinfo", SINFO, words, intermixed=True)
     if rest:
-        refuse("sinfo", f"{rest[0]}: options alone are taken")
+        refuse("sinfo", f"{rest[0]}: only options are taken")
     asked = from_environment("SINFO_", SINFO, os.environ) | asked
     try:
         while True:
@@ -101,7 +101,7 @@ def sinfo(words: Sequence[str]) -> None:
 
 
 def state_of(node: NodeInfo) -> str:
-    """Slurm's state of a node."""
+    """Return Slurm's state of a node."""
     total, free = node.total.get("CPU", 0.0), node.available.get("CPU", 0.0)
     if node.state == "DEAD":
         return "down"
@@ -156,7 +156,7 @@ def _sinfo(asked: Mapping[str, str]) -> None:
 def _wide_enough(
     columns: Sequence[formats.Column], rows: Sequence[Mapping[str, str]]
 ) -> list[formats.Column]:
-    """Of usual columns the nodes and partitions, which programs read, are not cut."""
+    """Return the default columns, with nodes and partitions uncut, as programs read them."""
     return [
         msgspec.structs.replace(one, width=max([one.width, *(len(row[one.field]) for row in rows)]))
         if one.field in ("list", "partition")
@@ -176,7 +176,7 @@ def _is_wanted(asked: Mapping[str, str], node: NodeInfo) -> bool:
     words = [one.lower() for one in asked.get("states", "").split(",") if one]
     for one in words:
         if one not in {*_STATES, *_STATES.values(), *_BOTH, *_NEVER, "all"}:
-            raise OptionError(f"--states={one}: there are {', '.join(_STATES)}")
+            raise OptionError(f"--states={one}: the states are {', '.join(_STATES)}")
     wanted = {state for one in words for state in _BOTH.get(one, (one,))}
     return not words or bool({state, _STATES[state], "all"} & wanted)
 
@@ -184,7 +184,7 @@ def _is_wanted(asked: Mapping[str, str], node: NodeInfo) -> bool:
 def _rows(
     queue: QueueInfo, nodes: Sequence[NodeInfo], fields: set[str], by_node: bool
 ) -> list[dict[str, str]]:
-    """Nodes of a queue that read the same are one row."""
+    """Return the rows of a queue; nodes with equal fields share a row."""
     groups: dict[tuple[str, ...], list[NodeInfo]] = {}
     for node in nodes:
         row = _row(queue, [node])
@@ -239,7 +239,7 @@ def _held(node: NodeInfo, resource: str) -> int:
 
 
 def _features(node: NodeInfo) -> str:
-    """Its labels but for those that every node has, as `--constraint` takes them."""
+    """Return a node's labels, without those that every node has, in `--constraint`'s form."""
     own = sorted((name, value) for name, value in node.labels.items() if "/" not in name)
     return ",".join(f"{name}={value}" if value else name for name, value in own)
 

@@ -1,4 +1,4 @@
-"""`squeue`: the jobs that are not over."""
+"""The command `squeue`: jobs that are not over."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from phalanx.model.rows.work import JobInfo
 
 SQUEUE = (
     Option("account", "A"),
-    flag("all", "a", note="always so"),
+    flag("all", "a", note="the default"),
     flag("array", "r"),
-    idle("array-unique", note="--array", takes=False),
-    Option("clusters", "M", note="phalanx alone: there is one cluster"),
+    idle("array-unique", note="the same as --array", takes=False),
+    Option("clusters", "M", note="only phalanx: there is one cluster"),
     idle("federation", note="there is one cluster", takes=False),
     Option("format", "o"),
     Option("Format", "O"),
@@ -57,7 +57,7 @@ SQUEUE = (
     flag("long", "l"),
     flag("me"),
     Option("name", "n"),
-    idle("noconvert", note="sizes are MiB", takes=False),
+    idle("noconvert", note="sizes are in MiB", takes=False),
     flag("noheader", "h"),
     Option("partition", "p"),
     idle("priority", "P", "each job has one partition", takes=False),
@@ -65,13 +65,13 @@ SQUEUE = (
     Option("qos", "q"),
     Option("reservation", "R"),
     idle("sibling", note="there is one cluster", takes=False),
-    Option("sort", "S", note="P,t,-p by default; by letters of --format"),
+    Option("sort", "S", note="letters of --format; default: P,t,-p"),
     flag("start"),
     Option("states", "t"),
-    maybe("steps", "s", note="those that run, of the jobs chosen; a list chooses jobs"),
+    maybe("steps", "s", note="running steps of the chosen jobs; a list chooses jobs"),
     flag("usage"),
     Option("user", "u"),
-    idle("verbose", "v", "it says what is wrong without", takes=False),
+    idle("verbose", "v", "errors are always printed", takes=False),
     flag("version", "V"),
     flag("yaml", refused="use --json"),
 )
@@ -87,7 +87,7 @@ def squeue(words: Sequence[str]) -> None:
     """List jobs that are not over."""
     asked, rest = read("squeue", SQUEUE, words, intermixed=True)
     if rest:
-        refuse("squeue", f"Unrecognized option: {rest[0]}: options alone are taken")
+        refuse("squeue", f"Unrecognized option: {rest[0]}: only options are taken")
     asked = from_environment("SQUEUE_", SQUEUE, os.environ) | asked
     if "format" in asked and "Format" in asked:
         del asked["format" if "SQUEUE_FORMAT" in os.environ else "Format"]
@@ -164,7 +164,7 @@ def _on_nodes(asked: Mapping[str, str], rows: Sequence[dict[str, str]]) -> Seque
 
 
 def _steps(jobs: Sequence[JobInfo]) -> list[dict[str, str]]:
-    """The steps of these jobs that run."""
+    """Return the running steps of these jobs."""
     found, now = by_job(running_steps()), time.time()
     rows = []
     for job in jobs:
@@ -177,7 +177,7 @@ def _steps(jobs: Sequence[JobInfo]) -> list[dict[str, str]]:
 
 
 def _ids(asked: Mapping[str, str]) -> list[str]:
-    """The jobs that were named, those of steps too; blanks in the word do not count."""
+    """Return the named jobs, including the jobs of named steps; blanks are ignored."""
     steps = [one.partition(".")[0] for one in parts(asked.get("steps", ""))]
     return [*ids_in(asked), *steps]
 

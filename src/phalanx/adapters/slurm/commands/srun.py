@@ -1,4 +1,4 @@
-"""`srun` and `salloc`: tasks in the places of a job, which runs already or is made for them."""
+"""The commands `srun` and `salloc`: tasks in the places of a running job or of a new one."""
 
 from __future__ import annotations
 
@@ -67,18 +67,18 @@ from phalanx.protocol.requests.steps import BeginStep, RunStep
 from phalanx.runtime.os.accounts import current_umask
 
 WARNINGS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
-"""Signals that would end this command, and that say something to tasks."""
+"""Signals that would end this command, and that are meant for tasks."""
 
 
 _OF_STEPS = frozenset(
     {"label", "kill-on-bad-exit", "output", "error", "input", "open-mode", "wait", "mpi",
      "unbuffered"}
 )  # fmt: skip
-"""Options that variables set inside of a job; what others say there tells of the job."""
+"""Options that variables set inside a job; other variables there describe the job."""
 
 
 class _Held(Allocation):
-    """An allocation whose words are salloc's and srun's."""
+    """An allocation with the messages of salloc and srun."""
 
     def __init__(self, command: str, spec: JobSpec, is_quiet: bool) -> None:
         super().__init__(address(), spec, is_quiet)
@@ -110,7 +110,7 @@ class _Held(Allocation):
 
 @contextmanager
 def allocation(command: str, asked: dict[str, str]) -> Iterator[tuple[Allocation, Places]]:
-    """Places that are held for these options, and given back in the end."""
+    """Hold places for these options, and release them at the end."""
     try:
         nodes = AskedNodes(asked)
         asked = nodes.asked
@@ -134,7 +134,7 @@ def allocation(command: str, asked: dict[str, str]) -> Iterator[tuple[Allocation
 
 
 def salloc(words: Sequence[str]) -> None:
-    """Hold an allocation while a command runs here, a shell by default."""
+    """Hold an allocation while a command runs here; by default a shell."""
     asked, rest = read("salloc", ALLOCATION, words)
     asked = from_environment("SALLOC_", ALLOCATION, os.environ) | asked
     asked.setdefault("job-name", "interactive")
@@ -146,7 +146,7 @@ def salloc(words: Sequence[str]) -> None:
 
 
 def own_path(variables: Mapping[str, str]) -> str:
-    """PATH with the directory of these commands before all others: a machine may have Slurm's."""
+    """Return PATH with the directory of these commands first, as a machine may have Slurm's own."""
     path = variables.get("PATH", os.defpath)
     own = os.path.dirname(os.path.abspath(sys.argv[0]))
     is_there = all(os.path.exists(os.path.join(own, name)) for name in ("srun", "scontrol"))
@@ -154,7 +154,7 @@ def own_path(variables: Mapping[str, str]) -> str:
 
 
 def allocation_variables(places: Places, asked: Mapping[str, str]) -> dict[str, str]:
-    """What a command finds that is in an allocation made for these options."""
+    """Return the variables of a command in an allocation for these options."""
     own = job_variables(int(places.number), asked, shape_of(asked), places.job.queue)
     told = own | step_variables(places)
     if not counts_tasks(asked):
@@ -163,7 +163,7 @@ def allocation_variables(places: Places, asked: Mapping[str, str]) -> dict[str, 
 
 
 def step_variables(places: Places) -> dict[str, str]:
-    """What a command finds that is in a job's places."""
+    """Return the variables of a command in a job's places."""
     job, each = places.job, places.tasks_per_member
     return {
         "SLURM_JOB_ID": places.number,
@@ -178,7 +178,7 @@ def step_variables(places: Places) -> dict[str, str]:
 
 
 def srun(words: Sequence[str]) -> None:
-    """Run tasks: in the job that this is inside of, else in one that is made for them."""
+    """Run tasks: inside a job in its places, otherwise in a new job."""
     asked, argv = read("srun", STEP, words)
     if asked.get("mpi") == "list":
         say("MPI plugin types are...\n\tnone", err=True)
@@ -215,36 +215,41 @@ def srun(words: Sequence[str]) -> None:
 
 
 def _without_amounts(asked: Mapping[str, str]) -> dict[str, str]:
-    """What chose the job's places does not narrow those of its only step."""
+    """Return the options without those that chose the job's places, which its step uses all."""
     of_jobs = ("nodelist", "exclude", "gres", "gpus", "gpus-per-node", "time", "nodes")
     return {name: value for name, value in asked.items() if name not in of_jobs}
 
 
 def _job_around(environ: Mapping[str, str]) -> str:
-    """The job that this runs inside of, or the element of an array; "" outside of any."""
+    """Return the job or array task that this command runs in; "" outside of jobs."""
     job = environ.get("SLURM_JOB_ID", "")
     is_element = job and environ.get("SLURM_ARRAY_JOB_ID") == job
     return array_task_or_job(f"{job}_{environ['SLURM_ARRAY_TASK_ID']}") if is_element else job
 
 
 def _leave_warnings_to_tasks() -> None:
-    """The signal before the end (`--signal`) goes to all that a batch script has started: to tasks
-    it comes from their nodes, and this command goes on until they have ended."""
+    """Ignore the signals of `--signal` in this process.
+
+    Such a signal goes to all processes of a batch script. Tasks get it from their nodes, and this
+    command goes on until they have ended.
+    """
     for name in WARNINGS:
         signal.signal(name, signal.SIG_IGN)
 
 
 def _run(asked: Mapping[str, str], places: Places, argv: Sequence[str], *, is_within: bool) -> int:
-    """Run a step; its exit code, the largest of its tasks'. `is_within`: its job goes on after it,
-    so it ends its tasks itself where it is asked to end."""
+    """Run a step; return the largest exit code of its tasks.
+
+    `is_within`: the job goes on after the step, so a SIGTERM is passed on to the tasks.
+    """
     try:
         members = chosen_members(asked, places)
         count = _tasks(asked, places, members)
         bad = asked.get("kill-on-bad-exit", "0")
         if bad not in ("", "0", "1"):
-            raise OptionError(f"--kill-on-bad-exit={bad}: it is 0 or 1")
+            raise OptionError(f"--kill-on-bad-exit={bad}: it takes 0 or 1")
         if asked.get("mpi", "none") != "none" and count > 1:
-            raise OptionError("--mpi: PMI is not spoken here; only none is there for several tasks")
+            raise OptionError("--mpi: PMI is not supported; several tasks take only none")
         check_words({one: asked[one] for one in ("distribution", "clusters") if one in asked})
         if "pty" in asked and count != 1:
             raise OptionError("--pty is for one task: add --ntasks=1")
@@ -266,7 +271,7 @@ def _run(asked: Mapping[str, str], places: Places, argv: Sequence[str], *, is_wi
 
 
 def _input(asked: Mapping[str, str], count: int) -> Input:
-    """Where the tasks' input comes from: this command, for all of them or for one, or a file."""
+    """Return the source of the tasks' input: this command (for all or one of them), or a file."""
     wanted = asked.get("input", "all")
     if wanted == "all":
         return Input(to=None)
@@ -274,7 +279,7 @@ def _input(asked: Mapping[str, str], count: int) -> Input:
         return Input(fd=-1)
     if wanted.isdecimal():
         if int(wanted) >= count:
-            raise OptionError(f"--input={wanted}: there are tasks 0 to {count - 1}")
+            raise OptionError(f"--input={wanted}: the tasks are 0 to {count - 1}")
         return Input(to=frozenset({int(wanted)}))
     try:
         return Input(os.open(wanted, os.O_RDONLY | os.O_CLOEXEC), to=None)
@@ -353,7 +358,7 @@ def _programs(
 def _files(
     asked: Mapping[str, str], places: Places, step: str, own: Mapping[str, str]
 ) -> tuple[int, int]:
-    """Where the output and errors of the task with these variables go."""
+    """Return descriptors for the output and errors of the task with these variables."""
     name = places.job.annotations.get("slurm/name", "")
     values = {
         "A": places.number,

@@ -1,4 +1,4 @@
-"""`srun --time` and `--wait`: when the tasks of a step end that have not ended by themselves."""
+"""The time limits of a step: `srun --time` and `--wait`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from phalanx.cli.table import say
 
 
 class StepLimits:
-    """A thread beside the step, which has this process ended by SIGTERM as a person would: so its
-    tasks end."""
+    """A thread that sends SIGTERM to this process at a step's limit, which ends the tasks."""
 
     def __init__(self, limit_s: float | None, wait_s: float | None) -> None:
         self._limit_s = limit_s
@@ -25,7 +24,7 @@ class StepLimits:
         self._is_over = threading.Event()
 
     def watch(self, programs: Sequence[Program]) -> None:
-        """Look at the step's programs until they have ended or the time is over."""
+        """Watch the step's programs until they have ended or a limit is reached."""
         if self._limit_s is not None:
             self._start(lambda: self._end_after(self._limit_s or 0.0, "its time is over"))
         if self._wait_s is not None:
@@ -47,16 +46,16 @@ class StepLimits:
             self._end_after(seconds, "its first task has ended (--wait)")
 
     def close(self) -> None:
-        """The step has ended."""
+        """End the watch, as the step has ended."""
         self._is_over.set()
 
 
 @contextmanager
 def limits_of(asked: Mapping[str, str]) -> Iterator[StepLimits]:
-    """The limits that these options name; 0: none. Raises OptionError."""
+    """Return the limits that options set; 0 for none. Raises OptionError."""
     wait = asked.get("wait", "0")
     if not wait.isdecimal():
-        raise OptionError(f"--wait={wait}: it is a number of seconds")
+        raise OptionError(f"--wait={wait}: it takes a number of seconds")
     try:
         limit = slurm_length(asked["time"]) if "time" in asked else None
     except ValueError as error:

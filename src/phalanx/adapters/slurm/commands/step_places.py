@@ -1,4 +1,4 @@
-"""Where the tasks of a step run: in the places of its job's members that options leave."""
+"""The places of a step's tasks: those of the job's members that the options leave."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ NO_INDEX = "4294967294"
 
 
 class Places(msgspec.Struct, frozen=True):
-    """A job that runs, and what Slurm's variables say of it."""
+    """A running job with the values of Slurm's variables about it."""
 
     job: JobDescription
     tasks_per_member: int
     nodes: list[str]
     hosts: dict[str, str]
     names: dict[str, set[str]]
-    """All that each node is called."""
+    """All names of each node."""
 
     @property
     def cpus(self) -> int:
-        """Of a member; 0: not known."""
+        """CPUs of a member; 0 when not known."""
         return int(self.job.annotations.get("slurm/cpus", 0)) // max(len(self.nodes), 1)
 
     @property
     def number(self) -> str:
-        """The job's, which the elements of an array have in common."""
+        """The job's number, which all array tasks of an array share."""
         element = split_element(self.job.name)
         return self.job.name if element is None else element[0]
 
     @property
     def index(self) -> str:
-        """Of an element among those of its array; else what Slurm says of none."""
+        """The index of an array task; for other jobs Slurm's value for none."""
         element = split_element(self.job.name)
         return NO_INDEX if element is None else element[1]
 
     @property
     def tasks(self) -> int:
-        """As many as it was made for."""
+        """The number of tasks that the job was made for."""
         return int(self.job.annotations.get("slurm/tasks", 0)) or len(self.nodes)
 
 
 def places_of(job: JobDescription, tasks_per_member: int) -> Places:
-    """Where its members are, by rank."""
+    """Return a job's places, by rank of its members."""
     rows = ask(address(), GetStatus()).nodes
     hosts = {row.node_id: row.host for row in rows}
     names = {row.node_id: {row.host, row.hostname, row.name} - {""} for row in rows}
@@ -60,7 +60,7 @@ def places_of(job: JobDescription, tasks_per_member: int) -> Places:
 
 
 def chosen_members(asked: Mapping[str, str], places: Places) -> list[int]:
-    """The ranks of the members that a step's options about nodes leave. Raises OptionError."""
+    """Return the ranks of members that a step's options about nodes leave. Raises OptionError."""
     nodes = list(dict.fromkeys(places.nodes))
     nodes = nodes[whole_number(asked, "relative", 0, len(nodes) - 1) :]
     for option, is_in in (("nodelist", True), ("exclude", False)):
@@ -76,19 +76,19 @@ def chosen_members(asked: Mapping[str, str], places: Places) -> list[int]:
         least = asked["nodes"].partition("-")[0]
         nodes = nodes[: whole_number({"nodes": least}, "nodes", 1, len(nodes))]
     if not nodes:
-        raise OptionError(f"none of the nodes of job {places.job.name} is left")
+        raise OptionError(f"the options leave no node of job {places.job.name}")
     return [rank for rank, node in enumerate(places.nodes) if node in nodes]
 
 
 def whole_number(asked: Mapping[str, str], option: str, low: int, high: int) -> int:
     given = asked.get(option, str(low))
     if not given.isdecimal() or not low <= int(given) <= high:
-        raise OptionError(f"--{option}={given}: it is a number from {low} to {high} here")
+        raise OptionError(f"--{option}={given}: it takes a number from {low} to {high} here")
     return int(given)
 
 
 def nodes_of_tasks(places: Places, members: Sequence[int], count: int) -> list[str]:
-    """The node of each task."""
+    """Return the node of each task."""
     chosen = min(len(members), count)
     each = max(places.tasks_per_member, -(-count // chosen))
     return [

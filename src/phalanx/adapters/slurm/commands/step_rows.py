@@ -1,4 +1,4 @@
-"""Steps of jobs as Slurm's listings show them: `12.0`, `12_7.1`."""
+"""The rows of steps in Slurm's listings: `12.0`, `12_7.1`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
 from phalanx.protocol.requests.accounting import ListAttempts
 
 Name = tuple[str, str, float]
-"""A job's namespace, its name and when it was submitted: names are given again."""
+"""A job's namespace, name and time of submission, as names are used again."""
 
 
 def by_job(steps: Iterable[Step]) -> dict[Name, list[Step]]:
-    """The steps of each job, in order."""
+    """Return the steps of each job, in order."""
     found: dict[Name, list[Step]] = {}
     for step in sorted(steps, key=lambda one: one.number):
         found.setdefault((step.namespace, step.job, step.submitted), []).append(step)
@@ -28,8 +28,10 @@ def by_job(steps: Iterable[Step]) -> dict[Name, list[Step]]:
 
 
 def steps_of(found: dict[Name, list[Step]], job: Name, others: Iterable[Name]) -> list[Step]:
-    """Takes the steps of a job out; with those of its elements, but for `others`, which have rows
-    of their own."""
+    """Take the steps of a job out of `found`.
+
+    The steps of its array tasks belong to it, except those of `others`, which have their own rows.
+    """
     namespace, name, submitted = job
     apart = set(others)
     mine = [
@@ -45,7 +47,7 @@ def steps_of(found: dict[Name, list[Step]], job: Name, others: Iterable[Name]) -
 
 
 def step_row(step: Step, now: float) -> dict[str, str]:
-    """The fields of a step; those of its job alone are left out."""
+    """Return the fields of a step, without those that only jobs have."""
     seconds = step.elapsed_s(now)
     most, mean = step.memory_max, step.memory_mean
     return {
@@ -74,8 +76,8 @@ def step_row(step: Step, now: float) -> dict[str, str]:
 
 
 def running_steps() -> list[Step]:
-    """All that run now, the first that began first."""
+    """Return all running steps, oldest first."""
     if is_elsewhere(address()):
-        return []  # there are none on its nodes
+        return []  # nodes of a Ray cluster have no steps
     query = AttemptQuery(states=[RUNNING], has_attempts=False, has_steps=True, limit=MAX_ATTEMPTS)
     return ask(address(), ListAttempts(query), ANSWER_S).steps[::-1]

@@ -1,4 +1,4 @@
-"""What Slurm's commands have in common: errors in their words, `--help`, `--version`."""
+"""Functions that Slurm's commands share: errors in their form, `--help` and `--version`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from phalanx.cli.reach import FAILED
 from phalanx.cli.table import say
 
 SLURM_VERSION = "25.05.0"
-"""Whose options these are."""
+"""The version of Slurm whose options these are."""
 
 
 def read(
     command: str, known: Sequence[Option], words: Sequence[str], intermixed: bool = False
 ) -> tuple[dict[str, str], list[str]]:
-    """See read_options. Ends the command for what is not taken, and after help and version."""
+    """Read a command's arguments (`read_options`).
+
+    Ends the command for a refused option, and after `--help` and `--version`.
+    """
     try:
         asked, rest = read_options(command, known, words, intermixed)
     except OptionError as error:
@@ -39,25 +42,25 @@ def read(
 
 
 def refuse(command: str, text: str) -> NoReturn:
-    """End the command with one sentence."""
+    """End the command with an error in one sentence."""
     said = text if text.startswith(f"{command}:") else f"{command}: error: {text}"
     say(said, err=True)
     raise typer.Exit(FAILED)
 
 
 def words_of(asked: Mapping[str, str], option: str) -> set[str]:
-    """The words of a list that an option was given; none where it was not."""
+    """Return the words of an option's list; none without the option."""
     return set(parts(asked.get(option, "")))
 
 
 def complain(command: str, texts: Sequence[str]) -> None:
-    """Say what is wrong of what goes on without it, as Slurm does."""
+    """Print errors after which the command goes on, as Slurm does."""
     for text in texts:
         say(f"{command}: error: {text}", err=True)
 
 
 def address() -> str | None:
-    """Of the cluster: these commands have no option for it."""
+    """Return the cluster's address from the environment; these commands have no option for it."""
     return os.environ.get("PHALANX_ADDRESS") or None
 
 

@@ -1,4 +1,4 @@
-"""Users of this machine by name and by number, as Slurm's commands take both."""
+"""Users of this machine by name or number; Slurm's commands take both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=1_000)
 def account_of(user: str) -> pwd.struct_passwd | None:
-    """The account of a name; None where this machine has none."""
+    """Return the account of a user name; None where this machine has none."""
     try:
         return pwd.getpwnam(user)
     except KeyError:
@@ -18,7 +18,7 @@ def account_of(user: str) -> pwd.struct_passwd | None:
 
 @lru_cache(maxsize=1_000)
 def group_name(number: int) -> str:
-    """A group's name, or its number where it has none."""
+    """Return a group's name, or its number where it has no name."""
     try:
         return grp.getgrgid(number).gr_name
     except KeyError:
@@ -26,7 +26,7 @@ def group_name(number: int) -> str:
 
 
 def user_names(words: set[str]) -> set[str]:
-    """The names of users that were given by name or number."""
+    """Return the names of users that were given by name or number."""
     found = set(words)
     for word in words:
         if word.isdecimal():
@@ -38,7 +38,7 @@ def user_names(words: set[str]) -> set[str]:
 
 
 def fields_of(user: str) -> dict[str, str]:
-    """A user's number and group, as far as this machine knows them."""
+    """Return a user's number and group, as far as this machine knows them."""
     account = account_of(user)
     if account is None:
         return {}
