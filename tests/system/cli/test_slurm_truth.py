@@ -127,7 +127,7 @@ def test_a_program_that_reads_in_a_script_comes_to_the_end(slurm):
 
 def test_an_input_for_no_task_is_refused(slurm):
     done = slurm("srun", "-n2", "--input=2", "cat")
-    assert (done.returncode, "there are tasks 0 to 1" in done.stderr) == (1, True)
+    assert (done.returncode, "the tasks are 0 to 1" in done.stderr) == (1, True)
     done = slurm("srun", "-n2", "--input=nowhere", "cat")
     assert (done.returncode, "--input=nowhere: No such file" in done.stderr) == (1, True)
 
@@ -136,7 +136,7 @@ def test_an_input_for_no_task_is_refused(slurm):
 def test_a_stray_word_is_refused(slurm, command):
     done = slurm(command, "stray")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "stray: options alone are taken" in done.stderr
+    assert "stray: only options are taken" in done.stderr
 
 
 def test_blanks_in_lists_are_no_part_of_names(slurm):

@@ -55,29 +55,29 @@ def test_what_is_asked_for_becomes_members(words, members, each, cpus, gpus, mem
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ("--array=1-3 -n 2", "an element has one member here, not 2"),
+        ("--array=1-3 -n 2", "an array task has one member here, not 2"),
         ("-a 3-1", "has no index"),
         ("--dependency=aftergood:1", "is not a dependency"),
-        ("--exclusive=mine", "--exclusive=mine is not there; user or mcs is"),
+        ("--exclusive=mine", "--exclusive=mine is not supported; user or mcs is"),
         ("-C a[2]", "labels of nodes, NAME or NAME=VALUE"),
-        ("-M other", "--clusters=other is not there; phalanx or all is"),
-        ("--kill-on-invalid-dep=no", "is not there; yes is"),
-        ("-m cyclic", "--distribution=cyclic is not there"),
+        ("-M other", "--clusters=other is not supported; phalanx or all is"),
+        ("--kill-on-invalid-dep=no", "is not supported; yes is"),
+        ("-m cyclic", "--distribution=cyclic is not supported"),
         ("--bogus", "option --bogus not recognized"),
         ("-n 0", "at least 1"),
         ("-n x", "at least 1"),
         ("-N 2-1", "or MIN-MAX"),
-        ("--core-spec=1", "--core-spec is not there: nodes have CPUs"),
+        ("--core-spec=1", "--core-spec is not supported: nodes have CPUs"),
         ("-N 3 -n 2", "do not fit"),
-        ("--mem=4Q", "it is a size"),
-        ("--mem=1 --mem-per-cpu=1", "exclude one another"),
+        ("--mem=4Q", "it takes a size"),
+        ("--mem=1 --mem-per-cpu=1", "cannot be combined"),
         ("--mem-per-gpu=1", "no GPUs"),
         ("--gres=fpga:1", "only gpu"),
         ("--gres=gpu:a100:1 --gpus=h100:1", "GPUs of one type"),
-        ("--nice=x", "--nice=x: it is a whole number"),
+        ("--nice=x", "--nice=x: it takes a whole number"),
         ("--begin=4pm", "begin='4pm'"),
         ("--time=a", "time='a'"),
-        ("-N 2 -G 3", "not shared evenly"),
+        ("-N 2 -G 3", "cannot be shared evenly"),
         ("--gres=gpu:1 --gpus-per-node=2", "contradict"),
     ],
 )
@@ -106,7 +106,7 @@ def test_every_option_is_taken_or_refused_with_a_reason(known) -> None:
     for one in known:
         word = [f"--{one.long}=1" if one.takes else f"--{one.long}"]
         if one.refused:
-            with pytest.raises(OptionError, match=f"--{one.long} is not there: "):
+            with pytest.raises(OptionError, match=f"--{one.long} is not supported: "):
                 read_options("x", known, word)
         else:
             assert one.long in read_options("x", known, word)[0]
@@ -139,7 +139,7 @@ def test_directives_end_at_the_first_command() -> None:
         (b"true\n", "#!"),
         (b"#!/bin/sh\r\ntrue\r\n", "DOS"),
         (b"#!/bin/sh\0", "zero bytes"),
-        (b"#!/bin/sh\n" + b"#" * MAX_SCRIPT_BYTES, "at most"),
+        (b"#!/bin/sh\n" + b"#" * MAX_SCRIPT_BYTES, "the limit is"),
     ],
 )
 def test_what_is_no_script(script, why) -> None:

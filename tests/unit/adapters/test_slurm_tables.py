@@ -206,7 +206,7 @@ def test_words_are_read_as_getopt_reads_them(words, asked, rest) -> None:
     ("words", "why"),
     [
         ("-y", "option -y not recognized"),
-        ("--nod 1", "is not one prefix alone"),
+        ("--nod 1", "is ambiguous"),
         ("-n", "requires argument"),
         ("--label=1", "must not have an argument"),
     ],

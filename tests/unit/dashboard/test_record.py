@@ -147,9 +147,9 @@ GOOD = zlib.compress(msgspec.msgpack.encode(Content(answers=[], numbers=[])))
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "is no record"),
-        (b"\x00\xff" * 5000, "is no record"),
-        (b"{}\n", "is no record"),
+        (b"", "is not a record"),
+        (b"\x00\xff" * 5000, "is not a record"),
+        (b"{}\n", "is not a record"),
         (head(format="phalanx-run/9") + b"\n", "only phalanx-run/1 can be read"),
         (head() + b"\n", "cut off"),
         (head() + b"\n" + b"garbage", "cannot be read"),

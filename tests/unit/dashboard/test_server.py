@@ -129,7 +129,7 @@ def test_a_run_is_kept_as_a_file_whose_page_changes_nothing(machine, browser, tm
     wrong = machine.phalanx("dashboard", "--from", __file__)
     assert wrong.returncode == 1 and "is not a record of a run" in wrong.stderr
     both = machine.phalanx("dashboard", "--from", str(file), "--record", str(file))
-    assert both.returncode == 2 and "give one of them" in both.stderr
+    assert both.returncode == 2 and "cannot be combined" in both.stderr
 
 
 def test_a_code_is_good_once_and_the_command_finds_the_page_that_is_served(machine, browser):

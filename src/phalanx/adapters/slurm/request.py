@@ -24,7 +24,7 @@ from phalanx.model.jobs.spec import JobSpec, Policy, TaskGroup
 
 MAX_TASKS = 100_000
 LEAST_LIMIT_BYTES = 256 << 20
-"""Least memory limit in bytes, as srun's processes in a script count, too; jobs may reserve less."""
+"""Least memory limit in bytes, as srun's processes in scripts count, too; jobs may reserve less."""
 _COUNT = re.compile(r"[0-9]{1,7}")
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"K": 1 << 10, "": 1 << 20, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

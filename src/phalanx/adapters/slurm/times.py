@@ -92,7 +92,7 @@ def _next(at: datetime, here: datetime, is_past: bool) -> float:
 
 
 def slurm_length(written: str) -> float | None:
-    """Return the seconds of `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours`, ...
+    """Return the seconds of `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours`...
 
     Parts have no upper bound (`0:300`). Returns None for no limit. Raises ValueError.
     """

@@ -131,7 +131,7 @@ class PastJob:
 def past_jobs(
     since: float | None, until: float | None, ids: Sequence[str]
 ) -> tuple[dict[Name, PastJob], dict[Name, list[Step]]]:
-    """Return jobs whose attempts ended in a period, oldest first, with their ended or running steps.
+    """Return jobs whose attempts ended in a period, oldest first, and their ended or running steps.
 
     Without a beginning and ids the period is today.
     """
