@@ -369,13 +369,13 @@ def test_a_head_that_was_killed_or_stopped_goes_on_until_it_is_to_forget(machine
     assert f"The head at {address} cannot be reached" in alone.stderr
     head = machine.done("start", "--head", "--port", address.rpartition(":")[2])
     assert "It continues with" in head
-    assert "runs here already" in head
+    assert "already runs here" in head
     eventually(lambda: machine.nodes().get("first", {}).get("state") == "ALIVE")
     again = machine.python(MAKE, PHALANX_ADDRESS="auto")
     assert again.stdout.strip() == "[0, 1, 0, 3]", again.stderr
     machine.done("queue", "create", "kept", "--weight", "3")
     stopped = machine.done("stop")
-    (store,) = re.findall(r"Kept (\S+\.db): the next head goes on", stopped)
+    (store,) = re.findall(r"Kept (\S+\.db): the next head continues", stopped)
     address = machine.start_head()
     assert '"weight": 3' in machine.done("queue", "list", "--json")
     # Without a word nothing is deleted.

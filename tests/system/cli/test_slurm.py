@@ -222,7 +222,7 @@ def test_signals_go_to_steps_or_to_the_script_and_jobs_go_on(slurm):
     for words, why in (
         (("-s", "USRX", held), "'USRX' is no signal"),
         (("-s", "USR1", held), "does not run: it is Pending"),
-        (("-b", held), "give the --signal"),
+        (("-b", held), "give the signal"),
         ((f"{held}.0",), "a step ends with its srun"),
     ):
         ended = slurm("scancel", *words)
@@ -272,7 +272,7 @@ def test_what_a_job_used(slurm):
                                          [f"{number}.batch", "COMPLETED", ""]]  # fmt: skip
     assert f"Job: {number}\n" in slurm("seff", number).stdout
     slurm("scontrol", "show", "job", number)
-    assert "it takes the id of a job" in slurm("seff").stderr
+    assert "give the id of a job" in slurm("seff").stderr
     wrong = slurm("sacct", "-S", "soon")
     assert (wrong.returncode, "--starttime: a time is like 7d" in wrong.stderr) == (1, True)
 
