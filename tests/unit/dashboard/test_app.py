@@ -111,7 +111,7 @@ def test_pages_show_what_they_are_for():
             assert "borrows 1 GPU; other queues may reclaim it" in queue
             waiting = (await client.get("/jobs/default/next")).text
             assert "Why it waits" in waiting
-            assert "number 2 of those that wait" in waiting
+            assert "number 2 in its queue" in waiting
             assert "<h2>Why it waits" not in (await client.get("/jobs/default/runs")).text
             evil = (await client.get("/jobs?q=onerror")).text
             name = re.search(r'href="(/jobs/default/[^"]+)"', evil)

@@ -1,5 +1,5 @@
-// Draws all devices: a row a node, a cell a device, filled as far as it is held. Hovering lights all
-// cells of one holder; one that is closed is crossed out; a click opens its job, or the node.
+// The grid of all devices: one row per node, one cell per device, filled by its held part. Hovering
+// lights all cells of one holder. A closed device is crossed out. A click opens the job or the node.
 
 import { onGrid } from "./page.js";
 
@@ -16,7 +16,7 @@ let width = 0;
 
 function names() { return data.holders.map((one) => (by.value === "queue" ? one[1] : one[0])); }
 
-/** A colour for a name: the same in every page, apart enough from its neighbours. */
+/** A colour for a name: the same on every page, and distinct from its neighbours. */
 function colour(name, isDark) {
   let hash = 2166136261;
   for (const letter of name) hash = Math.imul(hash ^ letter.codePointAt(0), 16777619) >>> 0;
@@ -89,7 +89,7 @@ function draw() {
   });
 }
 
-/** What is at a place of the canvas: its node, device, and holder. */
+/** The node, device and holder at a point of the canvas. */
 function cellAt(x, y) {
   if (!data) return null;
   for (let node = 0; node < data.nodes.length; node++) {
@@ -134,7 +134,7 @@ by.addEventListener("change", draw);
 addEventListener("resize", draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 
-/** The whole grid, or the cells that have changed since: [cell, held, holder] each. */
+/** Takes the whole grid, or its changed cells: [cell, held, holder] each. */
 function take(news) {
   if (news.nodes) {
     data = news;

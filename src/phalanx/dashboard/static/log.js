@@ -1,4 +1,4 @@
-// A member's output, as it grows. It is text and never HTML.
+// The output of a member, as it grows. It is shown as text and never as HTML.
 
 const section = document.getElementById("log");
 const text = document.getElementById("log-text");
@@ -40,7 +40,7 @@ async function read() {
       if (part.text) { whole = (whole + part.text).slice(-KEPT); show(); }
       else if (next === null) show();
       next = part.next;
-      if (!find.value) note.textContent = part.size < 0 ? "Its output is not kept any more." : `${part.size} bytes`;
+      if (!find.value) note.textContent = part.size < 0 ? "The output is no longer kept." : `${part.size} bytes`;
       if (part.more) wait = 0;
     }
   } catch { note.textContent = "The server gives no answer."; wait = 3000; }

@@ -1,4 +1,4 @@
-// Takes the code out of the address, where no server and no log sees it, and signs in with it.
+// Takes the code out of the address's fragment, which no server or log sees, and signs in with it.
 
 const found = /(?:^#|&)code=([A-Za-z0-9_-]+)/.exec(location.hash);
 if (found) {

@@ -1,5 +1,5 @@
-// Keeps an open page as the cluster is: the server sends what has changed, by the ids of elements.
-// A page that nobody sees asks for nothing.
+// Keeps an open page up to date: the server sends changed elements by their ids.
+// A hidden page asks for no changes.
 
 const main = document.getElementById("content");
 const pulse = document.getElementById("pulse");
@@ -9,19 +9,19 @@ let heard = 0;
 const held = [];
 let taker = null;
 
-/** From now on `take` gets the devices, and what came before somebody took them. */
+/** Makes `take` the receiver of devices, including those that came before this call. */
 export function onGrid(take) {
   taker = take;
   held.splice(0).forEach(take);
 }
 
-/** One element from its HTML, as the server wrote (and escaped) it. */
+/** Makes an element from HTML that the server has written and escaped. */
 function made(html) {
   template.innerHTML = html;
   return template.content.firstElementChild;
 }
 
-/** Puts in what is new and the rows in their order; what is as it was keeps focus and selection. */
+/** Puts in changed elements and the order of rows; unchanged elements keep focus and selection. */
 function apply(changes) {
   for (const [id, html] of Object.entries(changes.set || {})) {
     document.getElementById(id)?.replaceWith(made(html));
@@ -47,7 +47,7 @@ function apply(changes) {
   times();
 }
 
-/** How long, as the command line says it: 5s, 3m, 2h, 4d. */
+/** A length of time in the command line's form: 5s, 3m, 2h, 4d. */
 function length(seconds) {
   for (const [unit, step] of [["d", 86400], ["h", 3600], ["m", 60]]) {
     if (seconds >= step) return `${Math.floor(seconds / step)}${unit}`;
