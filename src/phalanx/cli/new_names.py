@@ -23,6 +23,6 @@ def _checked(name: str | None) -> str | None:
 NewName = Annotated[
     str | None,
     typer.Option(
-        "--name", "-n", callback=_checked, help="Name of the job. Default: made from the command."
+        "--name", "-n", callback=_checked, help="Name of the job. Default: a generated name."
     ),
 ]

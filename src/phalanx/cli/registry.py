@@ -54,7 +54,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "efficiency": Entry(
             "history:efficiency_", "Show how well a finished job used its resources."
         ),
-        "report": Entry("history:report", "Sum up usage by user, queue or day."),
+        "report": Entry("history:report", "Sum up usage by user and queue."),
     },
     CHANGE: {
         "cancel": Entry("job_changes:cancel", "Cancel jobs."),

@@ -358,12 +358,14 @@ def _listed(columns: list[str], rows: list[dict[str, Any]]) -> str:
 
 
 def install(
-    directory: Annotated[Path, typer.Argument(help="A directory on your PATH.")],
+    directory: Annotated[
+        Path, typer.Argument(help="Directory to install into; it must be on your PATH.")
+    ],
     force: Annotated[
-        bool, typer.Option("--force", help="Also replace a `ray` command that is not Phalanx's.")
+        bool, typer.Option("--force", help="Overwrite a `ray` that is not Phalanx's.")
     ] = False,
 ) -> None:
-    """Install a command `ray` that runs Phalanx."""
+    """Install a command `ray` that runs Phalanx into a directory."""
     file = directory / "ray"
     mark = "from phalanx.adapters.ray.command.main import main"
     before = "from phalanx.cli.ray_command import main"  # as version 0.1 wrote it
