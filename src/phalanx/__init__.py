@@ -198,6 +198,6 @@ def __dir__() -> list[str]:
 find_moved_modules()
 
 if "ray" in sys.modules:  # in a Ray worker of ours, `except` must know Ray's errors from here on
-    from phalanx.api.session import present
+    from phalanx.api.session import attached_engine
 
-    present()
+    attached_engine()

@@ -79,7 +79,7 @@ class RuntimeHandle(Mapping[str, Any]):
 
     def _repr_html_(self) -> str:
         """What the cluster has, and how much of it is free now."""
-        engine = present()
+        engine = attached_engine()
         if engine is None or not engine.is_alive:
             return text_html("Phalanx, shut down")
         free = engine.available_resources()
@@ -320,7 +320,7 @@ def _check_namespace(namespace: Any) -> None:
         raise ValueError("namespace must not be empty.")
 
 
-def present() -> Engine | None:
+def attached_engine() -> Engine | None:
     """This process's engine, if it has one: also that of a Ray worker, once it asks."""
     engine = current()
     if engine is None:
@@ -334,7 +334,7 @@ def engine_or_start() -> Engine:
 
     Raises SystemFailureError where that is switched off (`phalanx.api.auto_init`).
     """
-    engine = present()
+    engine = attached_engine()
     if engine is not None:
         return engine
     if not auto_init.is_on():
@@ -347,7 +347,7 @@ def engine_or_start() -> Engine:
 
 def running_engine() -> Engine:
     """This process's engine. Raises SystemFailureError when there is none."""
-    engine = present()
+    engine = attached_engine()
     if engine is None:
         raise _not_running()
     return engine
@@ -377,7 +377,7 @@ def check_queue(engine: Engine, options: Mapping[str, Any]) -> None:
 
 def is_initialized() -> bool:
     """Whether Phalanx is running in this process."""
-    engine = present()
+    engine = attached_engine()
     return engine is not None and engine.is_alive
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.api.session import present
+from phalanx.api.session import attached_engine
 from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.row import Rows
 from phalanx.observe.events import EventQuery, check_events
@@ -35,7 +35,7 @@ def list_events(
         after=after, limit=limit,
     )  # fmt: skip
     check_events(query)
-    engine = present()
+    engine = attached_engine()
     if engine is not None and address in (None, "auto"):
         return Rows(engine.ask(ListEvents(query)).events)
     from phalanx.runtime.daemons.finding import ask_cluster

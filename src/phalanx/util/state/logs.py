@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from phalanx.api.session import present
+from phalanx.api.session import attached_engine
 from phalanx.errors import StateQueryError
 from phalanx.observe.log_lines import LogPiece, daemon_text, record_of
 from phalanx.observe.state.query import MAX_LIMIT
@@ -104,7 +104,7 @@ def get_log(
 
 
 def _ask(address: str | None, request: ReadProcessLog, timeout: float) -> LogPiece:
-    engine = present()
+    engine = attached_engine()
     if engine is not None and address in (None, "auto"):
         return engine.ask(request)
     from phalanx.runtime.daemons.finding import ask_cluster

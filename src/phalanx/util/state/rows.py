@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from phalanx.api.session import present
+from phalanx.api.session import attached_engine
 from phalanx.errors import StateQueryError
 from phalanx.observe.state.query import StateAnswer, StateQuery, check_query
 from phalanx.protocol.requests.state import QueryState
@@ -37,7 +37,7 @@ def answer(
     cannot be asked, and ConnectionError where there is no cluster.
     """
     check_query(query)
-    engine = present()
+    engine = attached_engine()
     if engine is not None and address in (None, "auto"):
         found = engine.state(query)
     else:
