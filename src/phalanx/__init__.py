@@ -1,9 +1,20 @@
 """Phalanx: tasks, actors and gangs on shared CPUs and GPUs.
 
-The names here are Ray's, with Ray's meaning: `import phalanx as ray` is a good first line.
+The names here are Ray's, with Ray's meaning: `import phalanx as ray` is a good first line. The
+module of a name is imported when a program first uses the name. So `import phalanx` is quick, a
+program's node imports its own modules while the program imports the rest, and a node or a worker
+loads only the few of these modules that it needs.
 
-A name's module is imported when it is first asked for: a program that starts a runtime has its
-node import what it needs meanwhile, and a node or a worker needs few of these modules itself.
+Example:
+    import phalanx
+
+    @phalanx.remote
+    def double(x: int) -> int:
+        return 2 * x
+
+    phalanx.init()
+    assert phalanx.get(double.remote(21)) == 42
+    phalanx.shutdown()
 """
 
 from __future__ import annotations
@@ -168,7 +179,7 @@ __all__ = [
 if not TYPE_CHECKING:  # for a type checker, a name that is not above is an error
 
     def __getattr__(name):
-        """Import a public name, or a module of this package, when it is first asked for."""
+        """Import a public name, or a module of this package, at its first use."""
         if name in _WHERE:
             found = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
         else:
@@ -178,7 +189,8 @@ if not TYPE_CHECKING:  # for a type checker, a name that is not above is an erro
 
 
 def _module(name: str) -> ModuleType:
-    """The one that is called `phalanx.name`, or cloudpickle, as in Ray."""
+    """Import and return the module `phalanx.name`; `cloudpickle` is the installed package, as in
+    Ray."""
     whole = name if name == "cloudpickle" else f"{__name__}.{name}"
     try:
         if name.startswith("__"):
@@ -191,13 +203,14 @@ def _module(name: str) -> ModuleType:
 
 
 def __dir__() -> list[str]:
-    """Also what was not asked for yet."""
+    """List the public names too that were not imported yet."""
     return sorted({*globals(), *__all__})
 
 
 find_moved_modules()
 
-if "ray" in sys.modules:  # in a Ray worker of ours, `except` must know Ray's errors from here on
+# in a worker of Phalanx on Ray, `except` must know Ray's errors from here on
+if "ray" in sys.modules:
     from phalanx.api.session import attached_engine
 
     attached_engine()

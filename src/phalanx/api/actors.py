@@ -24,7 +24,7 @@ R = TypeVar("R")
 P = ParamSpec("P", default=...)
 
 ActorProxy: TypeAlias = ActorHandle[T] | type[T]
-"""A handle whose methods type checkers know, those that are marked with `@method`."""
+"""An actor handle with the types of the methods that its class marks with `@method`."""
 
 
 @overload
@@ -34,10 +34,20 @@ def method(*, num_returns: int | str, **options: Any) -> ManyMethodDecorator: ..
 @overload
 def method(**options: Any) -> MethodDecorator: ...
 def method(*args: Any, **options: Any) -> Any:
-    """Mark an actor's method for type checkers (`@method`), and set options of it.
+    """Mark an actor's method for type checkers (`@method`), or set options of the method.
 
-    Options are num_returns, concurrency_group, max_task_retries, ... Raises ValueError for what is
-    no function and without options, ValueError and TypeError for options that cannot be.
+    The options are `num_returns`, `concurrency_group`, `max_task_retries` and the others that
+    `ActorMethod.options` takes. Raises ValueError when it gets something other than one function or
+    keyword arguments, and ValueError or TypeError for an option or a value that is not allowed.
+
+    Example:
+        @phalanx.remote
+        class Splitter:
+            @phalanx.method(num_returns=2)
+            def halves(self, text: str) -> tuple[str, str]:
+                return text[: len(text) // 2], text[len(text) // 2 :]
+
+        first, second = Splitter.remote().halves.remote("abcd")
     """
     if len(args) == 1 and not options and inspect.isfunction(args[0]):
         return args[0]
@@ -56,16 +66,37 @@ def method(*args: Any, **options: Any) -> Any:
 
 
 def typed(handle: ActorHandle[T], /) -> ActorProxy[T]:
-    """The same handle, with the types of the methods that its class marks with `@method`."""
+    """Return the same handle, with the types of the methods that its class marks with `@method`.
+
+    Only type checkers see a difference.
+
+    Example:
+        counter = typed(Counter.remote())
+        ref = counter.increase.remote()  # an ObjectRef[int], when `increase` is marked
+    """
     return handle
 
 
 class ActorClassInheritanceException(TypeError):
-    """A class was derived from an actor class."""
+    """Raised when a class is derived from an actor class."""
 
 
 class ActorClass(Generic[T, P]):
-    """A class whose instances live in processes of their own: `A.remote(...)` gives a handle."""
+    """A class whose instances are actors, each in a process of its own.
+
+    Example:
+        @phalanx.remote
+        class Counter:
+            def __init__(self, start: int = 0) -> None:
+                self.value = start
+
+            def increase(self) -> int:
+                self.value += 1
+                return self.value
+
+        counter = Counter.remote(start=5)
+        assert phalanx.get(counter.increase.remote()) == 6
+    """
 
     def __init__(self, cls: type[T], options: dict[str, Any]) -> None:
         check_actor_options(options)
@@ -93,8 +124,11 @@ class ActorClass(Generic[T, P]):
         )
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
-        """Start an actor; returns its handle at once. Raises QueueUnavailableError for a queue that
-        takes no work."""
+        """Start an actor and return its handle at once.
+
+        The arguments go to the constructor. Raises TypeError when they do not fit it, and
+        QueueUnavailableError when the options name a queue that takes no work.
+        """
         return self._create(self._options, args, kwargs)
 
     def _remote(self, args: Any = None, kwargs: Any = None, **options: Any) -> ActorHandle[T]:
@@ -105,7 +139,14 @@ class ActorClass(Generic[T, P]):
         return self._create(merged, tuple(args or ()), dict(kwargs or {}))
 
     def options(self, **options: Any) -> OptionedActorClass[T, P]:
-        """The same class with other options for actors made through what this returns."""
+        """Return the same class with other options for the actors started through the returned
+        class.
+
+        Raises ValueError or TypeError for an option or a value that is not allowed.
+
+        Example:
+            counter = Counter.options(name="hits", num_cpus=2).remote()
+        """
         merged = {**self._options, **options}
         check_actor_options(options | _together(merged, options), in_options=True)
         check_labels(options)
@@ -123,12 +164,17 @@ class ActorClass(Generic[T, P]):
         ports: int = 1,
         grace_s: float = DEFAULT_GRACE_S,
     ) -> GangedActorClass:
-        """A gang of these actors: `A.gang(4).remote(...)` makes all of them or none.
+        """Return a class whose `remote` starts a gang of these actors: all of them or none.
 
-        `min_members` (default: all) must have places for any to start. `topology` "node" (or
-        "nvlink") puts all on one node, "rack" on nodes with one value of the label `rack`.
-        `ports`: so many are free on every node of the gang. `grace_s`: seconds between SIGTERM
-        and the end when it is preempted.
+        `min_members` (default: all) is how many need places before any starts. `topology` "node"
+        (or "nvlink") puts all on one node, "rack" on nodes with the same value of the label `rack`.
+        `ports` is how many ports are kept free on every node of the gang. `grace_s` is the time in
+        seconds between SIGTERM and the end when the gang is preempted. Raises ValueError or
+        TypeError for a value that is not allowed.
+
+        Example:
+            actors = Trainer.options(num_gpus=1).gang(4, topology="node").remote(lr=0.1)
+            phalanx.get([actor.train.remote() for actor in actors])
         """
         gang = GangOptions(
             members=members,
@@ -142,7 +188,7 @@ class ActorClass(Generic[T, P]):
         return GangedActorClass(self._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
-        """An actor in a graph: see `objects.dag`."""
+        """Return a node of a graph that stands for an actor: see `objects.dag`."""
         return ClassNode(self, args, kwargs)
 
     def _create(
@@ -174,14 +220,14 @@ class ActorClass(Generic[T, P]):
         return getattr(self._definition.cls, name)
 
     def __dir__(self) -> list[str]:
-        # For completion in an editor: under a dialect, only the names that its system has.
+        # An editor's completion shows, under a dialect, only the names that its system has.
         spoken = dialect.current()
         hidden = frozenset[str]() if spoken is None else spoken.hidden_methods
         return sorted({*super().__dir__(), *dir(self._definition.cls)} - hidden)
 
 
 class OptionedActorClass(Generic[T, P]):
-    """An actor class with options of its own."""
+    """An actor class with other options: what `ActorClass.options` returns."""
 
     def __init__(self, actor_class: ActorClass[T, P], options: dict[str, Any]) -> None:
         self._actor_class = actor_class
@@ -192,22 +238,30 @@ class OptionedActorClass(Generic[T, P]):
         return self._actor_class._create(self._options, args, kwargs)
 
     def gang(self, members: int, **options: Any) -> GangedActorClass:
-        """See ActorClass.gang."""
+        """Return a class whose `remote` starts a gang of these actors, with the options of
+        `ActorClass.gang`."""
         gang = GangOptions(members=members, **options)
         return GangedActorClass(self._actor_class._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
-        """An actor in a graph: see `objects.dag`."""
+        """Return a node of a graph that stands for an actor: see `objects.dag`."""
         return ClassNode(self, args, kwargs)
 
 
 def exit_actor() -> None:
-    """End the actor whose method calls this, without a restart. Never returns."""
+    """End the actor whose method calls this, without a restart. It never returns.
+
+    Example:
+        @phalanx.remote
+        class Worker:
+            def stop(self) -> None:
+                phalanx.actor.exit_actor()
+    """
     engine_or_start().exit_actor()
 
 
 def _check_groups(cls: type, options: dict[str, Any]) -> None:
-    """Raise ValueError for a method of a concurrency group that its class does not declare."""
+    """Raise ValueError for a method in a concurrency group that its class does not declare."""
     groups = options.get("concurrency_groups") or {}
     for name in dir(cls):
         declared = getattr(getattr(cls, name, None), "__phalanx_method__", None) or {}
@@ -215,13 +269,14 @@ def _check_groups(cls: type, options: dict[str, Any]) -> None:
         if group and group not in groups:
             known = ", ".join(sorted(groups)) or "none"
             raise ValueError(
-                f"{cls.__qualname__}.{name} is of the concurrency group {group!r}, and its class "
-                f"has: {known}. Declare it: @phalanx.remote(concurrency_groups={{{group!r}: 1}})."
+                f"{cls.__qualname__}.{name} uses the concurrency group {group!r}, but its class "
+                f"declares: {known}. "
+                f"Declare it: @phalanx.remote(concurrency_groups={{{group!r}: 1}})."
             )
 
 
 def _together(merged: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Options that are only checked together with others given before."""
+    """Return the earlier options that can only be checked together with the new ones."""
     wanted = {}
     if options.get("get_if_exists") and merged.get("name"):
         wanted["name"] = merged["name"]

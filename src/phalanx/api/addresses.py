@@ -1,4 +1,4 @@
-"""Which engine an address means."""
+"""Decides which engine an address means."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from phalanx.runtime.engine import starting as engines
 
 
 def engine_and_address(address: str | None) -> tuple[str, str | None]:
-    """(the engine that is meant, the address as that engine reads addresses).
+    """Return the engine that is meant, and the address in the form that the engine reads.
 
     An address that begins with an engine's name and a colon belongs to that engine. For Ray:
-    "ray:auto" is the cluster that runs here, "ray:HOST:PORT" names another's control service,
-    "ray:local" a Ray of this program's own, and "ray://HOST:PORT" Ray's client server.
-    PHALANX_ADDRESS stands for an absent address, and PHALANX_ENGINE=NAME makes any address one of
-    that engine. Raises ValueError for an engine that nothing offers.
+    "ray:auto" is the cluster that runs on this machine, "ray:HOST:PORT" names the control service
+    of another one, "ray:local" is a Ray of this program's own, and "ray://HOST:PORT" is Ray's
+    client server. PHALANX_ADDRESS stands in for an absent address, and PHALANX_ENGINE=NAME assigns
+    any address to that engine. Raises ValueError for an engine that no installed package offers.
     """
     engine = os.environ.get("PHALANX_ENGINE") or engines.EMBEDDED
     if engine != engines.EMBEDDED and engine not in engines.names():
-        raise ValueError(f"PHALANX_ENGINE={engine!r} is none of {', '.join(engines.names())}.")
+        raise ValueError(f"PHALANX_ENGINE={engine!r} must be one of: {', '.join(engines.names())}.")
     if address in (None, "", "auto"):
         named = os.environ.get("PHALANX_ADDRESS") or address
         if engine != engines.EMBEDDED or engines.engine_of(named or "") is not None:

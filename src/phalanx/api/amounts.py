@@ -1,4 +1,4 @@
-"""Whether a node can have the amounts that it is given."""
+"""Checks the amounts of resources that a node is started with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 def check_amounts(  # noqa: PLR0912  (one line an argument)
     num_cpus: Any, num_gpus: Any, resources: Any, labels: Any, store: Any
 ) -> None:
-    """Raise TypeError or ValueError, naming the argument, unless a node can have these."""
+    """Raise TypeError or ValueError, naming the argument, unless a node can have these amounts."""
     for name, amount in (("num_cpus", num_cpus), ("num_gpus", num_gpus)):
         if amount is None:
             continue

@@ -1,6 +1,6 @@
-"""Whether a call that needs a runtime starts one, where there is none: a switch, on at first.
+"""A switch: whether a call that needs a runtime starts one where none runs. It is on at first.
 
-The environment turns it off by PHALANX_AUTO_INIT=0, or by Ray's RAY_ENABLE_AUTO_CONNECT=0.
+The environment turns it off with PHALANX_AUTO_INIT=0, or with Ray's RAY_ENABLE_AUTO_CONNECT=0.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ _is_on = all(os.environ.get(name) != "0" for name in VARIABLES)
 
 
 def is_on() -> bool:
-    """Whether it is on."""
+    """Whether a call that needs a runtime may start one."""
     return _is_on
 
 
 def switch(on: bool) -> None:
-    """Turn it on or off, in this process."""
+    """Turn the switch on or off, in this process."""
     global _is_on
     _is_on = on

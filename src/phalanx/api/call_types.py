@@ -1,7 +1,7 @@
-"""What type checkers know of calls: arguments as the function takes them, and what comes back.
+"""The types of calls, for type checkers: the arguments of a function, and what a call returns.
 
-An argument may be a reference to a value as well. Positions can say so, here the first five; a
-keyword cannot, as no type takes the parameters of a function apart by name.
+An argument may be the value or a reference to a value. Positional parameters can say so, here the
+first five; keyword parameters cannot, because no type splits a function's parameters by name.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class RemoteCall(Protocol[P, R_co]):
-    """`f.remote`: takes what `f` takes, and gives `R_co`."""
+    """The type of `f.remote`: it takes the arguments of `f`, and returns `R_co`."""
 
-    # By the position of the last argument that is a reference. Mypy looks at what comes after it,
-    # pyright at those before it and at the reference's type as well.
+    # One overload for each position of the last argument that is a reference. Mypy checks the
+    # arguments after it; pyright checks those before it, and the type of the reference too.
     @overload
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
     @overload
@@ -97,9 +97,10 @@ class RemoteCall(Protocol[P, R_co]):
 
 
 class Remote(Protocol[P, R_co]):
-    """The attribute `remote` of what returns `R_co`: a reference, or a generator of references.
+    """The attribute `remote` of a function that returns `R_co`: it gives a reference or a
+    generator.
 
-    The first form is for a result of type Any: it may be either.
+    The first overload is for a result of type Any, which may be either.
     """
 
     @overload
@@ -123,7 +124,7 @@ class Remote(Protocol[P, R_co]):
 
 
 class ClassCallable(Protocol[P, T_co]):
-    """A class, by what its constructor takes. Pyright does not take a class for one."""
+    """A class, described by the parameters of its constructor. Pyright rejects a class here."""
 
     @property
     def __mro__(self) -> tuple[type, ...]: ...
@@ -131,12 +132,13 @@ class ClassCallable(Protocol[P, T_co]):
 
 
 class MethodOfActor(Generic[P, R]):
-    """A method as an `ActorProxy` has it: declared only, as each engine has methods of its own."""
+    """A method as an `ActorProxy` shows it. Only its type is declared: each engine has its own
+    methods."""
 
     remote: Remote[P, R]
 
     def options(self, **options: Any) -> MethodOfActor[P, Any]:
-        """See ActorMethod."""
+        """Return the method with other options for the calls made through what this returns."""
         raise NotImplementedError
 
     def __call__(self, instance: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -144,7 +146,7 @@ class MethodOfActor(Generic[P, R]):
 
 
 class Method(Protocol[P, R]):
-    """What `@method` makes of a method: callable on an instance, `remote` by the class."""
+    """The result of `@method`: callable on an instance, with `remote` on the class."""
 
     @overload
     def __get__(self, instance: None, owner: Any = None, /) -> MethodOfActor[P, R]: ...
@@ -153,12 +155,12 @@ class Method(Protocol[P, R]):
 
 
 class MethodDecorator(Protocol):
-    """What `@method(concurrency_group="io")` gives."""
+    """The type of `@method(concurrency_group="io")`, a decorator."""
 
     def __call__(self, function: Callable[Concatenate[Any, P], R], /) -> Method[P, R]: ...
 
 
 class ManyMethodDecorator(Protocol):
-    """What `@method(num_returns=2)` gives: only whoever calls knows what comes back."""
+    """The type of `@method(num_returns=2)`: type checkers cannot know what such a call returns."""
 
     def __call__(self, function: Callable[Concatenate[Any, P], Any], /) -> Method[P, Any]: ...

@@ -1,4 +1,4 @@
-"""What the cluster is and does: nodes, resources, a timeline of tasks."""
+"""The state of the cluster: nodes, resources, events and a timeline of tasks."""
 
 from __future__ import annotations
 
@@ -11,33 +11,58 @@ from phalanx.protocol.requests.cluster import GetStatus
 
 
 def nodes() -> list[dict[str, Any]]:
-    """One dict a node, with its id, state, address, resources and labels."""
+    """Return one dict a node, with its id, state, address, resources and labels.
+
+    The keys are Ray's, such as `NodeID`, `Alive` and `Resources`.
+
+    Example:
+        alive = [node["NodeID"] for node in phalanx.nodes() if node["Alive"]]
+    """
     return running_engine().nodes()
 
 
 def cluster_status() -> StatusInfo:
-    """The whole cluster at a glance, as `phalanx status` shows it. `defects` counts errors of the
-    head's own by what they harmed; there are none when all is well."""
+    """Return a summary of the whole cluster, as `phalanx status` shows it.
+
+    Its field `defects` counts the head's internal errors by what they harmed; it is empty when all
+    is well.
+
+    Example:
+        assert not phalanx.cluster_status().defects
+    """
     return running_engine().ask(GetStatus())
 
 
 def cluster_resources() -> dict[str, float]:
-    """What all living nodes have."""
+    """Return the total amount of each resource on all living nodes; memory is in bytes.
+
+    Example:
+        gpus = phalanx.cluster_resources().get("GPU", 0)
+    """
     return running_engine().cluster_resources()
 
 
 def available_resources() -> dict[str, float]:
-    """What is free now on nodes that do not drain; a resource that is used up is not named."""
+    """Return the free amount of each resource on the nodes that are not draining.
+
+    A resource that is used up has no entry.
+
+    Example:
+        is_idle = phalanx.available_resources().get("CPU", 0) > 0
+    """
     return running_engine().available_resources()
 
 
 def cluster_events() -> list[dict[str, Any]]:
-    """What passed between nodes lately: a dict an event, oldest first by its time `at`.
+    """Return the recent events between nodes: one dict an event, sorted by its time `at`.
 
-    `event` names the type, one of `phalanx.observe.cluster_events` and `gang_events`, which say
-    what its fields mean. What stays on one node leaves no event, but for the members of gangs.
-    Tasks of this program that ran on other nodes are among them as `Executed`, at the time when
-    they ended.
+    `event` names the event's type, a class of `phalanx.observe.cluster_events` or `gang_events`;
+    the class explains the other fields. Events within one node are left out, except those of
+    members of gangs. Tasks of this program that ran on other nodes appear as `Executed`, at the
+    time when they ended.
+
+    Example:
+        executed = [row for row in phalanx.cluster_events() if row["event"] == "Executed"]
     """
     rows = running_engine().cluster_events()
     rows.sort(key=lambda row: float(row["at"]))
@@ -45,9 +70,13 @@ def cluster_events() -> list[dict[str, Any]]:
 
 
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
-    """Every finished task as a trace event, for chrome://tracing or Perfetto.
+    """Return every finished task as a trace event, for chrome://tracing or Perfetto.
 
-    Times are in microseconds since the epoch. Writes JSON to `filename` when given one.
+    Times are in microseconds since the epoch. With a `filename`, the events are written there as
+    JSON and the function returns None.
+
+    Example:
+        phalanx.timeline("timeline.json")
     """
     rows = running_engine().timeline()
     if filename is None:

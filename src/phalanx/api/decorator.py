@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class RemoteDecorator(Protocol):
-    """What `@remote(num_gpus=1)` gives: it makes a function remote, or a class an actor class."""
+    """The type of `@remote(num_gpus=1)`: it makes a function remote, or a class an actor class."""
 
     @overload
     def __call__(self, function: ClassCallable[P, T], /) -> ActorClass[T, P]: ...  # type: ignore[overload-overlap]
@@ -27,7 +27,7 @@ class RemoteDecorator(Protocol):
 
 
 class ManyDecorator(Protocol):
-    """What `@remote(num_returns=2)` gives: only whoever calls knows what comes back."""
+    """The type of `@remote(num_returns=2)`: type checkers cannot know what such a call returns."""
 
     def __call__(self, function: Callable[P, Any], /) -> RemoteFunction[P, Any]: ...
 
@@ -45,7 +45,15 @@ def remote(**options: Any) -> RemoteDecorator: ...
 def remote(*args: Any, **options: Any) -> Any:
     """Make a function remote, or a class an actor class: `@remote` or `@remote(num_cpus=2)`.
 
-    Raises TypeError for anything else, ValueError and TypeError for options that cannot be.
+    Raises TypeError for a target that is neither a function nor a class, and ValueError or
+    TypeError for an option or a value that is not allowed.
+
+    Example:
+        @phalanx.remote(num_cpus=2, max_retries=3)
+        def area(width: float, height: float) -> float:
+            return width * height
+
+        assert phalanx.get(area.remote(2, 3)) == 6
     """
     if len(args) == 1 and not options and callable(args[0]):
         return _make(args[0], {})

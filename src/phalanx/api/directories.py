@@ -1,4 +1,4 @@
-"""Where a program stands."""
+"""The current directory of a program."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from phalanx.errors import CurrentDirectoryError
 
 
 def current_directory() -> str:
-    """The directory in which this process runs. Raises CurrentDirectoryError where that was
-    removed: what is to run there could not."""
+    """Return the current directory of this process.
+
+    Raises CurrentDirectoryError when the directory was removed: commands could not run there.
+    """
     try:
         return os.getcwd()
     except FileNotFoundError:
         raise CurrentDirectoryError(
-            "The current directory was removed. Change to one that is there, and try again."
+            "The current directory was removed. Change to a directory that exists, and try again."
         ) from None

@@ -1,4 +1,4 @@
-"""Why something waits, in sentences."""
+"""Explanations, in sentences, of why work waits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx.protocol.requests.request import Request
 
 
 class Sentences(str):
-    """A text of some lines, which a notebook shows as such."""
+    """A text of a few lines, which a notebook shows line by line."""
 
     def _repr_html_(self) -> str:
         return text_html(self)
@@ -27,19 +27,25 @@ class Sentences(str):
 def explain(
     what: Gang[Any] | JobHandle | ActorHandle[Any] | ObjectRef[Any] | str,
 ) -> Sentences:
-    """Why something waits, and what would change that; of a gang or job also its position in its
-    queue.
+    """Return why something waits, and what would change that.
 
-    `what`: a gang, a job's handle, the name of either, an actor, or a reference to the result of a
-    task, alone or in a gang. Raises JobNotFoundError when nothing of that name waits or runs, and
-    for a task that has ended.
+    For a gang or a job, the text also gives its position in its queue. `what` is a gang, a job's
+    handle, the name of either, an actor, or a reference to the result of a task, alone or in a
+    gang. Raises JobNotFoundError when nothing of that name waits or runs, and for a task that has
+    ended.
+
+    Example:
+        job = phalanx.submit(phalanx.Job("python train.py", name="train", num_gpus=8))
+        print(phalanx.explain("train"))
     """
     engine = engine_or_start()
     request: Request[Explanation] | None
     if isinstance(what, (ActorHandle, engine.ref_type)):
         request = engine.why_pending(what)
         if request is None:
-            raise JobNotFoundError("it is no actor and no task of this process that waits or runs")
+            raise JobNotFoundError(
+                "this is neither an actor nor a task of this process that waits or runs"
+            )
     elif isinstance(what, Gang):
         request = Explain(what.group.hex())
     else:
@@ -48,6 +54,12 @@ def explain(
 
 
 def planned_starts() -> TimePlan:
-    """When what waits starts if run times hold, and what runs until then, as `phalanx plan` shows
-    it; a notebook shows it as a table."""
+    """Return when waiting work is expected to start, and what runs until then.
+
+    The plan assumes that jobs run as long as their run times say; `phalanx plan` prints it, and a
+    notebook shows it as a table.
+
+    Example:
+        plan = phalanx.planned_starts()
+    """
     return engine_or_start().ask(ShowPlan())

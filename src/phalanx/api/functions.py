@@ -22,7 +22,15 @@ R = TypeVar("R")
 
 
 class RemoteFunction(Generic[P, R]):
-    """A function whose calls run as tasks: `f.remote(...)` gives a reference to the result."""
+    """A function whose calls run as tasks: `f.remote(...)` returns a reference to the result.
+
+    Example:
+        @phalanx.remote
+        def square(x: int) -> int:
+            return x * x
+
+        assert phalanx.get(square.remote(4)) == 16
+    """
 
     def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
         if inspect.iscoroutinefunction(function):
@@ -50,9 +58,10 @@ class RemoteFunction(Generic[P, R]):
         )
 
     def _submit(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Run the function as a task; one reference, a list of them, or a generator of them.
+        """Run the function as a task; return a reference, a list of references, or a generator.
 
-        Raises QueueUnavailableError for a queue that takes no work.
+        Raises TypeError when the arguments do not fit the function, and QueueUnavailableError when
+        the options name a queue that takes no work.
         """
         engine = interface._current
         if engine is None:
@@ -73,7 +82,13 @@ class RemoteFunction(Generic[P, R]):
     @overload
     def options(self, **options: Any) -> OptionedFunction[P, R]: ...
     def options(self, **options: Any) -> OptionedFunction[Any, Any]:
-        """The same function with other options for the calls made through what this returns."""
+        """Return the same function with other options for the calls made through what this returns.
+
+        Raises ValueError or TypeError for an option or a value that is not allowed.
+
+        Example:
+            ref = square.options(num_cpus=2, max_retries=0).remote(4)
+        """
         check_task_options(options, in_options=True)
         check_labels(options)
         check_place({**self._options, **options})
@@ -81,7 +96,7 @@ class RemoteFunction(Generic[P, R]):
         return OptionedFunction(self, options)
 
     def _remote(self, args: Sequence[Any] | None = None, kwargs: Any = None, **options: Any) -> Any:
-        """Ray's older way to call with options; programs use it still."""
+        """Call with options in Ray's older way, which programs still use."""
         target = self.options(**options) if options else self
         return target.remote(*(args or ()), **(kwargs or {}))
 
@@ -96,12 +111,17 @@ class RemoteFunction(Generic[P, R]):
         ports: int = 1,
         grace_s: float = DEFAULT_GRACE_S,
     ) -> GangedFunction:
-        """A gang of this function's tasks: `f.gang(4).remote(...)` starts all of them or none.
+        """Return a function whose `remote` starts a gang of tasks: all of them or none.
 
-        `min_members` (default: all) must have places for any to start. `topology` "node" (or
-        "nvlink") puts all on one node, "rack" on nodes with one value of the label `rack`.
-        `ports`: so many are free on every node of the gang. `grace_s`: seconds between SIGTERM
-        and the end when it is preempted.
+        `min_members` (default: all) is how many need places before any starts. `topology` "node"
+        (or "nvlink") puts all on one node, "rack" on nodes with the same value of the label `rack`.
+        `ports` is how many ports are kept free on every node of the gang. `grace_s` is the time in
+        seconds between SIGTERM and the end when the gang is preempted. Raises ValueError or
+        TypeError for a value that is not allowed.
+
+        Example:
+            refs = train.options(num_gpus=1).gang(4, topology="node").remote("config.toml")
+            losses = phalanx.get(refs)
         """
         gang = GangOptions(
             members=members,
@@ -115,7 +135,7 @@ class RemoteFunction(Generic[P, R]):
         return GangedFunction(self._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
-        """A call in a graph: see `objects.dag`."""
+        """Return a node of a graph that stands for a call: see `objects.dag`."""
         return FunctionNode(self, args, kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -144,7 +164,7 @@ def _rebuild(function: Callable[..., Any], options: dict[str, Any]) -> RemoteFun
 def _decorated(
     decorate: Callable[[Callable[..., Any]], Callable[..., Any]], remote: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """`remote` within the program's decorator, which takes and gives (args, kwargs)."""
+    """Wrap `remote` in the program's own decorator, which takes and returns (args, kwargs)."""
     invoke = decorate(lambda args, kwargs: remote(*args, **kwargs))
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -154,7 +174,7 @@ def _decorated(
 
 
 class OptionedFunction(Generic[P, R]):
-    """A remote function with options of its own."""
+    """A remote function with other options: what `RemoteFunction.options` returns."""
 
     def __init__(self, function: RemoteFunction[P, R], options: dict[str, Any]) -> None:
         self._remote_function = function
@@ -180,10 +200,11 @@ class OptionedFunction(Generic[P, R]):
     remote: Remote[P, R] = _submit
 
     def gang(self, members: int, **options: Any) -> GangedFunction:
-        """See RemoteFunction.gang."""
+        """Return a function whose `remote` starts a gang, with the options of
+        `RemoteFunction.gang`."""
         gang = GangOptions(members=members, **options)
         return GangedFunction(self._remote_function._definition, self._options, gang)
 
     def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
-        """A call in a graph: see `objects.dag`."""
+        """Return a node of a graph that stands for a call: see `objects.dag`."""
         return FunctionNode(self, args, kwargs)

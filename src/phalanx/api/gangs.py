@@ -21,11 +21,12 @@ T = TypeVar("T")
 DEFAULT_QUEUE = "default"
 DEFAULT_GRACE_S = 5.0
 SHOWN_OF_ID = 12
-"""So many digits of a node's id are shown."""
+"""How many digits of a node's id a notebook shows."""
 
 
 class GangOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a gang is to be placed. Raises ValueError and TypeError for what cannot be."""
+    """The size and placement of a gang. Raises ValueError or TypeError for a value that is not
+    allowed."""
 
     members: int
     min_members: int | None = None
@@ -53,21 +54,31 @@ class GangOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def least(self) -> int:
-        """So many start, or nobody."""
+        """How many members must be able to start before any does."""
         return self.members if self.min_members is None else self.min_members
 
 
 class Gang(list[T], Generic[T]):
-    """A gang's references, or the handles of its actors, in the order of ranks."""
+    """A gang's references, or the handles of its actors, in the order of ranks.
+
+    Example:
+        gang = train.gang(4).remote()
+        if not gang.wait_started(timeout_s=60):
+            print(phalanx.explain(gang))
+            gang.cancel()
+    """
 
     def __init__(self, members: Iterable[T], name: str, group: bytes) -> None:
         super().__init__(members)
         self.name = name
-        """What listings call it."""
+        """The gang's name in listings."""
         self.group = group
 
     def wait_started(self, timeout_s: float | None = None) -> bool:
-        """Wait until it has its places; False when that took longer, or it ended before."""
+        """Wait until the gang has its places.
+
+        Returns False when that took more than `timeout_s` seconds, or when the gang ended before.
+        """
         from phalanx.errors import GetTimeoutError
 
         try:
@@ -76,14 +87,15 @@ class Gang(list[T], Generic[T]):
             return False
 
     def cancel(self) -> None:
-        """End it: members that wait never start, and those that run are ended."""
+        """End the gang: waiting members never start, and running members are ended."""
         engine_or_start().ask(EndMembers(self.group, list(range(len(self)))))
 
     def __repr__(self) -> str:
         return f"Gang({self.name}, {super().__repr__()})"
 
     def _repr_html_(self) -> str:
-        """Its members, with their states and places; one line once it has ended."""
+        """Show the gang's members with their states and places, or one line once the gang has
+        ended."""
         own = [row for row in engine_or_start().ask(ListGangs()) if row.group == self.group.hex()]
         if not own:
             return text_html(f"gang {self.name} of {len(self)} members: it has ended")
@@ -105,7 +117,7 @@ def _numbers(devices: Mapping[str, list[int]]) -> str:
 
 
 class GangedFunction:
-    """A remote function whose calls start a gang of tasks: all of its minimum, or none."""
+    """A remote function whose calls start a gang of tasks: at least its minimum, or none."""
 
     def __init__(
         self, definition: FunctionDefinition, options: Mapping[str, Any], gang: GangOptions
@@ -113,16 +125,18 @@ class GangedFunction:
         _check_options(options)
         returns = options.get("num_returns")
         if returns is not None and (not isinstance(returns, int) or returns < 1):
-            raise ValueError(f"A gang's members return values: num_returns={returns!r} is none.")
+            raise ValueError(
+                f"num_returns of a gang must be a whole number of at least 1, got {returns!r}."
+            )
         self._definition = definition
         self._options = dict(options)
         self._gang = gang
 
     def remote(self, *args: Any, **kwargs: Any) -> Gang[Any]:
-        """Start the gang; every member is called with the same arguments. One reference a member.
+        """Start the gang, and return one reference a member; all get the same arguments.
 
-        Raises QueueUnavailableError for a queue that takes no work, and GangInfeasibleError for
-        a gang that the cluster could never hold.
+        Raises QueueUnavailableError when the queue takes no work, and GangInfeasibleError when the
+        cluster could never hold the gang.
         """
         engine = engine_or_start()
         definition, gang = self._definition, self._gang
@@ -137,23 +151,26 @@ class GangedFunction:
 
 
 class GangedActorClass:
-    """An actor class whose instances are made as a gang."""
+    """An actor class whose instances are started as a gang."""
 
     def __init__(
         self, definition: ActorDefinition, options: Mapping[str, Any], gang: GangOptions
     ) -> None:
         _check_options(options)
         if options.get("name") or options.get("lifetime") == "detached":
-            raise ValueError("The actors of a gang have no names, and end with their driver.")
+            raise ValueError(
+                "The actors of a gang cannot have names or be detached: they end with their driver."
+            )
         self._definition = definition
         self._options = dict(options)
         self._gang = gang
 
     def remote(self, *args: Any, **kwargs: Any) -> Gang[Any]:
-        """Start the actors, each made with these arguments; their handles in the order of ranks.
+        """Start the actors, all with the same arguments; return their handles in the order of
+        ranks.
 
-        Raises QueueUnavailableError for a queue that takes no work, and GangInfeasibleError for
-        a gang that the cluster could never hold.
+        Raises QueueUnavailableError when the queue takes no work, and GangInfeasibleError when the
+        cluster could never hold the gang.
         """
         engine = engine_or_start()
         definition, members = self._definition, self._gang.members
@@ -166,7 +183,7 @@ class GangedActorClass:
 
 @contextlib.contextmanager
 def _taken_back(engine: Engine, group: bytes, members: int) -> Iterator[None]:
-    """Give the gang's places back when its members cannot be made."""
+    """Release the gang's places when its members cannot be made."""
     try:
         yield
     except BaseException:
@@ -179,7 +196,9 @@ def _create(
 ) -> tuple[str, bytes]:
     needs = required_resources(options, default_cpus=1)
     if not needs:
-        raise ValueError("A gang's members hold something: give num_cpus above 0, or resources.")
+        raise ValueError(
+            "A gang's members must request something: give num_cpus above 0, or resources."
+        )
     group = engine.new_group()
     chosen = (gang.priority, options.get("priority"), engine.priority)
     request = CreateGang(
@@ -199,7 +218,7 @@ def _create(
 def _check_options(options: Mapping[str, Any]) -> None:
     for key in ("scheduling_strategy", "placement_group", "label_selector", "max_calls"):
         if options.get(key) is not None and options[key] != "default":
-            raise ValueError(f"{key} does not go with a gang: its queue decides where it runs.")
+            raise ValueError(f"{key} is not allowed for a gang: its queue decides where it runs.")
 
 
 def _whole(what: str, value: Any, least: int) -> None:

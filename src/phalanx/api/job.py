@@ -1,4 +1,4 @@
-"""What a job is to run, and with what: the specification that `submit` takes."""
+"""The specification of a job, as `submit` takes it."""
 
 from __future__ import annotations
 
@@ -58,75 +58,82 @@ _LONGEST_STEM = 20
 class Job:
     """A job whose members all run one command.
 
-    All members start together, or as many as `min_members`. When one fails all end, and start again
-    up to `max_retries` times; when one is evicted all wait and start again at no cost. Each has the
-    rendezvous of torchrun in its environment. Raises ValueError and TypeError that name the field,
-    what it was given, and what it may be.
+    All members start together, or at least `min_members`. When one member fails, all end, and start
+    again up to `max_retries` times. When one is evicted, all wait and start again, which counts as
+    no retry. Each member has the rendezvous of torchrun in its environment. Raises ValueError or
+    TypeError that names the field, its value, and the values that are allowed.
+
+    Example:
+        job = phalanx.Job("python train.py", name="train", members=4, num_gpus=1, time="2h30m")
+        handle = phalanx.submit(job)
     """
 
     command: str | Sequence[str]
-    """Words, or a text for a shell."""
+    """A list of words, or a text for a shell."""
     _: KW_ONLY
     name: str | None = None
-    """Letters, digits, '-', '_' and '.'; its members' names, like NAME-worker-0, have up to 63
-    characters. By default it is made from the command."""
+    """Letters, digits, '-', '_' and '.'. The names of its members, like NAME-worker-0, have at most
+    63 characters. By default the name is made from the command."""
     namespace: str = "default"
     members: int = 1
-    """How many processes it has, at least 1."""
+    """The number of processes, at least 1."""
     min_members: int | None = None
-    """So many must have places for any to start; by default all."""
+    """How many members need places before any starts; by default all."""
     queue: str | None = None
-    """By default that of `init`."""
+    """The queue that the job waits in; by default the queue of `init`."""
     priority: int | None = None
-    """Jobs with more go first in their queue; by default that of `init`."""
+    """Jobs with a higher number go first in their queue; by default the priority of `init`."""
     num_cpus: float = 1
     num_gpus: float = 0
-    """What each member holds."""
+    """GPUs that each member holds, like the CPUs above."""
     memory: float | str | None = None
     """Bytes that are set aside for each member."""
     memory_limit: float | str | None = None
-    """A member that uses more bytes, with all that it started, is ended with exit code 137."""
+    """Bytes that a member and all that it started may use; above that, its exit code is 137."""
     resources: Mapping[str, float] | None = None
-    """What each member holds of resources that nodes declare."""
+    """Amounts that each member holds of resources that nodes declare."""
     env: Mapping[str, str] | None = None
-    """Variables beside the few that all jobs get of their node (`PATH`, `HOME` and the like)."""
+    """Variables in addition to the few that all jobs get from their node (`PATH`, `HOME` and the
+    like)."""
     working_dir: str | None = None
-    """Where members run, which their nodes must have; by default the current directory."""
+    """The directory in which members run, which must exist on their nodes; by default the current
+    one."""
     max_retries: int = 0
-    """How often it starts again after a failure; -1: without end."""
+    """How often the job starts again after a failure; -1: without limit."""
     time: str | timedelta | None = None
-    """How long the gang may run, each time that it starts: "2h30m", "1-12:00" (days-hours:minutes),
-    "90" (minutes); then it ends as TimeOut. By default what its queue says."""
+    """How long the job may run each time it starts: "2h30m", "1-12:00" (days-hours:minutes), "90"
+    (minutes). Then it ends as TimeOut. By default the queue's `default_time`."""
     begin: str | datetime | None = None
-    """It starts at that time at the earliest: "now+1h", "2027-01-31T18:00", "18:00"."""
+    """The earliest time at which it starts: "now+1h", "2027-01-31T18:00", "18:00"."""
     deadline: str | datetime | None = None
-    """It has ended by then: it ends as Deadline when it has not, or could not have any more."""
+    """The time by which the job must have ended. It ends as Deadline when it still runs then, or
+    when it could not end in time any more."""
     signal: str | None = None
-    """Members get it before the end: "USR1@300", so many seconds (60 where it names none), and when
-    their places are taken, instead of SIGTERM, which comes at half of their grace."""
+    """A signal that members get before the end of their time: "USR1@300" sends it 300 seconds
+    before (60 without a number). When their places are taken, members get it instead of SIGTERM,
+    which then comes after half of their grace."""
     requeue: Mapping[str, Any] | None = None
-    """When it waits again instead of ending: {"reasons": ["timeout", "preempted", "node"],
+    """When the job waits again instead of ending: {"reasons": ["timeout", "preempted", "node"],
     "exitCodes": [75], "max": 3}. By default when it is preempted or loses a node."""
     after: str | None = None
-    """What has to become of other jobs before it asks for places, in Slurm's words:
-    "afterok:prep,afterany:clean", "after:server+10" (minutes), "singleton:train"; with "?" instead
-    of "," one is enough."""
+    """Dependencies: what must hold of other jobs before the job asks for places, in Slurm's words:
+    "afterok:prep,afterany:clean", "after:server+10" (minutes), "singleton:train". With "?" instead
+    of "," one of them is enough."""
     array: str | None = None
-    """It runs once for each index, "0-99", "0-99%10" (ten at once), "1,3,5-9:2": each element is a
+    """The indexes of an array: "0-99", "0-99%10" (ten at once), "1,3,5-9:2". Each array task is a
     job of its own, NAME[7], with PHALANX_ARRAY_INDEX in its environment."""
     hold: bool = False
-    """It waits until it is released."""
+    """Whether the job waits until it is released."""
     reservation: str | None = None
-    """It runs inside of this reservation, which it waits for and whose end is its own."""
+    """The reservation in which the job runs: it waits for the reservation, and ends with it."""
     licenses: str | Mapping[str, int] | None = None
-    """How many of the cluster's licences it holds while it runs: "matlab:2,ansys", {"matlab": 2}.
-    """
+    """Licenses of the cluster that the job holds while it runs: "matlab:2,ansys", {"matlab": 2}."""
     time_limit_s: float | None = None
-    """A member that runs for more seconds is ended with exit code 124."""
+    """Seconds after which a running member is ended with exit code 124."""
     grace_s: float = DEFAULT_GRACE_S
     """Seconds between SIGTERM and SIGKILL."""
     ttl_s: float | None = None
-    """So many seconds after its end the job is forgotten; by default never."""
+    """Seconds after its end until the job is forgotten; by default never."""
     plugins: Mapping[str, Sequence[str]] | None = None
     """Volcano's plugins with their arguments, as {"mpi": ["--master=worker"]}."""
 
@@ -150,12 +157,12 @@ class Job:
 
     @property
     def uid(self) -> str:
-        """namespace/name."""
+        """The job's full name: namespace/name."""
         return f"{self.namespace}/{self.name}"
 
     def spec(self) -> JobSpec:
-        """The job as the control store keeps it."""
-        # What is left out was filled in.
+        """Return the job as the head keeps it."""
+        # `__post_init__` has filled in the fields that were None.
         assert self.name is not None
         assert self.queue is not None
         assert self.priority is not None
@@ -310,7 +317,8 @@ class Job:
 
 
 def length_s(given: str | timedelta) -> float:
-    """Seconds. Raises ValueError."""
+    """Return a length of time in seconds. Raises ValueError for a text that is not a length of
+    time."""
     from phalanx.manifests.times import read_length
 
     return read_length(f"{given.total_seconds():f}s" if isinstance(given, timedelta) else given)
@@ -345,7 +353,7 @@ def _number(name: str, value: Any, largest: float = LONGEST_S) -> None:
 
 
 def _literal(text: str) -> str:
-    """The text as manifests write it, where $$ stands for $ and $(NAME) for a variable."""
+    """Return the text as manifests write it, where $$ stands for $ and $(NAME) for a variable."""
     return text.replace("$", "$$")
 
 

@@ -1,4 +1,4 @@
-"""What holds for all of a driver's work: Ray's `JobConfig`, an argument of `init`."""
+"""The settings of all of a driver's work: Ray's `JobConfig`, an argument of `init`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ _LIFETIMES = ("detached", "non_detached")
 
 
 class JobConfig:
-    """The namespace, the runtime environment and the actors' lifetime of a driver's work."""
+    """The namespace, the runtime environment and the actors' lifetime of a driver's work.
+
+    Example:
+        config = JobConfig(ray_namespace="mine", default_actor_lifetime="detached")
+        phalanx.init(job_config=config)
+    """
 
     def __init__(
         self,
@@ -21,8 +26,11 @@ class JobConfig:
         ray_namespace: str | None = None,
         default_actor_lifetime: str = "non_detached",
     ) -> None:
-        """`default_actor_lifetime`: "detached" or "non_detached", of actors that say neither.
-        Java's options and search paths have no effect. Raises ValueError for another lifetime."""
+        """Keep the settings. `default_actor_lifetime` is "detached" or "non_detached".
+
+        It holds for actors whose options do not give a `lifetime`. Java's options and search paths
+        have no effect. Raises ValueError for another lifetime.
+        """
         self.jvm_options = list(jvm_options or ())
         self.code_search_path = list(code_search_path or ())
         self.metadata = dict(metadata or {})
@@ -32,11 +40,15 @@ class JobConfig:
         self.set_default_actor_lifetime(default_actor_lifetime)
 
     def set_runtime_env(self, runtime_env: Mapping[str, Any] | None) -> None:
-        """Have the work run in this environment."""
+        """Set the runtime environment of the driver's tasks and actors."""
         self.runtime_env = None if runtime_env is None else dict(runtime_env)
 
     def set_default_actor_lifetime(self, default_actor_lifetime: str) -> None:
-        """Have actors that say nothing live with their handles, or until they are killed."""
+        """Set the lifetime of actors whose options give none. Raises ValueError for an unknown
+        lifetime.
+
+        "non_detached" actors live as long as their handles, "detached" ones until they are killed.
+        """
         if default_actor_lifetime not in _LIFETIMES:
             raise ValueError(
                 "Default actor lifetime must be one of `detached`, `non_detached`, "
@@ -50,12 +62,12 @@ _default = ["non_detached"]
 
 
 def set_default_lifetime(lifetime: str) -> None:
-    """Have actors that say nothing be "detached" or "non_detached" from now on."""
+    """Set the lifetime of later actors that name none: "detached" or "non_detached"."""
     _default[0] = lifetime
 
 
 def with_lifetime(options: dict[str, Any]) -> dict[str, Any]:
-    """An actor's options, which say how long it lives where the default is not Ray's."""
+    """Return an actor's options, with a lifetime where this job's default is not Ray's."""
     if _default[0] == "non_detached" or options.get("lifetime") is not None:
         return options
     return {**options, "lifetime": _default[0]}

@@ -1,4 +1,4 @@
-"""Jobs of the cluster: submitted from Python or from manifests, seen, changed and ended."""
+"""Jobs of the cluster: submitted from Python or from manifests, listed, changed and ended."""
 
 from __future__ import annotations
 
@@ -41,12 +41,18 @@ from phalanx.protocol.requests.steps import SignalJob
 from phalanx.runtime.os.accounts import current_umask, user_name
 
 SETTLED = (*st.FINISHED, st.ABORTED)
-"""States in which nothing more happens by itself."""
+"""States that a job leaves only when somebody acts on it."""
 LOOK_EVERY_S = 0.05
 
 
 class JobHandle:
-    """A job that was submitted, now or earlier: `JobHandle(name)`."""
+    """A handle of a submitted job, from `submit` or by name: `JobHandle(name)`.
+
+    Example:
+        job = phalanx.submit(phalanx.Job("echo hello", name="greeting"))
+        assert job.wait(timeout_s=60) == "Completed"
+        print(job.logs())
+    """
 
     def __init__(self, name: str, namespace: str = "default") -> None:
         self.name = name
@@ -54,31 +60,40 @@ class JobHandle:
 
     @property
     def uid(self) -> str:
-        """namespace/name."""
+        """The job's full name: namespace/name."""
         return f"{self.namespace}/{self.name}"
 
     def status(self) -> JobInfo:
-        """Its row, as in `jobs()`: also why it waits, and its position in its queue. Raises
-        JobNotFoundError."""
+        """Return the job's row, as in `jobs()`, with why it waits and its position in its queue.
+
+        Raises JobNotFoundError.
+        """
         return engine_or_start().ask(ListJobs(name=self.uid))[0]
 
     def describe(self) -> JobDescription:
-        """All that is known of it: its members with their nodes and devices, its history. Raises
-        JobNotFoundError."""
+        """Return all that is known of the job: its members with nodes and devices, its history.
+
+        Raises JobNotFoundError.
+        """
         return engine_or_start().ask(GetJob(self.uid))
 
     def explain(self) -> str:
-        """Why it waits, and what would change that. Raises JobNotFoundError for one that neither
-        waits nor runs."""
+        """Return why the job waits, and what would change that.
+
+        Raises JobNotFoundError when the job neither waits nor runs.
+        """
         return str(engine_or_start().ask(Explain(self.uid)))
 
     @property
     def state(self) -> str:
-        """Pending, Running, Completed ..."""
+        """The job's state: Pending, Running, Completed and so on."""
         return self.describe().state
 
     def wait(self, timeout_s: float | None = None) -> str:
-        """Wait until it is over, or suspended; its state. Raises GetTimeoutError."""
+        """Wait until the job has ended or is suspended, and return its state.
+
+        Raises GetTimeoutError after `timeout_s` seconds.
+        """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while (state := self.state) not in SETTLED:
             if deadline is not None and time.monotonic() >= deadline:
@@ -87,9 +102,10 @@ class JobHandle:
         return state
 
     def logs(self, member: str | int = 0, attempt: int = -1) -> str:
-        """What a member has printed; by its name, or its index among all.
+        """Return what a member has printed. `member` is a name, or an index among all members.
 
-        Raises JobNotFoundError for a member that was not started (so often).
+        `attempt` is the number of the attempt, -1 the latest one. Raises JobNotFoundError when the
+        member, or that attempt of it, was never started.
         """
         parts = read_log(engine_or_start().ask, self.uid, self._member(member), attempt)
         return b"".join(data for data, _ in parts).decode("utf-8", "replace")
@@ -102,47 +118,59 @@ class JobHandle:
     def signal(
         self, signal: str | int, *, to: Receivers = "started", member: str | int | None = None
     ) -> int:
-        """Send its members that run a signal, "USR1" for instance; so many were sent it.
+        """Send a signal such as "USR1" to the running members, and return how many members were
+        sent it.
 
-        It goes to what their shells have started, and to programs that are no shells; in a member
-        with steps to its steps alone. `to`: "command" for the members' own command or script alone,
-        "all" for everything. The job goes on as long as its members do. Raises ValueError for no
-        signal, and JobCommandError where none runs.
+        By default the signal goes to the programs that the members' shells have started, and to
+        members that are not shells; in a member with steps it goes to the steps alone. `to`:
+        "command" for the members' own command or script alone, "all" for everything. The job goes
+        on as long as its members do. Raises ValueError for an unknown signal, and JobCommandError
+        when no member runs.
+
+        Example:
+            job.signal("USR1", member=0)
         """
         chosen = "" if member is None else self._member(member)
         request = SignalJob(self.uid, signal_number(signal), to, chosen)
         return engine_or_start().ask(request)
 
     def suspend(self) -> None:
-        """End its members until it is resumed."""
+        """End the members, and start none until `resume`."""
         engine_or_start().ask(CommandJob(self.uid, "suspend"))
 
     def resume(self) -> None:
-        """Start those again that have not succeeded."""
+        """Start the members again that have not succeeded."""
         engine_or_start().ask(CommandJob(self.uid, "resume"))
 
     def requeue(self) -> None:
-        """End its members, and have them wait and start again. Raises JobCommandError for a job
-        that does not run."""
+        """End the members; they wait and start again.
+
+        Raises JobCommandError for a job that does not run.
+        """
         engine_or_start().ask(CommandJob(self.uid, "requeue"))
 
     def resize(self, members: int | Mapping[str, int], *, min_members: int | None = None) -> None:
-        """Give it so many members, while it runs or waits; by group where it has several.
+        """Change the number of members while the job runs or waits; by group where it has several.
 
-        More start when there is room; of fewer, those with the highest indexes end. Its minimum
-        stays, unless `min_members` says another or the size falls below it. Raises JobCommandError
-        for what cannot be, and GangInfeasibleError for a minimum that no cluster of these nodes
-        could hold.
+        More members start when there is room. When the number falls, the members with the highest
+        indexes end. The minimum stays, unless `min_members` gives another or the new size is below
+        it. Raises JobCommandError for a size that is not possible, and GangInfeasibleError for a
+        minimum that these nodes could never hold.
+
+        Example:
+            job.resize(8)
+            flow.resize({"worker": 8, "server": 2})
         """
         replicas = dict(members) if isinstance(members, Mapping) else {"": members}
         engine_or_start().ask(ResizeJob(self.uid, replicas, min_members))
 
     def hold(self) -> None:
-        """Have it wait until it is released. Raises JobCommandError for one that does not wait."""
+        """Hold the waiting job until `release`. Raises JobCommandError for a job that does not
+        wait."""
         engine_or_start().ask(CommandJob(self.uid, "hold"))
 
     def release(self) -> None:
-        """Let it start again when it can."""
+        """Release the job: it starts when it can."""
         engine_or_start().ask(CommandJob(self.uid, "release"))
 
     def update(
@@ -153,21 +181,26 @@ class JobHandle:
         time: str | timedelta | None = None,
         reservation: str | None = None,
     ) -> JobInfo:
-        """Give it another queue, priority, time or reservation ("": none) while it waits; its row.
+        """Change the queue, priority, time or reservation ("": none) of the waiting job; return its
+        row.
 
-        Raises JobCommandError for a job that does not wait and for more time than its queue allows,
-        QueueUnavailableError, and GangInfeasibleError for a queue that could never hold it.
+        `time` is like `Job.time`. Raises JobCommandError for a job that does not wait and for more
+        time than its queue allows, QueueUnavailableError when the queue takes no work, and
+        GangInfeasibleError when the queue could never hold the job.
+
+        Example:
+            job.update(queue="research", time="4h")
         """
         limit_s = None if time is None else length_s(time)
         change = UpdateJob(self.uid, queue, priority, limit_s, reservation)
         return engine_or_start().ask(change)
 
     def cancel(self) -> None:
-        """End it for good."""
+        """End the job for good."""
         engine_or_start().ask(CommandJob(self.uid, "cancel"))
 
     def delete(self) -> None:
-        """End it if it lives, and forget it and what it printed."""
+        """End the job if it has not ended, and forget it and its output."""
         engine_or_start().ask(DeleteJob(self.uid))
 
     def __repr__(self) -> str:
@@ -182,14 +215,17 @@ def submit(
     *,
     after: str | JobHandle | Iterable[JobHandle] | None = None,
 ) -> JobHandle:
-    """Submit a `Job(...)`, or a manifest of kind Job as a mapping; its handle.
+    """Submit a `Job(...)`, or a manifest of kind Job as a mapping; return its handle.
 
-    `after`: what has to become of other jobs before it asks for places, instead of what it says
-    itself: a text as that of `Job`, or handles of jobs that all have to complete.
+    `after` replaces the job's own dependencies: a text as in `Job.after`, or handles of jobs that
+    must all complete first. Raises ManifestError for a wrong manifest, QueueUnavailableError when
+    the queue takes no work, GangInfeasibleError when the cluster could never hold the job,
+    JobCommandError when the name is taken, and TypeError for an argument that is no job:
+    `submit_manifests` takes files, and other kinds.
 
-    Raises ManifestError for a manifest that is wrong, QueueUnavailableError, GangInfeasibleError
-    for what the cluster could never hold, JobCommandError for a name that is taken, and TypeError
-    for what is no job: `submit_manifests` takes files, and other kinds.
+    Example:
+        prep = phalanx.submit(phalanx.Job("python prepare.py", name="prep"))
+        train = phalanx.submit(phalanx.Job("python train.py", name="train", num_gpus=1), after=prep)
     """
     engine = engine_or_start()
     awaited = None if after is None else _awaited(after)
@@ -199,7 +235,9 @@ def submit(
         engine.ask(new_request([job_manifest(spec)]))
         return JobHandle(spec.name, spec.namespace)
     if not isinstance(job, Mapping) or job.get("kind") != "Job":
-        raise TypeError(f"submit takes a Job, not {job!r}: submit_manifests takes anything else")
+        raise TypeError(
+            f"submit takes a Job, not {job!r}: submit_manifests takes files and other kinds"
+        )
     if awaited is not None:
         job = {**job, "spec": {**(job.get("spec") or {}), "after": awaited}}
     (done,) = engine.ask(new_request(_objects(_as_text(job))))
@@ -219,11 +257,16 @@ def _awaited(after: str | JobHandle | Iterable[JobHandle]) -> str:
 def submit_manifests(
     manifests: str | os.PathLike[str] | Mapping[str, Any],
 ) -> list[JobHandle | AppliedInfo]:
-    """Make, or change, what a file of manifests declares, or one manifest as a mapping: jobs,
-    queues, flows, cron jobs, templates, priority classes and network domains.
+    """Make or change what a file of manifests declares, or one manifest as a mapping.
 
-    What was made, queues and templates first: a handle of each job, and of all else what was done.
-    Raises what `submit` raises; the objects before one that cannot be made are made.
+    Kinds: jobs, queues, flows, cron jobs, templates, priority classes and network domains. Returns,
+    in the order in which they were made (queues and templates first), a handle for each job and a
+    row for each other object. Raises the errors of `submit`; objects that come before one that
+    cannot be made stay.
+
+    Example:
+        for made in phalanx.submit_manifests("training.yaml"):
+            print(made)
     """
     if isinstance(manifests, Mapping):
         objects = _objects(_as_text(manifests))
@@ -234,28 +277,32 @@ def submit_manifests(
 
 
 def jobs() -> Rows[JobInfo]:
-    """All jobs, oldest first."""
+    """Return the rows of all jobs, oldest first.
+
+    Example:
+        pending = [row.name for row in phalanx.jobs() if row.state == "Pending"]
+    """
     rows = engine_or_start().ask(ListJobs())
     return Rows(rows)
 
 
 def new_request(manifests: list[Manifest]) -> ApplyManifests:
-    """The request to make these, which may be asked again after the head was away."""
+    """Return a request to make these manifests; it may be sent again after the head was away."""
     return ApplyManifests(manifests, os.urandom(12))
 
 
 def job_manifest(job: JobSpec) -> Manifest:
-    """A job for the head, whose files are made as those of this process."""
+    """Return a job's manifest for the head, with the umask of this process."""
     return Manifest("Job", encoded(msgspec.msgpack.encode, _with_umask(job)))
 
 
 def _as_text(manifest: Mapping[str, Any]) -> str:
-    """A mapping as a manifest. Numbers that are none are written as what they are."""
+    """Return a mapping as a manifest's text. NaN and infinities are written as JSON extensions."""
     return json.dumps(dict(manifest), ensure_ascii=False)
 
 
 def _objects(text: str | bytes, file: str = "") -> list[Manifest]:
-    """The objects of a file; what was left out of it becomes a warning at the caller's line."""
+    """Return the objects of a file; each warning points at the caller's line."""
     objects, said = manifest_objects(text, file)
     for sentence in said:
         warnings.warn(sentence, stacklevel=3)
@@ -272,11 +319,11 @@ APPLIED = (
     "HyperNode",
     "Reservation",
 )
-"""Kinds that a cluster keeps."""
+"""Kinds of manifests that a cluster keeps."""
 
 
 def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[str]]:
-    """The objects of a file for the control store, queues and templates first, and warnings.
+    """Return the objects of a file for the head, queues and templates first, and warnings.
 
     Raises ManifestError with all that is wrong.
     """
@@ -287,10 +334,10 @@ def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest],
     said = [str(finding) for finding in found]
     for manifest in manifests:
         if manifest.kind not in APPLIED:
-            said.append(f"{manifest.object}: nothing is made of it")
+            said.append(f"{manifest.object}: ignored, as clusters do not keep this kind")
     chosen = [m for m in manifests if m.kind in APPLIED]
     if not chosen:
-        reason = f"nothing is made of it; kinds of which something is: {', '.join(APPLIED)}"
+        reason = f"unsupported kind; supported: {', '.join(APPLIED)}"
         raise ManifestError(
             [Finding(path="kind", reason=reason, object=m.object) for m in manifests], file
         )
@@ -301,7 +348,7 @@ def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest],
 
 
 def _owned(spec: object) -> object:
-    """A job of somebody, where its manifest does not say whose it is."""
+    """Set this user as the owner of a job whose manifest names none."""
     if isinstance(spec, CronSpec):
         return msgspec.structs.replace(spec, job=_owned(spec.job))
     if isinstance(spec, JobSpec):
@@ -310,7 +357,7 @@ def _owned(spec: object) -> object:
 
 
 def _with_umask(job: JobSpec) -> JobSpec:
-    """The umask of this process, unless the job was given another."""
+    """Set the umask of this process, unless the job was given another."""
     return job if job.umask >= 0 else msgspec.structs.replace(job, umask=current_umask())
 
 
@@ -318,7 +365,8 @@ _ORDER = {"PriorityClass": 0, "HyperNode": 0, "Queue": 1, "Reservation": 1, "Job
 
 
 class AskForLog(Protocol):
-    """Asks the control store, of which program or command it may be."""
+    """A function that asks the head for a part of a log, whichever program or command it belongs
+    to."""
 
     def __call__(self, request: ReadJobLog, /) -> LogPart: ...
 
@@ -326,8 +374,11 @@ class AskForLog(Protocol):
 def read_log(
     ask: AskForLog, job: str, member: str, attempt: int, offset: int = 0
 ) -> Iterator[tuple[bytes, int]]:
-    """What a member has printed from `offset` on, in parts, as far as it is there now: each with
-    the offset behind it. What its node has dropped is replaced by a line that says so."""
+    """Yield what a member has printed from `offset` on, up to now: parts, each with its end's
+    offset.
+
+    A line of text stands in for output that the node has dropped.
+    """
     while True:
         part = ask(ReadJobLog(job, member, attempt, offset))
         if not part.data and not part.skipped:

@@ -1,4 +1,4 @@
-"""Label selectors among the options of tasks and actors."""
+"""Checks of label selectors among the options of tasks and actors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from phalanx.scheduler.placement.labels import parse_selector
 
 
 def check_labels(options: Mapping[str, Any]) -> None:
-    """Raise ValueError for a selector that is none, before anything is made of it."""
+    """Raise ValueError for a malformed selector, before the task or actor is made."""
     selectors = [options.get("label_selector")]
     selectors += [one["label_selector"] for one in options.get("fallback_strategy") or ()]
     for selector in selectors:

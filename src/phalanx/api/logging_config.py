@@ -1,4 +1,4 @@
-"""How workers set up the logging module."""
+"""The setup of the logging module in workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ _FORMATS = {
 
 
 class LoggingConfig(msgspec.Struct, frozen=True):
-    """`init(logging_config=...)`: encoding "TEXT" or "JSON", and the root logger's level."""
+    """The argument of `init(logging_config=...)`: encoding "TEXT" or "JSON", and the root level.
+
+    Raises ValueError for another encoding.
+
+    Example:
+        phalanx.init(logging_config=phalanx.LoggingConfig(encoding="JSON", log_level="DEBUG"))
+    """
 
     encoding: str = "TEXT"
     log_level: str = "INFO"

@@ -1,4 +1,4 @@
-"""get, put, wait, cancel, kill: what is done with references and handles."""
+"""get, put, wait, cancel, kill: the operations on references and handles."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ def get(refs: ObjectRef[T], *, timeout: float | None = None) -> T: ...
 @overload
 def get(refs: Sequence[ObjectRef[T]], *, timeout: float | None = None) -> list[T]: ...
 def get(refs: Any, *, timeout: float | None = None) -> Any:
-    """The value of a reference, or the values of a list of them, in order.
+    """Return the value of a reference, or the values of a list of references, in order.
 
-    Waits until all are there, at most `timeout` seconds (0 looks once). Raises the error of the
+    Waits until all values exist, at most `timeout` seconds (0 looks once). Raises the error of the
     first task that failed, which is also an instance of the user's own exception class;
-    GetTimeoutError when the time is up; ValueError or TypeError for what is no reference.
+    GetTimeoutError when the time is up; ValueError or TypeError for an argument that is no
+    reference.
+
+    Example:
+        assert phalanx.get([phalanx.put(1), phalanx.put(2)], timeout=10) == [1, 2]
     """
     engine = interface._current
     if engine is None:
@@ -54,10 +58,14 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
 
 
 def put(value: T, *, _owner: Any = None) -> ObjectRef[T]:
-    """Store a value and return its reference. The value is copied: later changes do not show.
+    """Store a copy of a value and return its reference; later changes to the value do not show.
 
-    Raises TypeError for an ObjectRef and for what cannot be pickled, ObjectStoreFullError when
-    there is no memory for it.
+    Raises TypeError for an ObjectRef and for a value that cannot be pickled, and
+    ObjectStoreFullError when there is no memory for it.
+
+    Example:
+        ref = phalanx.put({"rate": 0.1})
+        assert phalanx.get(ref) == {"rate": 0.1}
     """
     engine = interface._current
     if engine is None:
@@ -103,10 +111,16 @@ def wait(
 ) -> tuple[list[Any], list[Any]]:
     """Split references into (ready, not ready), each in the given order.
 
-    Returns when `num_returns` are ready or after `timeout` seconds; at most `num_returns` are
-    given as ready. An object whose task failed is ready. With `fetch_local` a large object is ready
-    once it is on this node, and is brought here; else as soon as it is on any. Raises TypeError and
-    ValueError for wrong arguments.
+    Returns when `num_returns` are ready, or after `timeout` seconds; at most `num_returns`
+    references are given as ready. An object whose task failed is ready. With `fetch_local`, a large
+    object is brought to this node and is ready once it is here; otherwise it is ready as soon as it
+    is on any node. Raises TypeError or ValueError for wrong arguments.
+
+    Example:
+        pending = [square.remote(n) for n in range(100)]
+        while pending:
+            (done,), pending = phalanx.wait(pending)
+            print(phalanx.get(done))
     """
     engine = interface._current
     if engine is None:
@@ -135,10 +149,15 @@ def wait(
 
 
 def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
-    """Cancel a task: out of its queue, or by KeyboardInterrupt, or (force) by ending its worker.
+    """Cancel a task: remove it from its queue, or interrupt it with KeyboardInterrupt.
 
-    A finished task is left alone. Children are cancelled too when `recursive`. Raises TypeError
-    for what is no reference, ValueError for force on an actor's call.
+    `force` ends the task's worker instead. A finished task is left alone. With `recursive`, the
+    tasks that it started are cancelled too. Raises TypeError for an argument that is no reference,
+    and ValueError for `force` on an actor's call.
+
+    Example:
+        ref = square.remote(4)
+        phalanx.cancel(ref)
     """
     engine = engine_or_start()
     if not isinstance(ref, (engine.ref_type, engine.generator_type)):
@@ -150,12 +169,19 @@ def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
 
 
 def withdraw(ref: Any) -> bool:
-    """Cancel a task that this process has submitted, if no worker has it. Whether that was so."""
+    """Cancel a task of this process if no worker has it, and return whether it was cancelled."""
     return engine_or_start().withdraw(ref)
 
 
 def kill(actor: Any, *, no_restart: bool = True) -> None:
-    """End an actor at once; its calls fail. With `no_restart=False` it may restart."""
+    """End an actor at once; its pending calls fail. With `no_restart=False` it may restart.
+
+    Raises ValueError for an argument that is no actor.
+
+    Example:
+        counter = Counter.remote()
+        phalanx.kill(counter)
+    """
     engine = engine_or_start()
     if not isinstance(actor, ActorHandle):
         raise ValueError(
@@ -165,7 +191,14 @@ def kill(actor: Any, *, no_restart: bool = True) -> None:
 
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
-    """The handle of a named actor. Raises ValueError when there is none."""
+    """Return the handle of a named actor. Raises ValueError when there is none.
+
+    `namespace` is by default that of this driver.
+
+    Example:
+        Counter.options(name="hits").remote()
+        hits = phalanx.get_actor("hits")
+    """
     if not name:
         raise ValueError("Please supply a non-empty value to get_actor.")
     if not isinstance(name, str):

@@ -1,4 +1,4 @@
-"""Queues: whose gangs and jobs share the cluster, and by what right."""
+"""Queues: what gangs and jobs wait in, and how queues share the cluster."""
 
 from __future__ import annotations
 
@@ -40,14 +40,19 @@ def create_queue(
     max_time: Length | None = None,
     idle_gpus: str | None = None,
 ) -> QueueInfo:
-    """Make a queue; its row, as in `queues()`.
+    """Make a queue, and return its row, as in `queues()`.
 
-    `weight` (default 1) says what it deserves among busy queues beside it, unless `deserved`
-    does; what is idle may be borrowed up to `capability`, and is taken back from queues that are
-    `reclaimable`; `guarantee` is kept free for it. Amounts are like {"CPU": 8, "GPU": 2}.
-    `default_time` is how long a job may run that says nothing of it, `max_time` how long any may:
-    "2h30m", "1-12:00" or a timedelta. `idle_gpus` says when GPUs of a job count as idle: "below 5%
-    for 30m", with ", end" to end such jobs. Raises JobCommandError with all that speaks against it.
+    `weight` (default 1) sets the queue's deserved share among busy sibling queues, unless
+    `deserved` gives amounts. A queue may borrow idle resources up to its `capability`; they are
+    taken back from queues that are `reclaimable`. `guarantee` is kept free for the queue. Amounts
+    are like {"CPU": 8, "GPU": 2}. `default_time` is the time limit of jobs that give none,
+    `max_time` the longest limit of any job: "2h30m", "1-12:00" or a timedelta. `idle_gpus` says
+    when a job's GPUs count as idle: "below 5% for 30m", with ", end" to end such jobs. Raises
+    ValueError for a value that is not allowed, and JobCommandError with all reasons when the head
+    refuses the queue.
+
+    Example:
+        phalanx.create_queue("research", weight=2, capability={"GPU": 8}, max_time="1-00:00")
     """
     fields = queue_fields(
         weight=weight,
@@ -78,9 +83,14 @@ def update_queue(
     max_time: Length | None = None,
     idle_gpus: str | None = None,
 ) -> QueueInfo:
-    """Change a queue; what is not named stays, and a time of "none" is no limit. Raises
-    QueueUnavailableError when there is no such queue, and JobCommandError with all that speaks
-    against the change."""
+    """Change a queue, and return its row; fields that are None stay as they were.
+
+    A time of "none" removes the limit. Raises QueueUnavailableError when there is no such queue,
+    and JobCommandError with all reasons when the head refuses the change.
+
+    Example:
+        phalanx.update_queue("research", weight=3, default_time="none")
+    """
     fields = queue_fields(
         weight=weight,
         capability=capability,
@@ -97,22 +107,35 @@ def update_queue(
 
 
 def open_queue(name: str) -> QueueInfo:
-    """Let work in (again), here and into those below that were closed with it."""
+    """Let work into a queue again, and into the queues below that were closed with it.
+
+    Returns its row. Raises QueueUnavailableError when there is no such queue.
+    """
     return engine_or_start().ask(OpenQueue(_named(name)))
 
 
 def close_queue(name: str) -> QueueInfo:
-    """Let no more work in, here and below. What is in it goes on; then it is Closed."""
+    """Let no more work into a queue and those below; work in them goes on. Return its row.
+
+    The queue is Closed once it is empty. Raises QueueUnavailableError when there is no such queue.
+
+    Example:
+        phalanx.close_queue("research")
+    """
     return engine_or_start().ask(CloseQueue(_named(name)))
 
 
 def delete_queue(name: str) -> None:
-    """Forget an empty queue that has none below it. Raises JobCommandError otherwise."""
+    """Delete an empty queue that has no queue below it. Raises JobCommandError otherwise."""
     engine_or_start().ask(DeleteQueue(_named(name)))
 
 
 def queues() -> Rows[QueueInfo]:
-    """All queues: state, weight, amounts, and how many of their gangs are in each phase."""
+    """Return the rows of all queues: state, weight, amounts, and the number of gangs in each phase.
+
+    Example:
+        weights = {row.name: row.weight for row in phalanx.queues()}
+    """
     rows = engine_or_start().ask(ListQueues())
     return Rows(rows)
 
@@ -130,15 +153,15 @@ _KINDS = {
     "`str`": "a text", "`bool`": "True or False", "`object | null`": "amounts by resource",
     "`str | null`": "a text", "`bool | null`": "True or False",
 }  # fmt: skip
-"""Kinds of values as they are called in errors, and as people call them."""
+"""Kinds of values: as msgspec's errors name them, and the words for users."""
 
 
 def queue_fields(**given: Any) -> QueueFields:
-    """The fields of a queue that are not None. Raises ValueError for a value that cannot be."""
+    """Return the fields of a queue that are not None. Raises ValueError for a value not allowed."""
     fields = {name: value for name, value in given.items() if value is not None}
     try:
         known = msgspec.convert(fields, QueueFields)
-        msgspec.msgpack.encode(known)  # which raises OverflowError for a number of over 64 bits
+        msgspec.msgpack.encode(known)  # Raises OverflowError for a number of more than 64 bits.
     except msgspec.ValidationError as error:
         said, _, where = str(error).partition(" - at `$.")
         name = where.strip("`") or "it"

@@ -1,4 +1,4 @@
-"""Where the calling code runs: its job, node, worker, task, actor and resources."""
+"""The place where the calling code runs: its job, node, worker, task, actor and resources."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from phalanx.runtime.engine.runtime_context import RuntimeContext
 
 
 def get_runtime_context() -> RuntimeContext:
-    """Where the calling code runs."""
+    """Return where the calling code runs: its job, node, worker, task and actor.
+
+    Example:
+        node = phalanx.get_runtime_context().get_node_id()
+    """
     context: RuntimeContext = engine_or_start().runtime_context()
     return context
 
 
 def get_gpu_ids() -> list[int] | list[str]:
-    """The numbers of the GPUs that the calling task or actor may use."""
+    """Return the numbers of the GPUs that the calling task or actor may use.
+
+    Example:
+        @phalanx.remote(num_gpus=1)
+        def devices() -> list[int] | list[str]:
+            return phalanx.get_gpu_ids()
+    """
     return engine_or_start().gpu_ids()

@@ -1,4 +1,4 @@
-"""init and shutdown: this process's engine, made on demand."""
+"""init and shutdown: this process's engine, which starts on demand."""
 
 from __future__ import annotations
 
@@ -36,19 +36,24 @@ from phalanx.runtime.engine.tracing_setup import Setup, begin_tracing, wanted
 from phalanx.scheduler.placement.placement_policy import read_placement_policy
 
 JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""In a job that was submitted by Ray's job API: its runtime environment and metadata, as JSON."""
+"""Runtime environment and metadata, as JSON, of a job that Ray's job API submitted."""
 _INHERITED_BY_DRIVERS = ("env_vars", "py_modules", "working_dir")
 _lock = threading.RLock()
 after_init: list[Callable[[], object]] = []
-"""Called, in this order, each time that this process's runtime has started."""
+"""Functions that are called, in this order, each time this process's runtime has started."""
 ADMITTED_FOR_S = 1.0
-"""Whether a queue takes work is asked again after this long."""
+"""Seconds after which `check_queue` asks again whether a queue takes work."""
 _admitted: dict[str, float] = {}
-"""When each queue was last found to take work, by the clock that only goes forward."""
+"""When each queue was last found to take work, in seconds of the monotonic clock."""
 
 
 class RuntimeHandle(Mapping[str, Any]):
-    """What init returns: facts about the runtime, and a context manager that shuts it down."""
+    """The result of `init`: facts about the runtime, and a context manager that shuts it down.
+
+    Example:
+        with phalanx.init() as runtime:
+            print(runtime["address"])
+    """
 
     def __init__(self, facts: dict[str, Any]) -> None:
         self._facts = facts
@@ -70,7 +75,7 @@ class RuntimeHandle(Mapping[str, Any]):
 
     @property
     def python_version(self) -> str:
-        """This Python's version."""
+        """The version of this Python."""
         return sys.version.split()[0]
 
     def disconnect(self) -> None:
@@ -78,7 +83,7 @@ class RuntimeHandle(Mapping[str, Any]):
         shutdown()
 
     def _repr_html_(self) -> str:
-        """What the cluster has, and how much of it is free now."""
+        """Show what the cluster has, and how much of it is free now."""
         engine = attached_engine()
         if engine is None or not engine.is_alive:
             return text_html("Phalanx, shut down")
@@ -126,26 +131,37 @@ def init(
 ) -> RuntimeHandle:
     """Connect to a cluster that runs on this machine, or start Phalanx here.
 
-    `address` HOST:PORT of a cluster's head finds a node of it on this machine, and `pid:PID` the
-    runtime that the program with this process id has started for itself. None takes what
-    PHALANX_ADDRESS names, else the cluster that was started here last, else starts a runtime that
-    ends with this process; "auto" must find one, "local" always starts one. Raises ConnectionError
-    when there is none, and ValueError when amounts are given and one is found.
-    Amounts default to what the machine has. `object_store_memory` is in bytes (default: 30 % of
-    free memory, and what shared memory holds). `topology` says how the GPUs are wired, so that
-    several of one task are close: the name of a known machine such as "dgx_h100", or the text of
-    `nvidia-smi topo -m`; real GPUs are asked. `placement` is the policy of a runtime of its own by
-    which work finds its nodes: a name, or `{"policy": "selector", "same_rack": "prefer"}` (see
-    docs/placement.md). `_system_config` are settings of a runtime of its own, by Ray's names
-    (docs/ray.md). `include_dashboard` serves the web page of the cluster beside it
-    (docs/dashboard.md) and prints an address that lets you in. What this driver starts is charged
-    to `queue`, by whose weight it shares nodes with drivers of other queues, and has `priority`,
-    unless it says otherwise; a runtime of its own makes the queue if there is none. `job_config`
-    gives what is not given by itself: a namespace, a runtime environment. `tracing` makes spans of
-    OpenTelemetry of tasks and calls, as its variables say, or as a function (or MODULE:FUNCTION)
-    sets up; None: as PHALANX_TRACING says (docs/tracing.md). Raises RuntimeError when
-    it is running already, unless `ignore_reinit_error`; QueueUnavailableError for a queue that
-    takes no work; ValueError and TypeError for arguments that cannot be.
+    `address`: HOST:PORT of a cluster's head connects to the node of that cluster on this machine;
+    `pid:PID` connects to the runtime that the program with this process id started for itself;
+    "auto" connects to a running cluster and raises ConnectionError when there is none; "local"
+    always starts a runtime. None takes the address in PHALANX_ADDRESS, else the cluster that was
+    started here last, else starts a runtime that ends with this process.
+
+    `num_cpus`, `num_gpus`, `resources`, `labels`: what the new runtime offers, by default what the
+    machine has. `object_store_memory` is in bytes (default: 30 % of free memory, and at most what
+    shared memory holds). `topology` says how the GPUs are wired, so that several GPUs of one task
+    are near each other: the name of a known machine such as "dgx_h100", or the text of `nvidia-smi
+    topo -m`; without it, real GPUs are asked. `placement` is the policy by which the new runtime
+    chooses nodes: a name, or `{"policy": "selector", "same_rack": "prefer"}` (see
+    docs/placement.md). `_system_config` has settings of the new runtime, by Ray's names
+    (docs/ray.md).
+
+    `include_dashboard` serves the cluster's web page (docs/dashboard.md) and prints an address that
+    lets you in. `queue` and `priority` hold for all work of this driver that names no others: the
+    driver shares nodes with drivers of other queues by the weight of its queue. A new runtime makes
+    the queue when it does not exist. `job_config` gives a namespace and a runtime environment where
+    the arguments do not. `tracing` makes spans of OpenTelemetry of tasks and calls: True sets them
+    up by OpenTelemetry's variables, a function (or MODULE:FUNCTION) sets them up itself, None
+    follows PHALANX_TRACING (docs/tracing.md).
+
+    Raises ConnectionError when there is no such cluster; RuntimeError when Phalanx runs in this
+    process already, unless `ignore_reinit_error`; QueueUnavailableError when the queue takes no
+    work; ValueError when amounts are given and a running cluster is found; ValueError or TypeError
+    for an argument that is not allowed.
+
+    Example:
+        phalanx.init(num_cpus=4, num_gpus=0)  # a runtime of this program's own
+        phalanx.init("head.example:6380", queue="research")  # a node of a cluster, on this machine
     """
     with _lock:
         engine = current()
@@ -175,7 +191,7 @@ def init(
         check_task_options({"runtime_env": runtime_env, "queue": queue, "priority": priority})
         hook: Callable[[], None] | None = None
         preload: tuple[str, ...] = ()
-        if engine_name == engines.EMBEDDED:  # another engine has options of its own for that
+        if engine_name == engines.EMBEDDED:  # another engine has its own options for the hook
             lifetime = getattr(job_config, "default_actor_lifetime", "non_detached")
             asked = options.get("_tracing_startup_hook") or tracing
             hook = _hook(runtime_env, options.get("logging_config"), lifetime, asked)
@@ -220,8 +236,10 @@ def init(
 
 
 def _serve_page(address: str) -> str:
-    """Have the web page of this cluster served, say how to get in, and give its HOST:PORT; empty,
-    with a warning, when that is not possible. The page ends with the cluster."""
+    """Start the web page of this cluster, print how to get in, and return its HOST:PORT.
+
+    Warns and returns "" when the page cannot be served. The page ends with the cluster.
+    """
     command = [sys.executable, "-m", "phalanx", "dashboard", "--address", address]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -232,7 +250,7 @@ def _serve_page(address: str) -> str:
 
 
 def _with_that_of_the_job(runtime_env: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The runtime environment of a driver, with what its submitted job was given beneath it."""
+    """Return the driver's runtime environment, on top of that of its submitted job."""
     of_job = json.loads(os.environ.get(JOB_CONFIG) or "{}").get("runtime_env") or {}
     if not of_job:
         return runtime_env
@@ -248,7 +266,7 @@ def _hook(
     lifetime: str,
     tracing: bool | Setup,
 ) -> Callable[[], None] | None:
-    """What each worker of this job runs at its start."""
+    """Return the function that each worker of this job runs at its start, or None."""
     steps: list[Callable[[], object]] = []
     set_default_lifetime(lifetime)
     if lifetime == "detached":
@@ -321,7 +339,7 @@ def _check_namespace(namespace: Any) -> None:
 
 
 def attached_engine() -> Engine | None:
-    """This process's engine, if it has one: also that of a Ray worker, once it asks."""
+    """Return this process's engine, or None. A Ray worker's process attaches to its engine here."""
     engine = current()
     if engine is None:
         engine = engines.attach()
@@ -330,9 +348,9 @@ def attached_engine() -> Engine | None:
 
 
 def engine_or_start() -> Engine:
-    """This process's engine; starts one on this machine when there is none.
+    """Return this process's engine; start one on this machine when there is none.
 
-    Raises SystemFailureError where that is switched off (`phalanx.api.auto_init`).
+    Raises SystemFailureError when that is switched off (`phalanx.api.auto_init`).
     """
     engine = attached_engine()
     if engine is not None:
@@ -346,7 +364,7 @@ def engine_or_start() -> Engine:
 
 
 def running_engine() -> Engine:
-    """This process's engine. Raises SystemFailureError when there is none."""
+    """Return this process's engine. Raises SystemFailureError when there is none."""
     engine = attached_engine()
     if engine is None:
         raise _not_running()
@@ -362,8 +380,7 @@ def _not_running() -> SystemFailureError:
 def check_queue(engine: Engine, options: Mapping[str, Any]) -> None:
     """Raise QueueUnavailableError when the queue that the options name takes no work.
 
-    The queue of the program itself was asked for in `init`: what is in it goes on when it is
-    closed.
+    `init` has asked about the program's own queue already: work in it goes on after it is closed.
     """
     queue = options.get("queue")
     if not queue or queue == engine.queue:
@@ -376,13 +393,25 @@ def check_queue(engine: Engine, options: Mapping[str, Any]) -> None:
 
 
 def is_initialized() -> bool:
-    """Whether Phalanx is running in this process."""
+    """Whether Phalanx is running in this process.
+
+    Example:
+        if not phalanx.is_initialized():
+            phalanx.init()
+    """
     engine = attached_engine()
     return engine is not None and engine.is_alive
 
 
 def shutdown(_exiting_interpreter: bool = False) -> None:
-    """End what init started: its actors, workers, objects. Does nothing when not running."""
+    """End what `init` started: the driver's actors, workers and objects.
+
+    Does nothing when Phalanx is not running. Raises SystemFailureError in a worker.
+
+    Example:
+        phalanx.init()
+        phalanx.shutdown()
+    """
     with _lock:
         engine = current()
         if engine is None:
@@ -403,20 +432,20 @@ def _at_exit() -> None:
 
 
 class _Output:
-    """See Output: lines on the standard streams."""
+    """Prints the workers' lines and the runtime's warnings on the standard streams."""
 
     def log(self, message: LogLine) -> None:
-        """See Output."""
+        """Print a line of a worker's output."""
         name = f"{message.name} " if message.name else ""
         line = f"({name}pid={message.pid}) {message.line}\n"
         _write(sys.stderr if message.is_error else sys.stdout, line)
 
     def warn(self, text: str) -> None:
-        """See Output."""
+        """Print a warning of the runtime."""
         _write(sys.stderr, f"(phalanx) {text}\n")
 
 
 def _write(stream: TextIO, line: str) -> None:
-    with contextlib.suppress(OSError, ValueError):  # a closed stream: nobody reads
+    with contextlib.suppress(OSError, ValueError):  # the stream is closed: nobody reads it
         stream.write(line)
         stream.flush()

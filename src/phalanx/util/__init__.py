@@ -1,4 +1,4 @@
-"""What programs often build on tasks and actors, under the names that Ray gives it."""
+"""Tools that programs build on tasks and actors, under the names that Ray gives them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.objects.serialization import deregister_serializer, register_serializer
 
-# At once, for the sake of its name: as in Ray, `placement_group` is a module of this package and a
-# function of that module, and the function must be what the package's attribute stays.
+# Imported at once, because of its name: as in Ray, `placement_group` is both a module of this
+# package and a function of that module, and the package's attribute must stay the function.
 from phalanx.util.placement_group import (
     get_current_placement_group,
     get_placement_group,
@@ -54,7 +54,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name, or a module of this package, when it is first asked for."""
+    """Import a public name, or a module of this package, at its first use."""
     module = f"{__name__}.{_WHERE.get(name, name)}"
     try:
         found = importlib.import_module(module)

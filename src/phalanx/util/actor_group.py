@@ -1,4 +1,4 @@
-"""A group of equal actors: a call of the group is one call of each."""
+"""A group of equal actors: a call of the group is one call of each actor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from phalanx.objects.handle import ActorHandle
 
 @dataclass
 class ActorWrapper:
-    """An actor of a group, and what its method `get_actor_metadata` gave, if it has one."""
+    """An actor of a group, with the result of its method `get_actor_metadata`, if it has that
+    method."""
 
     actor: ActorHandle[Any]
     metadata: Any
@@ -33,7 +34,7 @@ class ActorGroupMethod:
         )
 
     def remote(self, /, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call it on each actor; the references of the results, in order."""
+        """Call the method on each actor; return the references of the results, in order."""
         return [
             getattr(member.actor, self._name).remote(*args, **kwargs)
             for member in self._group.actors
@@ -41,7 +42,17 @@ class ActorGroupMethod:
 
 
 class ActorGroup:
-    """So many actors of one class: `group.method.remote(...)` calls all of them."""
+    """A number of actors of one class: `group.method.remote(...)` calls all of them.
+
+    `num_cpus_per_actor`, `num_gpus_per_actor` and `resources_per_actor` are each actor's request;
+    `init_args` and `init_kwargs` go to each constructor. Raises ValueError for a number of actors
+    below 1 or a negative amount.
+
+    Example:
+        group = ActorGroup(Counter, num_actors=4, init_kwargs={"start": 1})
+        values = phalanx.get(group.increase.remote())
+        group.shutdown()
+    """
 
     def __init__(
         self,
@@ -84,7 +95,8 @@ class ActorGroup:
         return self.actors[index]
 
     def start(self) -> None:
-        """Start the actors of a group that was shut down."""
+        """Start the actors of a group that was shut down. Raises RuntimeError when they run
+        already."""
         if self.actors:
             raise RuntimeError(
                 "The actors have already been started. Please call `shutdown` first if you want to "
@@ -93,7 +105,7 @@ class ActorGroup:
         self.add_actors(self.num_actors)
 
     def add_actors(self, num_actors: int) -> None:
-        """So many more."""
+        """Start this many more actors."""
         added = [self._class.remote(*self._args, **self._kwargs) for _ in range(num_actors)]
         metadata: list[Any] = [None] * num_actors
         if added and hasattr(added[0], "get_actor_metadata"):
@@ -101,11 +113,11 @@ class ActorGroup:
         self.actors += [ActorWrapper(*pair) for pair in zip(added, metadata, strict=True)]
 
     def remove_actors(self, actor_indexes: Container[int]) -> None:
-        """The group lets go of the actors at these indexes."""
+        """Remove the actors at these indexes from the group."""
         self.actors = [a for i, a in enumerate(self.actors) if i not in actor_indexes]
 
     def shutdown(self, patience_s: float = 5) -> None:
-        """End all actors: those that have not ended by themselves after `patience_s` are killed."""
+        """End all actors: those still running after `patience_s` seconds are killed."""
         left = True
         if patience_s > 0:
             ends = [member.actor.__ray_terminate__.remote() for member in self.actors]
@@ -117,5 +129,5 @@ class ActorGroup:
 
     @property
     def actor_metadata(self) -> list[Any]:
-        """What the actors' `get_actor_metadata` gave."""
+        """The results of the actors' `get_actor_metadata`, in order."""
         return [member.metadata for member in self.actors]

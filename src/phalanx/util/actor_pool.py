@@ -11,29 +11,38 @@ from phalanx.errors import ActorDiedError
 
 V = TypeVar("V")
 Submit = Callable[[Any, V], Any]
-"""Called with an actor and a value; returns the ref (or the list of refs) of the call."""
+"""A function of an actor and a value; it makes the call and returns its reference or references."""
 
 
 class ActorPool:
-    """Hands values to whichever of the given actors is free.
+    """A pool that hands each value to a free actor.
 
-    `fn(actor, value)` makes the call and returns its ref; the actor counts as busy until then.
-    An actor that died is left out from then on, and its caller gets the ActorDiedError.
-    Pools that derive from this one, Flower's among them, know its fields and `_return_actor`.
+    `fn(actor, value)` makes the call and returns its reference; the actor is busy until the result
+    is taken. When an actor dies, its caller gets the ActorDiedError, and the pool uses it no more.
+    Subclasses, Flower's among them, use the pool's fields and `_return_actor`.
+
+    Example:
+        pool = ActorPool([Counter.remote() for _ in range(4)])
+        results = list(pool.map(lambda actor, value: actor.add.remote(value), range(100)))
     """
 
     def __init__(self, actors: Iterable[Any]) -> None:
         self._idle_actors: list[Any] = list(actors)
         self._pending_submits: deque[tuple[Submit[Any], Any]] = deque()
-        self._future_to_actor: dict[Any, Any] = {}  # what fn gave: number of the task, actor
+        # the result of fn -> (number of the task, actor)
+        self._future_to_actor: dict[Any, Any] = {}
         self._index_to_future: dict[int, Any] = {}
         self._next_task_index = 0
         self._next_return_index = 0
 
     def map(self, fn: Submit[V], values: Iterable[V]) -> Iterator[Any]:
-        """The results of all values, in their order.
+        """Return an iterator over the results of all values, in their order.
 
-        Work starts at once; results that earlier calls left behind are dropped.
+        Work starts at once; pending results of earlier calls are dropped.
+
+        Example:
+            for result in pool.map(lambda actor, value: actor.add.remote(value), [1, 2, 3]):
+                print(result)
         """
         self._drop_earlier()
         for value in values:
@@ -41,14 +50,17 @@ class ActorPool:
         return self._drain(self.get_next)
 
     def map_unordered(self, fn: Submit[V], values: Iterable[V]) -> Iterator[Any]:
-        """The results of all values, each as soon as it is there."""
+        """Return an iterator over the results of all values, each as soon as it is ready.
+
+        Work starts at once; pending results of earlier calls are dropped.
+        """
         self._drop_earlier()
         for value in values:
             self.submit(fn, value)
         return self._drain(self.get_next_unordered)
 
     def submit(self, fn: Submit[V], value: V) -> None:
-        """Start the call on a free actor, or keep it until one is free."""
+        """Start the call on a free actor, or queue it until an actor is free."""
         if not self._idle_actors:
             self._pending_submits.append((fn, value))
             return
@@ -71,22 +83,26 @@ class ActorPool:
         return bool(self._idle_actors) and not self._pending_submits
 
     def pop_idle(self) -> Any | None:
-        """Take an idle actor out of the pool; None when none is free."""
+        """Remove an idle actor from the pool and return it; None when no actor is free."""
         return self._idle_actors.pop() if self.has_free() else None
 
     def push(self, actor: Any) -> None:
-        """Add an actor. Raises ValueError when the pool has it already."""
+        """Add an actor. Raises ValueError when it is in the pool already."""
         busy = (entry[1] for entry in self._future_to_actor.values())
         if actor in self._idle_actors or any(actor == each for each in busy):
             raise ValueError(f"{actor!r} belongs to this ActorPool already")
         self._return_actor(actor)
 
     def get_next(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
-        """The next result in the order of submission, waiting at most `timeout` seconds.
+        """Return the next result in the order of submission, waiting at most `timeout` seconds.
 
-        Raises StopIteration when nothing is pending, ValueError when get_next_unordered has gone
-        ahead of the order, TimeoutError when time is up; with `ignore_if_timedout` that task is
-        then left behind, and its actor takes the next one.
+        Raises StopIteration when nothing is pending, ValueError when get_next_unordered has taken
+        the result of that task, and TimeoutError when the time is up. With `ignore_if_timedout` the
+        error is raised too, but the task is skipped, and its actor takes the next one.
+
+        Example:
+            pool.submit(lambda actor, value: actor.add.remote(value), 1)
+            result = pool.get_next(timeout=10)
         """
         if not self.has_next():
             raise StopIteration("no result is pending in this ActorPool")
@@ -100,9 +116,10 @@ class ActorPool:
     def get_next_unordered(
         self, timeout: float | None = None, ignore_if_timedout: bool = False
     ) -> Any:
-        """Any result that is ready, waiting at most `timeout` seconds; errors as in get_next.
+        """Return any result that is ready, waiting at most `timeout` seconds; errors as in
+        get_next.
 
-        When time is up with `ignore_if_timedout`, the task submitted first is left behind.
+        With `ignore_if_timedout`, the task submitted first is skipped when the time is up.
         """
         if not self.has_next():
             raise StopIteration("no result is pending in this ActorPool")
@@ -118,7 +135,7 @@ class ActorPool:
             yield take()
 
     def _drop_earlier(self) -> None:
-        """What waits is still started: it was promised to run, only its result is not wanted."""
+        """Drop the pending results. Queued values still run: they were promised to run."""
         while self._index_to_future:
             self._forget(next(iter(self._index_to_future)))
 
@@ -163,7 +180,7 @@ class ActorPool:
 
 
 def _first_ref(answer: Any) -> Any:
-    """All refs of one call are ready together, so the first speaks for them."""
+    """Return the call's first reference: all references of one call are ready together."""
     return answer[0] if isinstance(answer, (list, tuple)) else answer
 
 

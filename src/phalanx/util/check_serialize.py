@@ -1,4 +1,4 @@
-"""Why something cannot be sent to a worker: the path to the piece that cannot be pickled."""
+"""Finds why an object cannot be sent to a worker: the path to the piece that cannot be pickled."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ TEXT_LIMIT = 80
 class FailureTuple:
     """A piece that cannot be pickled.
 
-    `obj` is the piece, `path` the names that lead to it from the object inspected, `parent` what
-    holds it (None for the object itself).
+    `obj` is the piece, `path` the names that lead to it from the inspected object, and `parent` the
+    object that holds it (None for the inspected object itself).
     """
 
     def __init__(self, obj: Any, path: tuple[str, ...], parent: Any) -> None:
@@ -40,10 +40,16 @@ def inspect_serializability(
     depth: int = DEPTH,
     print_file: TextIO | None = None,
 ) -> tuple[bool, set[FailureTuple]]:
-    """Say whether `base_obj` can be pickled, and if not, which pieces of it stand in the way.
+    """Check whether `base_obj` can be pickled; return that, and the pieces that cannot.
 
-    Prints the tree of what was looked at to `print_file` (standard output). Looks into closures,
-    globals that a function uses, defaults, attributes and containers, `depth` steps deep.
+    Prints the tree of the inspected pieces to `print_file` (default: standard output). Looks into
+    closures, the globals that a function uses, defaults, attributes and containers, `depth` levels
+    deep.
+
+    Example:
+        lock = threading.Lock()
+        is_fine, failures = inspect_serializability(lambda: lock, name="task")
+        assert not is_fine
     """
     root = name or getattr(base_obj, "__qualname__", None) or type(base_obj).__name__
     search = _Search(print_file)
@@ -62,7 +68,7 @@ class _Search:
         self._seen: set[int] = set()
 
     def visit(self, obj: Any, path: tuple[str, ...], parent: Any, depth: int) -> bool:
-        """Whether `obj` can be pickled; if not, the cause is among the failures afterwards."""
+        """Check whether `obj` can be pickled; if not, add the cause to the failures."""
         error = _error_of(obj)
         if error is None:
             return True
@@ -94,7 +100,7 @@ def _error_of(obj: Any) -> str | None:
 
 
 def _pieces(obj: Any) -> Iterator[tuple[str, Any]]:
-    """What `obj` takes along when it is pickled, each with the step of the path to it."""
+    """Yield the pieces that are pickled with `obj`, each with the step of the path to it."""
     if isinstance(obj, types.FunctionType):
         yield from _pieces_of_function(obj)
     elif isinstance(obj, types.MethodType):

@@ -1,4 +1,4 @@
-"""Results as they come, instead of in the order in which they were asked for."""
+"""Iterators over results in the order in which they become ready."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ def as_completed(
     yield_obj_refs: bool = False,
     **wait_options: Any,
 ) -> Iterator[Any]:
-    """Yield each result (or its ref) soon after it is ready.
+    """Yield each result (or its reference) soon after it is ready.
 
-    With a `chunk_size`, results come by so many: it waits until that many are there (at the end,
+    With a `chunk_size`, results come in chunks: it waits until that many are ready (at the end,
     those that are left), and yields them in the order of `refs`. `wait_options` go to `wait`
     (`timeout`, `fetch_local`). Raises ValueError for a `chunk_size` below 1 and for `num_returns`.
+
+    Example:
+        for result in as_completed([square.remote(n) for n in range(10)]):
+            print(result)
     """
     _check(chunk_size, wait_options)
     return _completed(list(refs), chunk_size, yield_obj_refs, wait_options)
@@ -36,11 +40,14 @@ def map_unordered(
     yield_obj_refs: bool = False,
     **wait_options: Any,
 ) -> Iterator[Any]:
-    """Call the remote function `fn` on every item and yield results as they come.
+    """Call the remote function `fn` on every item, and yield the results as they become ready.
 
     At most `backpressure_size` calls are in flight (None: no limit), so `items` may be endless.
-    `chunk_size` and `wait_options`: see `as_completed`.
-    Raises ValueError for a size below 1 and for `num_returns`.
+    `chunk_size` and `wait_options` are as in `as_completed`. Raises ValueError for a size below 1
+    and for `num_returns`.
+
+    Example:
+        total = sum(map_unordered(square, range(1000), backpressure_size=50))
     """
     if backpressure_size is not None and backpressure_size < 1:
         raise ValueError(f"backpressure_size must be None or at least 1, got {backpressure_size}")
@@ -91,10 +98,11 @@ def _mapped(
 def _ready(
     refs: list[Any], chunk_size: int | None, wait_options: dict[str, Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Those that come next, and the others.
+    """Return the references to yield next, and the others.
 
-    Without a size it waits for one, then takes all that are ready by then: nothing ready is held
-    back, and many refs cost few waits, since each looks at all of them.
+    Without a chunk size it waits for one reference, then takes all that are ready by then. So no
+    ready result is held back, and many references need few waits, each of which looks at all of
+    them.
     """
     ready, rest = wait(refs, num_returns=min(chunk_size or 1, len(refs)), **wait_options)
     if chunk_size is None and ready and rest:

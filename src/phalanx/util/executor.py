@@ -32,27 +32,30 @@ from phalanx.util.task_future import TaskFuture
 T = TypeVar("T")
 FUNCTIONS_KEPT = 128
 OWN_PROCESSES = "PHALANX_EXECUTOR"
-"""In the environment of an executor's own processes: which executor's they are."""
+"""A variable in the environment of an executor's own processes: the executor's key."""
 
 
 class Executor(concurrent.futures.Executor):
-    """Runs calls as tasks on the cluster's resources.
+    """An executor that runs calls as tasks on the cluster's resources.
 
     `max_workers` is the greatest number of tasks handed to the cluster at once; None hands all of
-    them over, and the resources that they ask for are the limit. `options` are those of the
-    tasks, such as `num_cpus=2` or `max_retries=0`. References among the arguments arrive as their
-    values.
+    them over, and their resource requests are the limit. `options` are those of the tasks, such as
+    `num_cpus=2` or `max_retries=0`. References among the arguments arrive as their values.
 
-    With an `initializer` or `max_tasks_per_child`, calls run in processes of this executor's own:
-    in each `initializer(*initargs)` runs once before its first call, and it ends after
-    `max_tasks_per_child` of them. When an initializer raises, all calls fail with
-    BrokenProcessPool. When a process is lost, only its call fails, with an error that is a
-    BrokenProcessPool and a WorkerCrashedError. `mp_context` is taken and not used: the cluster
-    starts its processes in its own way.
+    With an `initializer` or `max_tasks_per_child`, calls run in processes that only this executor
+    uses: each process runs `initializer(*initargs)` once before its first call, and ends after
+    `max_tasks_per_child` calls. When an initializer raises, all calls fail with BrokenProcessPool.
+    When a process is lost, only its call fails, with an error that is a BrokenProcessPool and a
+    WorkerCrashedError. `mp_context` is accepted and ignored: the cluster starts processes in its
+    own way.
 
-    Calls that are not done at the end of the program are waited for, as the standard library
-    does. Raises ValueError for `max_workers` or `max_tasks_per_child` below 1, TypeError for what
-    is no callable or no number.
+    At its end, the program waits for unfinished calls, as with the standard library's executors.
+    Raises ValueError for `max_workers` or `max_tasks_per_child` below 1, and TypeError for an
+    initializer that is not callable or a limit that is not a whole number.
+
+    Example:
+        with Executor(max_workers=8, num_cpus=1) as executor:
+            assert list(executor.map(abs, [-1, 2, -3])) == [1, 2, 3]
     """
 
     def __init__(
@@ -78,7 +81,7 @@ class Executor(concurrent.futures.Executor):
         self._lock = threading.Lock()
         self._is_shut_down = False
         self._broken = ""
-        # A function is pickled once as a remote function, not with each of its calls.
+        # A function is pickled once, as a remote function, and not with each of its calls.
         self._remote_of = functools.lru_cache(maxsize=FUNCTIONS_KEPT)(
             functools.partial(_as_remote, fixed={}, options=options)
         )
@@ -86,13 +89,19 @@ class Executor(concurrent.futures.Executor):
 
     @property
     def _max_workers(self) -> int:
-        """What Dask and others take for the number of calls at once."""
+        """The number of calls at once, for Dask and others that read it."""
         return self._given_max_workers or max(1, int(cluster_resources().get("CPU", 1)))
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Run `fn(*args, **kwargs)` as a task. What prevents its start, such as an argument that
-        cannot be pickled, is the future's error. Raises RuntimeError after shutdown,
-        BrokenProcessPool when the initializer has failed."""
+        """Run `fn(*args, **kwargs)` as a task, and return its future.
+
+        An error that prevents the start, such as an argument that cannot be pickled, becomes the
+        future's error. Raises RuntimeError after shutdown, and BrokenProcessPool when the
+        initializer has failed.
+
+        Example:
+            assert executor.submit(pow, 2, 10).result() == 1024
+        """
         if self._call is not None:
             task = functools.partial(self._call.remote, fn)
         elif _is_plain_function(fn):
@@ -131,12 +140,15 @@ class Executor(concurrent.futures.Executor):
         chunksize: int = 1,
         buffersize: int | None = None,
     ) -> Iterator[T]:
-        """The results of `fn` over the iterables, in their order, `chunksize` calls to a task.
+        """Return the results of `fn` over the iterables, in their order, `chunksize` calls a task.
 
-        The tasks start at once; with a `buffersize` at most so many are ahead of the reader, and
-        the iterables may be endless. Reading on raises TimeoutError when a result is not there
-        `timeout` seconds after this call; what is still running is then cancelled. Raises
-        ValueError for sizes below 1, TypeError for a buffersize that is no integer.
+        The tasks start at once. With a `buffersize`, at most that many tasks are ahead of the
+        reader, and the iterables may be endless. Reading raises TimeoutError when a result is not
+        ready `timeout` seconds after this call; the tasks that still run are then cancelled. Raises
+        ValueError for sizes below 1, and TypeError for a buffersize that is no integer.
+
+        Example:
+            powers = list(executor.map(pow, range(100), range(100), chunksize=10))
         """
         if chunksize < 1:
             raise ValueError(f"chunksize must be at least 1, got {chunksize}")
@@ -152,8 +164,10 @@ class Executor(concurrent.futures.Executor):
         return _results(futures, deque(itertools.islice(futures, buffersize)), end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls; with `cancel_futures` cancel those that no worker has, with `wait`
-        wait for all others."""
+        """Take no more calls; cancel the calls that no worker has, and wait for the others.
+
+        The first needs `cancel_futures`, the second `wait`.
+        """
         with self._lock:
             self._is_shut_down = True
             pending = list(self._pending)
@@ -164,7 +178,8 @@ class Executor(concurrent.futures.Executor):
             concurrent.futures.wait(pending)
 
     def _done(self, future: Any) -> None:
-        future.ref = None  # the reference keeps the result, which is its reader's now
+        # the reference would keep the result alive, which now belongs to its reader
+        future.ref = None
         with self._lock:
             self._pending.discard(future)
         if future.cancelled():
@@ -196,20 +211,27 @@ def _check(
 
 
 def _in_own_processes(options: dict[str, Any], key: str) -> dict[str, Any]:
-    """Processes serve one environment: one of its own, and no other work finds them."""
+    """Return options with an environment that only this executor uses.
+
+    A process serves one runtime environment, so no other work gets the executor's processes.
+    """
     environment = dict(options.get("runtime_env") or {})
     environment["env_vars"] = {**environment.get("env_vars", {}), OWN_PROCESSES: key}
     return {**options, "runtime_env": environment}
 
 
 def _as_remote(fn: Callable[..., Any], fixed: dict[str, Any], options: dict[str, Any]) -> Any:
-    """`fixed`: options that only a definition takes."""
+    """Return the remote function with its options; `fixed` are options that only a definition
+    takes."""
     function = remote(**fixed)(fn) if fixed else remote(fn)
     return function.options(**options) if options else function
 
 
 def _is_plain_function(fn: Callable[..., Any]) -> bool:
-    """Generators and coroutines mean something else to a remote function, so they are wrapped."""
+    """Whether a function can be made remote directly.
+
+    Generators and coroutines are wrapped instead: a remote function treats them in another way.
+    """
     return isinstance(fn, types.FunctionType) and not (
         inspect.isgeneratorfunction(fn)
         or inspect.iscoroutinefunction(fn)
@@ -220,7 +242,7 @@ def _is_plain_function(fn: Callable[..., Any]) -> bool:
 def _results(
     futures: Iterator[Future[list[T]]], ahead: deque[Future[list[T]]], end: float | None
 ) -> Iterator[T]:
-    """Results leave this generator as they are read: nothing here keeps them alive."""
+    """Yield the results, keeping no reference to those that were read."""
     try:
         while ahead:
             rows = _taken(ahead, end)
@@ -248,6 +270,7 @@ def _finish_all() -> None:
         executor.shutdown()
 
 
-# Before the session ends: where the standard library's executors wait at the program's end, too.
+# Register the end of all executors before the session ends: at the moment when the standard
+# library's executors wait, too.
 threading._register_atexit(_finish_all)  # type: ignore[attr-defined]
 os.register_at_fork(after_in_child=_executors.clear)

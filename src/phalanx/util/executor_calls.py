@@ -1,4 +1,4 @@
-"""What a task of an executor runs: its process made ready once, then the call."""
+"""The body of an executor's tasks: it prepares the process once, then makes the call."""
 
 from __future__ import annotations
 
@@ -9,28 +9,31 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _ready: set[str] = set()
-"""The executors for which this process is ready."""
+"""Keys of the executors whose initializers have run in this process."""
 
 
 class InitializerFailedError(BrokenProcessPool):
-    """The executor's initializer raised, so that no call of it can run."""
+    """Raised when an executor's initializer raised, so that none of its calls can run."""
 
 
 def call(fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-    """`fn(*args, **kwargs)`."""
+    """Return `fn(*args, **kwargs)`."""
     return fn(*args, **kwargs)
 
 
 def call_each(fn: Callable[..., T], rows: list[tuple[Any, ...]]) -> list[T]:
-    """`fn(*row)` for each row."""
+    """Return `fn(*row)` for each row."""
     return [fn(*row) for row in rows]
 
 
 def call_in_ready_process(
     key: str, initializer: Callable[..., object] | None, initargs: tuple[Any, ...]
 ) -> Callable[..., Any]:
-    """`call`, which first runs `initializer(*initargs)` in a process where it has not run for
-    the executor `key`. A function of its own: its pickle goes to each process once."""
+    """Return a variant of `call` that first runs `initializer(*initargs)`, once in each process.
+
+    `key` names the executor. The variant is a function of its own, so that its pickle, with the
+    initializer, goes to each process once.
+    """
 
     def call_when_ready(fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         make_ready(key, initializer, initargs)
@@ -42,7 +45,7 @@ def call_in_ready_process(
 def make_ready(
     key: str, initializer: Callable[..., object] | None, initargs: tuple[Any, ...]
 ) -> None:
-    """Run the initializer unless it has run. Raises InitializerFailedError."""
+    """Run the initializer unless it has run here. Raises InitializerFailedError when it raises."""
     if key in _ready:
         return
     if initializer is not None:

@@ -1,9 +1,9 @@
-"""Metrics of programs: counters, gauges and histograms, counted anywhere in a cluster.
+"""Metrics of programs: counters, gauges and histograms, recorded anywhere in a cluster.
 
-    requests = Counter("requests", description="Asked for", tag_keys=("route",))
+    requests = Counter("requests", description="Requests served", tag_keys=("route",))
     requests.inc(tags={"route": "/"})
 
-Drivers, tasks and actors count; the cluster's `/metrics` has the sum of each node: see
+Drivers, tasks and actors record values; the cluster's `/metrics` has the sum for each node: see
 docs/metrics.md.
 """
 
@@ -24,13 +24,18 @@ _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
 class Metric:
-    """A named number, one for each set of tags."""
+    """A named number, one for each set of tags.
+
+    Raises ValueError for an empty name or a definition that differs from an earlier one of that
+    name, and TypeError for `tag_keys` that are no tuple of texts. A name that cannot be exported
+    gets a warning.
+    """
 
     kind: ClassVar[str]
     prefix: ClassVar[str] = ""
-    """What the exported name has before the one that the program gave."""
+    """The prefix of the exported name, before the name that the program gave."""
     is_strict: ClassVar[bool] = True
-    """Whether what cannot be exported is an error, or a warning and not exported."""
+    """Whether a metric that cannot be exported is an error; otherwise it is a warning."""
 
     def __init__(
         self,
@@ -74,7 +79,10 @@ class Metric:
             self._exported = ""
 
     def set_default_tags(self, default_tags: Mapping[str, str]) -> Any:
-        """Tags of all that is recorded from now on; the metric itself."""
+        """Set the tags of all values recorded from now on; return the metric itself.
+
+        Raises ValueError for a tag key that the metric does not have.
+        """
         for key, value in default_tags.items():
             if key not in self._tag_keys:
                 raise ValueError(f"Unrecognized tag key {key}.")
@@ -84,7 +92,7 @@ class Metric:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What it was made with."""
+        """The name, description, tag keys and default tags of the metric."""
         return {
             "name": self._name,
             "description": self._description,
@@ -123,13 +131,21 @@ class Metric:
 
 
 class Counter(Metric):
-    """A number that only grows."""
+    """A number that only grows.
+
+    Example:
+        failures = Counter("failures", description="Failed requests", tag_keys=("route",))
+        failures.inc(tags={"route": "/login"})
+    """
 
     kind = COUNTER
 
     def inc(self, value: float = 1.0, tags: Tags = None) -> None:
-        """Add to it. Raises TypeError for what is no number, ValueError for one that is not above 0
-        or has no end, and for tags that are missing."""
+        """Add to the counter.
+
+        Raises TypeError for a value that is no number, and ValueError for a value that is not
+        finite and above 0, and for missing tags.
+        """
         _check_value(value)
         if value <= 0:
             raise ValueError(f"value must be >0, got {value}")
@@ -137,12 +153,17 @@ class Counter(Metric):
 
 
 class Gauge(Metric):
-    """A number that is as it was last set, on each node."""
+    """A number with a current value on each node: the one that was set last.
+
+    Example:
+        depth = Gauge("depth", description="Waiting requests")
+        depth.set(12)
+    """
 
     kind = GAUGE
 
     def set(self, value: float | None, tags: Tags = None) -> None:
-        """Set it; None leaves it. Raises as Counter.inc does, but takes any float."""
+        """Set the gauge; None leaves it unchanged. Raises like Counter.inc, but takes any float."""
         if value is None:
             return
         _check_value(value)
@@ -150,7 +171,14 @@ class Gauge(Metric):
 
 
 class Histogram(Metric):
-    """How many values there were up to each boundary, and above the last."""
+    """Counts of values up to each boundary, and above the last one.
+
+    Raises ValueError for boundaries that are missing or not above 0.
+
+    Example:
+        seconds = Histogram("latency_seconds", boundaries=[0.01, 0.1, 1.0])
+        seconds.observe(0.07)
+    """
 
     kind = HISTOGRAM
 
@@ -176,13 +204,13 @@ class Histogram(Metric):
         self.boundaries = boundaries
 
     def observe(self, value: float, tags: Tags = None) -> None:
-        """Count a value. Raises as Counter.inc does, but takes any finite number."""
+        """Count a value. Raises like Counter.inc, but takes any finite number."""
         _check_value(value)
         self._record_finite(value, tags)
 
     @property
     def info(self) -> dict[str, Any]:
-        """What it was made with."""
+        """The name, description, tag keys, default tags and boundaries of the metric."""
         return {**super().info, "boundaries": self.boundaries}
 
     def __reduce__(self) -> Any:

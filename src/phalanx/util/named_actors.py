@@ -1,4 +1,4 @@
-"""Which named actors live."""
+"""The list of living named actors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from phalanx.api.session import running_engine
 
 
 def list_named_actors(all_namespaces: bool = False) -> list[str] | list[dict[str, str]]:
-    """Names in this job's namespace; or {name, namespace} of all namespaces."""
+    """Return the names in this job's namespace, or {name, namespace} of all namespaces.
+
+    Example:
+        names = list_named_actors()
+    """
     engine = running_engine()
     wanted = None if all_namespaces else engine.namespace
     found = engine.named_actors(wanted)

@@ -1,4 +1,4 @@
-"""Whether this process is a notebook's kernel, and output below its cell that can be replaced."""
+"""Notebooks: whether this process is a notebook's kernel, and output that can be replaced."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 
 def in_notebook() -> bool:
-    """Whether a cell of a notebook runs here; IPython at a terminal is none."""
+    """Whether a cell of a notebook runs here; IPython in a terminal is no notebook."""
     ipython = sys.modules.get("IPython")
     shell: Any = None if ipython is None else ipython.get_ipython()
     return hasattr(shell, "kernel")
 
 
 def notebook_output() -> Callable[[str], None]:
-    """A place below the cell for HTML; each text that it is given takes the place of the last."""
+    """Return a function that shows HTML below the cell, each text in place of the last one."""
     from IPython.display import HTML, display
 
     handle = display(HTML(""), display_id=True)

@@ -21,17 +21,25 @@ VALID_PLACEMENT_GROUP_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPR
 
 
 class PlacementGroup:
-    """A handle of a placement group; may be passed around."""
+    """A handle of a placement group; it can be sent to tasks and actors.
+
+    Example:
+        group = placement_group([{"CPU": 1}, {"CPU": 1}], strategy="SPREAD")
+        if group.wait(timeout_seconds=30):
+            strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=0)
+            ref = square.options(scheduling_strategy=strategy).remote(4)
+        remove_placement_group(group)
+    """
 
     def __init__(self, id: PlacementGroupID, bundles: list[dict[str, float]] | None = None) -> None:
         self.id = id
         self._bundles = bundles
         self._created: PendingReply[bool] | None = None
-        """The answer to whether it is created, asked for when it was made in this process."""
+        """The answer to whether the group is created, requested when this process made it."""
         self._removed: PendingReply[None] | None = None
-        """The answer to its removal, which this process asked for and did not wait for."""
+        """The answer to its removal, which this process requested without waiting."""
         self.may_be_used = True
-        """Whether anything may run in it, for all that this process knows."""
+        """Whether anything may run in the group, as far as this process knows."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         self.may_be_used = True
@@ -39,7 +47,7 @@ class PlacementGroup:
 
     @staticmethod
     def empty() -> PlacementGroup:
-        """The group that stands for none."""
+        """Return the group that stands for no group."""
         return PlacementGroup(PlacementGroupID.nil(), [])
 
     @property
@@ -49,7 +57,7 @@ class PlacementGroup:
 
     @property
     def bundle_specs(self) -> list[dict[str, float]]:
-        """What each bundle reserves."""
+        """The resources that each bundle reserves."""
         if self._bundles is None:
             rows = [r for r in _rows() if r["placement_group_id"] == self.id.hex()]
             self._bundles = list(rows[0]["bundles"].values()) if rows else []
@@ -57,12 +65,12 @@ class PlacementGroup:
 
     @property
     def bundle_count(self) -> int:
-        """How many bundles it has."""
+        """The number of bundles."""
         return len(self.bundle_specs)
 
     def ready(self) -> ObjectRef[Any]:
-        """A reference to this group that is there once all bundles are reserved."""
-        if self._removed is not None:  # else the task could come to its node before the removal
+        """Return a reference to this group that is ready once all bundles are reserved."""
+        if self._removed is not None:  # otherwise the task could reach its node before the removal
             self._removed.result()
         proof = engine_or_start().group_ready(self.id.binary())
         if proof is not None:
@@ -73,12 +81,14 @@ class PlacementGroup:
         return ready
 
     def wait(self, timeout_seconds: float = 30) -> bool:
-        """Wait until all bundles are reserved; False when that took longer. Raises ValueError for
-        a group that was removed."""
+        """Wait until all bundles are reserved; False when that took more than `timeout_seconds`.
+
+        Raises ValueError for a group that was removed.
+        """
         from phalanx.errors import GetTimeoutError
 
         asked = self._created
-        if asked is None or asked.is_there:  # it may have been removed since that answer
+        if asked is None or asked.is_there:  # the group may have been removed since that answer
             asked = engine_or_start().group_created(self.id.binary())
             self._created = asked
         try:
@@ -91,7 +101,7 @@ class PlacementGroup:
         return True
 
     def as_strategy(self, index: int, capture: bool | None) -> PlacementGroupSchedulingStrategy:
-        """The strategy that the older options `placement_group=` and so on mean."""
+        """Return the strategy that stands for the older options `placement_group=` and so on."""
         return PlacementGroupSchedulingStrategy(self, index, capture)
 
     def __eq__(self, other: object) -> bool:
@@ -105,15 +115,15 @@ class PlacementGroup:
 
 
 class _OnceWhole(PlacementGroupSchedulingStrategy):
-    """In any bundle of a group, while all of them have their places."""
+    """The strategy of a task that runs in any bundle, once all bundles of the group are placed."""
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """See PlacementGroupSchedulingStrategy."""
+        """Return the strategy as the node reads it, with a bundle for the whole group."""
         wire = super().to_wire(resources, name)
         return {**wire, "bundle": WHOLE_GROUP} if wire else wire
 
 
-@remote(num_cpus=0, max_retries=0, enable_task_events=False)  # no task of the program's
+@remote(num_cpus=0, max_retries=0, enable_task_events=False)  # not a task of the program
 def _itself(group: PlacementGroup, proof: object = None) -> PlacementGroup:
     return group
 
@@ -126,9 +136,16 @@ def placement_group(
     _soft_target_node_id: str | None = None,
     bundle_label_selector: list[dict[str, str]] | None = None,
 ) -> PlacementGroup:
-    """Reserve bundles of resources, all or nothing; returns at once.
+    """Reserve bundles of resources, all or nothing; return at once.
 
-    Raises ValueError for bundles or options that cannot be, TypeError for what is no list.
+    `strategy` is "PACK" (few nodes), "SPREAD" (many nodes), "STRICT_PACK" (one node) or
+    "STRICT_SPREAD" (a node for each bundle). With `lifetime="detached"` the group outlives its
+    driver. Each entry of `bundle_label_selector` limits the nodes of one bundle. Raises ValueError
+    for bundles or options that are not allowed.
+
+    Example:
+        group = placement_group([{"GPU": 1, "CPU": 4}] * 2, strategy="STRICT_PACK")
+        assert group.wait(60)
     """
     validate_placement_group(
         bundles, strategy, lifetime, _soft_target_node_id, bundle_label_selector
@@ -146,7 +163,7 @@ def placement_group(
     group._created = engine.group_created(group_id)
     group.may_be_used = bool(name)
     if name or bundle_label_selector or not _is_plain(bundles):
-        made.result()  # what may be refused is refused here
+        made.result()  # the head's refusal is raised here
     return group
 
 
@@ -161,7 +178,7 @@ def validate_placement_group(
     _soft_target_node_id: str | None = None,
     bundle_label_selector: list[dict[str, str]] | None = None,
 ) -> bool:
-    """Raise ValueError for what no placement group can be; see there."""
+    """Raise ValueError for arguments that `placement_group` does not take."""
     _validate_bundles(bundles)
     if strategy not in VALID_PLACEMENT_GROUP_STRATEGIES:
         raise ValueError(
@@ -169,10 +186,12 @@ def validate_placement_group(
             f"{VALID_PLACEMENT_GROUP_STRATEGIES}."
         )
     if lifetime not in (None, "detached"):
-        raise ValueError(f"lifetime of a placement group is None or 'detached', not {lifetime!r}.")
+        raise ValueError(
+            f"lifetime of a placement group must be None or 'detached', got {lifetime!r}."
+        )
     if _soft_target_node_id is not None:
         if strategy != "STRICT_PACK":
-            raise ValueError("_soft_target_node_id only goes with STRICT_PACK.")
+            raise ValueError("_soft_target_node_id is only allowed with STRICT_PACK.")
         _check_node_id(_soft_target_node_id)
     if bundle_label_selector is None:
         return True
@@ -204,7 +223,7 @@ def _validate_bundles(bundles: Any) -> None:
             warn_of_object_store_memory("bundles")
         if "bundle" in bundle:
             raise ValueError(
-                "The resource 'bundle' stands for a place in a group: it cannot be asked for."
+                "The resource 'bundle' stands for a place in a group: it cannot be requested."
             )
 
 
@@ -238,7 +257,10 @@ def _check_node_id(text: Any) -> None:
 
 
 def remove_placement_group(placement_group: PlacementGroup) -> None:
-    """Give the bundles back; what runs in them has ended then. Nothing happens the second time."""
+    """Remove the group: work in its bundles ends, and their resources become free.
+
+    Removing a group a second time does nothing. Raises ValueError for anything but a group.
+    """
     if not isinstance(placement_group, PlacementGroup):
         raise ValueError(f"remove_placement_group takes a group, got {placement_group!r}.")
     removed = engine_or_start().remove_group(placement_group.id.binary())
@@ -249,7 +271,12 @@ def remove_placement_group(placement_group: PlacementGroup) -> None:
 
 
 def get_placement_group(placement_group_name: str) -> PlacementGroup:
-    """The living group of that name. Raises ValueError when there is none."""
+    """Return the living group of that name. Raises ValueError when there is none.
+
+    Example:
+        placement_group([{"CPU": 1}], name="trainers")
+        group = get_placement_group("trainers")
+    """
     if not placement_group_name:
         raise ValueError("Please supply a non-empty value to get_placement_group.")
     group, bundles = engine_or_start().named_group(placement_group_name)
@@ -257,7 +284,7 @@ def get_placement_group(placement_group_name: str) -> PlacementGroup:
 
 
 def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
-    """Facts about one group, or about all by their ids."""
+    """Return facts about one group, or about all groups by their ids."""
     rows = {row["placement_group_id"]: row for row in _rows()}
     if placement_group is None:
         return rows
@@ -265,7 +292,7 @@ def placement_group_table(placement_group: PlacementGroup | None = None) -> dict
 
 
 def get_current_placement_group() -> PlacementGroup | None:
-    """The group that the calling task or actor runs in."""
+    """Return the group that the calling task or actor runs in, or None."""
     text = get_runtime_context().get_placement_group_id()
     return None if text is None else PlacementGroup(PlacementGroupID.from_hex(text))
 
@@ -283,7 +310,7 @@ def check_placement_group_index(placement_group: PlacementGroup, bundle_index: i
 def _valid_resource_shape(
     resources: Mapping[str, float], bundle_specs: Iterable[Mapping[str, float]]
 ) -> bool:
-    """Whether one of the bundles has all of this: Ray's libraries ask, by this name."""
+    """Whether one of the bundles has all these resources. Ray's libraries call it by this name."""
     return any(
         all(bundle.get(name, 0) >= amount for name, amount in resources.items() if name != "bundle")
         for bundle in bundle_specs

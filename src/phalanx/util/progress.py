@@ -1,4 +1,4 @@
-"""A progress bar for any list of refs; in a notebook one of its own; else plain lines."""
+"""Progress bars for lists of references: in a terminal, in a notebook, or as plain lines."""
 
 from __future__ import annotations
 
@@ -27,10 +27,14 @@ REFRESH_S = 0.1
 def track(
     refs: Sequence[Any], description: str = "tasks", *, console: Console | None = None
 ) -> Iterator[Any]:
-    """Yield each ref once it is ready, in the order of completion, and show how far it is.
+    """Yield each reference once it is ready, in the order of completion, and show the progress.
 
-    A failed task counts as done: `get` of its ref raises. The display goes to `console`, by
+    A failed task counts as done: `get` of its reference raises. The display goes to `console`, by
     default below a notebook's cell, or to standard error.
+
+    Example:
+        for ref in track([square.remote(n) for n in range(100)], "squares"):
+            print(phalanx.get(ref))
     """
     if console is None and in_notebook():
         return _below_cell(list(refs), description)
@@ -42,7 +46,11 @@ def track(
 def get(
     refs: Sequence[Any], description: str = "tasks", *, console: Console | None = None
 ) -> list[Any]:
-    """`get` of all refs, in their order, with a display of how many are ready."""
+    """Return the values of all references, in their order, and show how many are ready.
+
+    Example:
+        values = get([square.remote(n) for n in range(100)], "squares")
+    """
     refs = list(refs)
     for _ in track(refs, description, console=console):
         pass
@@ -51,7 +59,7 @@ def get(
 
 
 def _ready(refs: list[Any], timeout_s: float | None) -> Iterator[list[Any]]:
-    """What became ready, as often as something did or `timeout_s` passed."""
+    """Yield the references that became ready, each time some did or `timeout_s` passed."""
     while refs:
         ready, refs = objects.wait(refs, num_returns=1, timeout=timeout_s)
         if ready and refs:
@@ -95,7 +103,7 @@ def _bar(description: str, done: int, total: int, seconds: float) -> str:
 
 
 def _plain(refs: list[Any], description: str, console: Console) -> Iterator[Any]:
-    """At most PLAIN_LINES lines, so that a log of a million tasks stays readable."""
+    """Show at most PLAIN_LINES lines, so that a log of a million tasks stays readable."""
     total = len(refs)
     began = time.monotonic()
     done = said = 0

@@ -12,11 +12,11 @@ from phalanx.api.objects import get, kill, wait
 
 
 class Empty(queue.Empty):
-    """Nothing to take, now or within the time given."""
+    """Raised when there is no item, now or within the given time."""
 
 
 class Full(queue.Full):
-    """No room for the item, now or within the time given."""
+    """Raised when there is no room for the item, now or within the given time."""
 
 
 class Queue:
@@ -24,6 +24,12 @@ class Queue:
 
     `maxsize` is the greatest number of items, 0 for no limit. `actor_options` are options of the
     actor that holds the items, such as `{"name": "work", "num_cpus": 0}`.
+
+    Example:
+        queue = Queue(maxsize=100)
+        queue.put("first")
+        assert queue.get(timeout=10) == "first"
+        queue.shutdown()
     """
 
     def __init__(self, maxsize: int = 0, actor_options: dict[str, Any] | None = None) -> None:
@@ -34,15 +40,15 @@ class Queue:
         return self.size()
 
     def size(self) -> int:
-        """How many items are in the queue."""
+        """Return the number of items in the queue."""
         return int(get(self.actor.qsize.remote()))
 
     def qsize(self) -> int:
-        """The same as size()."""
+        """Return the number of items in the queue, as `size` does."""
         return self.size()
 
     def empty(self) -> bool:
-        """Whether nothing is in the queue."""
+        """Whether the queue has no items."""
         return bool(get(self.actor.empty.remote()))
 
     def full(self) -> bool:
@@ -50,9 +56,9 @@ class Queue:
         return bool(get(self.actor.full.remote()))
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Add an item, waiting for room at most `timeout` seconds (None: as long as it takes).
+        """Add an item, waiting for room at most `timeout` seconds (None: without limit).
 
-        Raises Full without room, ValueError for a negative timeout.
+        Raises Full when there is no room, and ValueError for a negative timeout.
         """
         try:
             get(self._put(item, block, timeout))
@@ -60,16 +66,16 @@ class Queue:
             raise Full(*full.args) from None
 
     async def put_async(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        """put, awaited."""
+        """Add an item as `put` does, without blocking the event loop."""
         try:
             await self._put(item, block, timeout)
         except queue.Full as full:
             raise Full(*full.args) from None
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Take the oldest item, waiting at most `timeout` seconds (None: as long as it takes).
+        """Take the oldest item, waiting at most `timeout` seconds (None: without limit).
 
-        Raises Empty when none came, ValueError for a negative timeout.
+        Raises Empty when no item came, and ValueError for a negative timeout.
         """
         try:
             return get(self._get(block, timeout))
@@ -77,22 +83,22 @@ class Queue:
             raise Empty(*empty.args) from None
 
     async def get_async(self, block: bool = True, timeout: float | None = None) -> Any:
-        """get, awaited."""
+        """Take the oldest item as `get` does, without blocking the event loop."""
         try:
             return await self._get(block, timeout)
         except queue.Empty as empty:
             raise Empty(*empty.args) from None
 
     def put_nowait(self, item: Any) -> None:
-        """put without waiting."""
+        """Add an item without waiting. Raises Full when there is no room."""
         self.put(item, block=False)
 
     def get_nowait(self) -> Any:
-        """get without waiting."""
+        """Take the oldest item without waiting. Raises Empty when there is none."""
         return self.get(block=False)
 
     def put_nowait_batch(self, items: Iterable[Any]) -> None:
-        """Add all items in their order, or none of them: raises Full when they do not all fit."""
+        """Add all items in their order, or none of them. Raises Full when they do not all fit."""
         if not isinstance(items, Iterable):
             raise TypeError(f"put_nowait_batch takes an iterable of items, got {items!r}")
         try:
@@ -101,7 +107,7 @@ class Queue:
             raise Full(*full.args) from None
 
     def get_nowait_batch(self, num_items: int) -> list[Any]:
-        """Take exactly `num_items` items, oldest first, or none: raises Empty with fewer there."""
+        """Take exactly `num_items` items, oldest first. Raises Empty when there are fewer."""
         if not isinstance(num_items, int):
             raise TypeError(f"num_items must be an int, got {num_items!r}")
         if num_items < 0:
@@ -112,7 +118,10 @@ class Queue:
             raise Empty(*empty.args) from None
 
     def shutdown(self, force: bool = False, grace_period_s: float = 5) -> None:
-        """End the actor: after the calls it has, or at once with `force` or when time is up."""
+        """End the actor after its pending calls.
+
+        It ends at once with `force`, or after `grace_period_s` seconds.
+        """
         if self.actor is None:
             return
         if not force:
@@ -186,5 +195,5 @@ class _QueueActor:
 
     def get_nowait_batch(self, num_items: int) -> list[Any]:
         if num_items > self.qsize():
-            raise Empty(f"{num_items} items asked for, {self.qsize()} there")
+            raise Empty(f"{num_items} items requested, but the queue has {self.qsize()}")
         return [self.queue.get_nowait() for _ in range(num_items)]

@@ -1,4 +1,4 @@
-"""Where work should run: strategy objects for the option scheduling_strategy."""
+"""Strategies for the option `scheduling_strategy`: where work should run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from phalanx.model.ids import NodeID, PlacementGroupID
 
 
 class Bundles(Protocol):
-    """A placement group, as `phalanx.util.placement_group` has it."""
+    """A placement group, as `phalanx.util.placement_group` defines it."""
 
     id: PlacementGroupID
     may_be_used: bool
-    """Whether anything may run in it, for all that this process knows."""
+    """Whether anything may run in the group, as far as this process knows."""
 
     @property
     def is_empty(self) -> bool:
@@ -22,12 +22,19 @@ class Bundles(Protocol):
 
     @property
     def bundle_specs(self) -> list[dict[str, float]]:
-        """What each bundle reserves."""
+        """The resources that each bundle reserves."""
         ...
 
 
 class PlacementGroupSchedulingStrategy:
-    """Run inside a placement group: in one bundle, or any (-1)."""
+    """Run inside a placement group: in one bundle, or in any (-1).
+
+    `placement_group_capture_child_tasks` makes the tasks that the work starts run in the group too.
+
+    Example:
+        strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=0)
+        ref = square.options(scheduling_strategy=strategy).remote(4)
+    """
 
     def __init__(
         self,
@@ -35,14 +42,18 @@ class PlacementGroupSchedulingStrategy:
         placement_group_bundle_index: int = -1,
         placement_group_capture_child_tasks: bool | None = None,
     ) -> None:
-        if placement_group is not None:  # None as on Ray: in no group, whatever the parent is in
+        # as on Ray, None means no group, even when the parent is in one
+        if placement_group is not None:
             placement_group.may_be_used = True
         self.placement_group = placement_group
         self.placement_group_bundle_index = placement_group_bundle_index
         self.placement_group_capture_child_tasks = placement_group_capture_child_tasks
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """For the node. Raises ValueError when no bundle can ever hold what `name` needs."""
+        """Return the strategy as the node reads it.
+
+        Raises ValueError when no bundle can ever hold what `name` needs.
+        """
         group, index = self.placement_group, self.placement_group_bundle_index
         if group is None or group.is_empty:
             return {}
@@ -67,7 +78,16 @@ class PlacementGroupSchedulingStrategy:
 
 
 class NodeAffinitySchedulingStrategy:
-    """Run on one node, or (soft) elsewhere when that node is gone or cannot ever."""
+    """Run on one node; with `soft`, elsewhere when that node is gone or can never run the work.
+
+    Raises ValueError for an id that is not a node's id in hex.
+
+    Example:
+        here = phalanx.get_runtime_context().get_node_id()
+        ref = square.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=True)
+        ).remote(4)
+    """
 
     def __init__(
         self,
@@ -92,7 +112,7 @@ class NodeAffinitySchedulingStrategy:
         self._fail_on_unavailable = _fail_on_unavailable
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """For the node."""
+        """Return the strategy as the node reads it."""
         return {
             "node_id": self.node_id,
             "soft": self.soft,
@@ -102,7 +122,7 @@ class NodeAffinitySchedulingStrategy:
 
 
 class _Operator:
-    """One condition on a label, by the name of its class."""
+    """A condition on a label; its kind is the name of its class."""
 
     def __init__(self, *values: str) -> None:
         self.values = values
@@ -151,7 +171,13 @@ def _check_values(name: str, values: tuple[Any, ...]) -> None:
 
 
 class NodeLabelSchedulingStrategy:
-    """Run where labels match: `hard` must, `soft` should. Label selectors do the same today."""
+    """Run where labels match: `hard` conditions must hold, `soft` ones should.
+
+    Label selectors are the newer way to say the same. Raises ValueError without any condition.
+
+    Example:
+        strategy = NodeLabelSchedulingStrategy({"zone": In("a", "b")}, soft={"gpu": Exists()})
+    """
 
     def __init__(
         self, hard: dict[str, _Operator], *, soft: dict[str, _Operator] | None = None
@@ -162,7 +188,8 @@ class NodeLabelSchedulingStrategy:
             raise ValueError("The 'hard' and 'soft' conditions cannot both be empty.")
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """For the node: with the soft conditions first, then without."""
+        """Return the strategy as the node reads it: with the soft conditions first, then without
+        them."""
         hard = _wire(self.hard)
         soft = _wire(self.soft)
         return {"labels": [hard + soft, hard] if soft else [hard]}
@@ -173,7 +200,7 @@ def _checked(name: str, conditions: Any) -> dict[str, _Operator]:
         raise ValueError(f"The {name} conditions must be a dict, got {conditions!r}.")
     for key, operator in conditions.items():
         if not isinstance(key, str):
-            raise ValueError(f"The {name} conditions: keys are strings, got {key!r}.")
+            raise ValueError(f"The {name} conditions must have strings as keys, got {key!r}.")
         if not isinstance(operator, _Operator):
             raise ValueError(
                 f"The {name} condition of {key!r} must be In, NotIn, Exists or DoesNotExist, got "

@@ -1,4 +1,4 @@
-"""Work that waits here until one of a fixed number of slots is free."""
+"""Work that waits in this process until one of a fixed number of slots is free."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any, Generic, TypeVar
 
 S = TypeVar("S")
 Start = Callable[[S], Any]
-"""Starts the work on a slot and returns its ref."""
+"""A function that starts the work on a slot and returns its reference."""
 
 
 class Slots(Generic[S]):
-    """Gives each free slot the work that has waited longest; every slot does one at a time.
+    """Gives each free slot the work that has waited longest; every slot does one piece at a time.
 
-    What is started is in flight until its ref is ready; its future is settled then, and the slot
-    takes the next. A future that is cancelled while it waits is never started.
+    Work is in flight until its reference is ready. Then its future is settled, and the slot takes
+    the next piece. A future that is cancelled while it waits is never started.
     """
 
     def __init__(
         self, slots: Sequence[S], ended: Callable[[S, Future[Any]], object] | None = None
     ) -> None:
-        """`ended` is called with a slot and what its work came to, before the slot takes the
-        next."""
+        """Make the slots. `ended` is called with a slot and its work's outcome, before the next
+        work."""
         self._ended = ended
         self._free: deque[S] = deque(slots)
         self._waiting: deque[tuple[Start[S], Future[Any]]] = deque()
@@ -32,13 +32,13 @@ class Slots(Generic[S]):
         self._idle = threading.Condition()
 
     def submit(self, start: Start[S], future: Future[Any]) -> None:
-        """Start now or when a slot is free; the future then gets what the ref holds."""
+        """Start the work now or when a slot is free; `future` then gets the reference's value."""
         with self._idle:
             self._waiting.append((start, future))
         self._start_waiting()
 
     def fail_waiting(self, error: BaseException) -> None:
-        """Start nothing of what waits: its futures fail with `error`."""
+        """Start none of the waiting work: its futures fail with `error`."""
         with self._idle:
             dropped = [future for _, future in self._waiting]
             self._waiting.clear()
@@ -47,7 +47,7 @@ class Slots(Generic[S]):
             fail(future, error)
 
     def wait_until_idle(self, timeout_s: float | None = None) -> bool:
-        """Wait until nothing waits and nothing is in flight; False when time is up before."""
+        """Wait until nothing waits and nothing is in flight; False after `timeout_s` seconds."""
         with self._idle:
             return self._idle.wait_for(lambda: not self._waiting and not self._in_flight, timeout_s)
 
@@ -89,7 +89,7 @@ class Slots(Generic[S]):
 
 
 def settle(future: Future[Any], done: Future[Any]) -> None:
-    """Give `future` the result or the error of `done`, unless it was cancelled meanwhile."""
+    """Copy the result or the error of `done` to `future`, unless `future` was cancelled."""
     error = done.exception()
     if error is not None:
         fail(future, error)
@@ -101,7 +101,7 @@ def settle(future: Future[Any], done: Future[Any]) -> None:
 
 
 def fail(future: Future[Any], error: BaseException) -> None:
-    """Give `future` an error, unless it was cancelled meanwhile."""
+    """Give `future` an error, unless it was cancelled."""
     try:
         future.set_exception(error)
     except InvalidStateError:

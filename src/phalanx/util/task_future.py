@@ -11,12 +11,14 @@ from phalanx.errors import TaskCancelledError, WorkerCrashedError
 
 
 class LostProcessError(BrokenProcessPool, WorkerCrashedError):
-    """The process that ran the call ended, as often as the call may be tried. Other calls of the
-    executor are not concerned: it goes on, in other processes."""
+    """Raised when the process of a call ended in each attempt that the call may have.
+
+    Other calls of the executor are not affected: the executor continues with other processes.
+    """
 
 
 class TaskFuture(Future[Any]):
-    """The future of a task. Unlike a thread's, it can be cancelled while the task runs."""
+    """The future of a task. Unlike a thread's future, it can be cancelled while the task runs."""
 
     ref: Any = None
     """The task's reference, from its start to its end."""
@@ -35,7 +37,7 @@ class TaskFuture(Future[Any]):
         return True
 
     def withdraw(self) -> bool:
-        """Cancel the task unless a worker has it. Whether that was so."""
+        """Cancel the task unless a worker has it; return whether it was cancelled."""
         ref = self.ref
         if ref is None:
             return self.cancel()
@@ -46,7 +48,7 @@ class TaskFuture(Future[Any]):
         return False
 
     def set_exception(self, exception: BaseException | None) -> None:
-        """What came of the task: an error of its own, of the cluster, or of who withdrew it."""
+        """Set the task's error: its own, the cluster's, or that of its withdrawal."""
         if self._is_withdrawn and isinstance(exception, TaskCancelledError):
             self.cancel()
             return

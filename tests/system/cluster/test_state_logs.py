@@ -112,5 +112,5 @@ def test_what_is_no_log_is_refused(node, get):
     refused("ray job logs", submission_id="raysubmit_1")
     with pytest.raises(ValueError, match="At least one of node ip and node id"):
         state.list_logs()
-    with pytest.raises(ValueError, match="suffix is out or err"):
+    with pytest.raises(ValueError, match="suffix must be 'out' or 'err'"):
         state.get_log(actor_id=id, suffix="log")

@@ -69,5 +69,5 @@ def test_actors_wait_for_each_other(machine, get):
 def test_what_cannot_be_is_said_at_once(machine):
     with pytest.raises(GangInfeasibleError):
         Trainer.gang(5).remote(0)
-    with pytest.raises(ValueError, match="have no names"):
+    with pytest.raises(ValueError, match="cannot have names"):
         Trainer.options(name="one").gang(2).remote(0)

@@ -44,7 +44,7 @@ def test_a_pod_becomes_a_job_of_one_member():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (GROUP, "PodGroup/group kind: nothing is made of it"),
+        (GROUP, "PodGroup/group kind: unsupported kind"),
         (GROUP + "---" + GROUP.replace("name: group", "name: other"), "PodGroup/other kind: "),
         (POD % "scheduling.k8s.io/group-name: g", "a Pod of a PodGroup does not run alone"),
         (POD % "scheduling.volcano.sh/group-name: g", "a Pod of a PodGroup does not run alone"),
@@ -63,4 +63,4 @@ def test_what_makes_nothing_is_refused(text, said):
 def test_a_group_beside_what_is_made_is_passed_over_with_a_word():
     made, said = manifest_objects(POD % "" + "---" + GROUP)
     assert [one.kind for one in made] == ["Job"]
-    assert "PodGroup/group: nothing is made of it" in said
+    assert "PodGroup/group: ignored, as clusters do not keep this kind" in said

@@ -1,1 +1,1 @@
-"""What a driver or worker has to submit, own, lend and wait: one thread-safe runtime."""
+"""The side of a driver or worker that submits, owns, lends and waits: one thread-safe runtime."""

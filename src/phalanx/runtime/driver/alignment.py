@@ -1,18 +1,19 @@
-"""Buffers that came in a message, where vector instructions and other libraries want them."""
+"""Alignment of buffers that came in a message, for vector instructions and other libraries."""
 
 from __future__ import annotations
 
 import ctypes
 
 ALIGN_BYTES = 64
-"""As in files of shared memory: a line of the cache, and the widest vector."""
+"""Bytes of the alignment, as in files of shared memory: a cache line, and the widest vector."""
 
 ALIGN_FROM_BYTES = 4096
-"""Smaller ones stay where they are: nobody maps them, and a copy would cost more than reading."""
+"""Bytes below which a buffer stays where it is: nobody maps it, and copying costs more than
+reading."""
 
 
 def aligned(buffer: bytes) -> bytes | memoryview:
-    """The buffer, read-only, at a multiple of ALIGN_BYTES if it is large enough to matter."""
+    """Return the buffer, read-only; a large one begins at a multiple of ALIGN_BYTES."""
     size = len(buffer)
     if size < ALIGN_FROM_BYTES:
         return buffer

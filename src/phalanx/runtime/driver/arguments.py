@@ -1,4 +1,4 @@
-"""Arguments of remote calls: references set apart, the rest packed."""
+"""Arguments of remote calls: references are kept apart, the rest is packed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from phalanx.runtime.driver.values import Packed as PackedValue
 from phalanx.runtime.engine import tracing
 
 Packed = tuple[Payload, list[ObjectRef[Any]] | None, list[Any] | None]
-"""(payload, top-level references, what must live until the call ends)."""
+"""(payload, top-level references, objects that must live until the call ends)."""
 
 
 def pack_arguments(
     pack: Callable[[Any], PackedValue], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Packed:
-    """The arguments of a call of `name`; `pack` makes payloads of values.
+    """Pack the arguments of a call of `name`; `pack` makes payloads of values.
 
     Raises TypeError that names the piece that cannot be pickled.
     """
@@ -52,11 +52,11 @@ def pack_arguments(
     except Exception as error:
         found = blame({"args": list(args), "kwargs": kwargs}, error)
         raise NotPicklableError(
-            f"Could not serialize the arguments of {name}(): {found}. Pass what it is made of "
-            "instead, or make it inside the task."
+            f"Could not serialize the arguments of {name}(): {found}. Pass the data it is made "
+            "from instead, or make it inside the task."
         ) from error
     if hold is None and refs is None:
         return payload, inputs, None
     if hold is not None:
-        hold.seen = True  # the callee may keep what it maps
+        hold.seen = True  # the callee may keep the memory that it maps
     return payload, inputs, [hold, refs]

@@ -1,4 +1,4 @@
-"""Where in a program objects were made: recorded where the environment asks for it."""
+"""The places in a program that made objects, recorded when the environment asks for them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ VARIABLES = (
     "RAY_record_ref_creation_sites",
     "RAY_record_task_actor_creation_sites",
 )
-"""Set to 1, or to anything but 0 and nothing, they ask for it. Ray's names count, too."""
+"""Any value but 0 and the empty one turns recording on. Ray's names count too."""
 FRAMES = 3
-"""So many of the program's frames are noted, the innermost first."""
+"""How many of the program's frames are noted, the innermost first."""
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
-"""The files of this package: frames in them are not the program's."""
+"""The folder of this package: frames in its files are not the program's."""
 
 
 def are_recorded() -> bool:
-    """Whether the environment asks for it."""
+    """Whether the environment turns recording on."""
     return any(os.environ.get(name, "0") not in ("", "0") for name in VARIABLES)
 
 
 def place_of(how: str) -> str:
-    """Where the program is now, and by which call."""
+    """Return the program's current place in its code, and the kind of call that it makes there."""
     frame: Any = sys._getframe(1)
     places = [f"({how})"]
     while frame is not None and len(places) <= FRAMES:
@@ -41,17 +41,17 @@ def place_of(how: str) -> str:
 
 
 class CallSites:
-    """The places of this process's objects, as long as there are references to them."""
+    """The places where this process's objects were made, as long as references to them exist."""
 
     def __init__(self) -> None:
         self._sites: WeakKeyDictionary[ObjectRef[Any], str] = WeakKeyDictionary()
 
     def note(self, refs: Sequence[ObjectRef[Any]], how: str) -> None:
-        """The program makes these objects now, by a call of this kind."""
+        """Note that the program makes these objects now, by a call of this kind."""
         site = place_of(how)
         for ref in refs:
             self._sites[ref] = site
 
     def of(self, ref: ObjectRef[Any]) -> str:
-        """Where an object was made; where that is not known, that it came from elsewhere."""
+        """Return where an object was made, or a note that it came from another process."""
         return self._sites.get(ref, "(from another process)")

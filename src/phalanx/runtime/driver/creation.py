@@ -1,4 +1,4 @@
-"""Making actors on the embedded engine, finding named ones, and leaving one's own."""
+"""Making actors in the runtime, finding named ones, and leaving the own one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from phalanx.worker import launch_hooks
 
 
 class ActorMaker:
-    """Makes actors on behalf of any thread of this process, and finds named ones."""
+    """Makes actors for any thread of this process, and finds named ones."""
 
     def __init__(
         self,
@@ -65,8 +65,10 @@ class ActorMaker:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> EmbeddedHandle[Any]:
-        """A handle of a new actor, or of the one that has its name already. Raises
-        ActorAlreadyExistsError."""
+        """Make an actor and return its handle, or the handle of the one that has its name.
+
+        Raises ActorAlreadyExistsError.
+        """
         name = definition.name
         key, data = _record(definition)
         payload, inputs, pins = pack_arguments(self._pack, f"{name}.__init__", args, kwargs)
@@ -74,7 +76,8 @@ class ActorMaker:
             options.get(k) is not None
             for k in ("num_cpus", "num_gpus", "resources", "accelerator_type")
         )
-        # As Ray: nothing said, or memory alone, means one CPU to be placed and none to be held.
+        # As in Ray: without resources, or with memory alone, an actor needs one CPU to be placed,
+        # and holds none.
         place = required_resources(options, default_cpus=1)
         hold = required_resources(options, default_cpus=1 if explicit else 0)
         is_async = definition.is_async
@@ -136,7 +139,7 @@ class ActorMaker:
         shape: ActorShape,
         ref: ObjectRef[Any] | None,
     ) -> EmbeddedHandle[Any]:
-        """A name may be taken: so the actor is registered before its handle is there."""
+        """Register a named actor before its handle exists, since the name may be taken."""
         for waiting in inputs or ():
             self._waiting.wait_for(waiting)
         with self._lock:
@@ -152,7 +155,7 @@ class ActorMaker:
         return EmbeddedHandle(client, msgspec.msgpack.decode(known.handle, type=ActorShape), None)
 
     def get(self, name: str, namespace: str | None) -> EmbeddedHandle[Any]:
-        """A handle of a named actor. Raises ValueError when there is none."""
+        """Return a handle of a named actor. Raises ValueError when there is none."""
         with self._lock:
             self._registration.say_released()
         known = self._requests.ask(GetActor(name, namespace or self._job.namespace))
@@ -167,7 +170,7 @@ class InBundle:
         self._wire = wire
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """See Strategy."""
+        """Return the bundle of the gang, as the node reads it."""
         return self._wire
 
 

@@ -1,4 +1,4 @@
-"""The embedded engine: a runtime of this process, and the node it belongs to."""
+"""The runtime as an engine: a process's owner of tasks and objects, and the node it belongs to."""
 
 from __future__ import annotations
 
@@ -76,12 +76,13 @@ class OwnActor(HostedActor, Protocol):
     """The actor that this process is."""
 
     def leave(self) -> NoReturn:
-        """End it, as what calls this asks."""
+        """End the actor from within the calling method."""
         ...
 
 
 class EmbeddedEngine:
-    """Runs everything on this machine, and on those whose nodes have joined it."""
+    """The runtime's engine: it runs work on this machine, and on those whose nodes joined its
+    cluster."""
 
     ref_type: type = ObjectRef
     generator_type: type = ObjectRefGenerator
@@ -96,8 +97,11 @@ class EmbeddedEngine:
         address: str = "",
         actor: Callable[[], OwnActor | None] = lambda: None,
     ) -> None:
-        """`address`: HOST:PORT of the cluster's head, empty for a cluster of one machine. `actor`:
-        the one that this process is, if any."""
+        """Build the engine on a runtime that is set up.
+
+        `address` is HOST:PORT of the cluster's head, empty for a cluster of one machine. `actor`
+        returns the actor that this process is, if any.
+        """
         self.runtime = runtime
         self.job = job
         self.is_worker = runtime.kind == "worker"
@@ -132,22 +136,22 @@ class EmbeddedEngine:
 
     @property
     def namespace(self) -> str:
-        """See Engine."""
+        """The namespace of this job's named actors."""
         return self.job.namespace
 
     @property
     def queue(self) -> str:
-        """See Engine."""
+        """The queue of this job's work; empty for none."""
         return self.job.queue
 
     @property
     def priority(self) -> int:
-        """See Engine."""
+        """The priority of this job's work."""
         return self.job.priority
 
     @property
     def default_env(self) -> dict[str, Any]:
-        """See Engine."""
+        """The runtime environment that new work inherits."""
         return self.job.environment
 
     @default_env.setter
@@ -165,9 +169,12 @@ class EmbeddedEngine:
         job: JobOptions,
         output: Output,
     ) -> EmbeddedEngine:
-        """A driver's engine on the node at the other end of `node`; `own`: the one that ends with
-        this driver. Raises SystemFailureError."""
-        # Not at the top: a worker has an engine, too, and is warm sooner without a driver's part.
+        """Return a driver's engine on the node at the other end of the connection `node`.
+
+        `own` is the node that ends with this driver, if any. Raises SystemFailureError.
+        """
+        # Imported here and not at the top: a worker has an engine too, and is ready sooner without
+        # a driver's modules.
         from phalanx.runtime.driver.introduction import introduce
 
         introduced = introduce(node, job)
@@ -188,13 +195,13 @@ class EmbeddedEngine:
         )
 
     def stop(self) -> None:
-        """End the job; and the node, when it was started here. Waits until all is gone."""
+        """End the job, and the node when it was started here; wait until all is gone."""
         runtime = self.runtime
         forget_process(runtime.process_id)
         interrupts.unguard()
         interrupts.end_by_signal()
         if not runtime.is_closed:
-            with contextlib.suppress(PhalanxError):  # what was printed should be seen
+            with contextlib.suppress(PhalanxError):  # show what the workers have printed until now
                 self._requests.ask(DrainOutput(), DRAIN_S)
             with contextlib.suppress(OSError):
                 with runtime.lock:
@@ -207,20 +214,20 @@ class EmbeddedEngine:
 
     @property
     def owns_cluster(self) -> bool:
-        """See Engine."""
+        """Whether this driver started its own node."""
         return self._own_node is not None
 
     @property
     def is_alive(self) -> bool:
-        """Whether the node is there."""
+        """Whether the connection to the node is open."""
         return not self.runtime.is_closed
 
     def cluster_address(self) -> str:
-        """What `init(address=...)` of another program on this machine joins the same by."""
+        """Return the address by which other programs on this machine use the same cluster."""
         return self.address or address_of(self.runtime.session)
 
     def facts(self) -> dict[str, Any]:
-        """See Engine."""
+        """Return the cluster's addresses, the node's id and the session's places."""
         session = self.runtime.session
         return {
             "address": self.cluster_address(),
@@ -237,7 +244,7 @@ class EmbeddedEngine:
     # ---- objects -----------------------------------------------------------------------------
 
     def get(self, refs: ObjectRef[Any] | list[ObjectRef[Any]], timeout_s: float | None) -> Any:
-        """Values, in order; see `waiting`."""
+        """Return the value of a reference, or the values of a list of them; see `waiting`."""
         if isinstance(refs, list):
             return self._waiting.get_many(refs, timeout_s)
         return self._waiting.get_one(refs, timeout_s)
@@ -245,7 +252,7 @@ class EmbeddedEngine:
     def wait(
         self, refs: Sequence[Any], count: int, timeout_s: float | None, fetch: bool
     ) -> tuple[list[Any], list[Any]]:
-        """See Engine."""
+        """Split references and generators into (ready, not ready)."""
         if set(map(type, refs)) == {ObjectRef}:
             return self._waiting.wait_some(list(refs), count, timeout_s, fetch)
         items = [r.peek() if isinstance(r, ObjectRefGenerator) else r for r in refs]
@@ -254,11 +261,12 @@ class EmbeddedEngine:
         return [r for r, i in pairs if i in ready], [r for r, i in pairs if i not in ready]
 
     def put(self, value: Any) -> ObjectRef[Any]:
-        """A new object. Raises LocalNodeDiedError."""
+        """Store a value as a new object. Raises LocalNodeDiedError."""
         if self.runtime.is_closed:
-            raise LocalNodeDiedError("The node process of this machine is gone.")
+            raise LocalNodeDiedError("The node process of this machine has ended.")
         owner = self.runtime.owner
-        if isinstance(value, TaskError):  # as where a task returns one: it is raised to its readers
+        # as when a task returns an error: readers of the object get it raised
+        if isinstance(value, TaskError):
             data = failures.describe(value, value.function_name, os.getpid())
             return owner.objects.put(owner.next_object(), Value(FAILED, data), None, None)
         payload, hold, refs = self.runtime.packer.pack(value)
@@ -267,7 +275,7 @@ class EmbeddedEngine:
     def cancel(
         self, ref: ObjectRef[Any] | ObjectRefGenerator[Any], force: bool, recursive: bool
     ) -> None:
-        """See Engine."""
+        """Cancel the task of a reference or generator, at its owner."""
         runtime, owner = self.runtime, self.runtime.owner
         if isinstance(ref, ObjectRefGenerator):
             ref = ref.completed()
@@ -285,7 +293,7 @@ class EmbeddedEngine:
         runtime.flush()
 
     def withdraw(self, ref: ObjectRef[Any]) -> bool:
-        """See Engine."""
+        """Take a task back if no worker has it; return whether that succeeded."""
         with self.runtime.hooks.lock_without_callbacks():
             taken_back = self.runtime.owner.cancelling.withdraw(ref._number)
         self.runtime.flush()
@@ -296,7 +304,7 @@ class EmbeddedEngine:
     def bind_function(
         self, definition: FunctionDefinition, options: Mapping[str, Any]
     ) -> BoundFunction:
-        """See Engine."""
+        """Return the function with these options, prepared for many calls."""
         return self._submitter.bind(definition, options)
 
     def create_actor(
@@ -306,24 +314,24 @@ class EmbeddedEngine:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> EmbeddedHandle[Any]:
-        """See Engine."""
+        """Start an actor and return its handle."""
         return self._actors.create(definition, options, args, kwargs)
 
     def get_actor(self, name: str, namespace: str | None) -> EmbeddedHandle[Any]:
-        """See Engine."""
+        """Return the handle of a named actor. Raises ValueError when there is none."""
         return self._actors.get(name, namespace)
 
     def kill(self, actor: EmbeddedHandle[Any], no_restart: bool) -> None:
-        """See Engine."""
+        """End an actor at once."""
         client = actor._client
         if no_restart:
-            with self.runtime.lock:  # this process's own calls fail from this moment on
+            with self.runtime.lock:  # calls from this process fail from now on
                 client.reason = KILLED
                 client.dead()
         self.ask(KillActor(client.actor, no_restart))
 
     def exit_actor(self) -> None:
-        """See Engine."""
+        """End the actor whose method calls this. Raises TypeError outside actors."""
         actor = self._actor()
         if actor is None:
             raise TypeError(
@@ -340,7 +348,7 @@ class EmbeddedEngine:
         selectors: list[dict[str, str]],
         soft_target: str | None,
     ) -> tuple[bytes, Asked[None]]:
-        """See Engine."""
+        """Request a placement group; return its id, and the answer to the request."""
         group = self.new_group()
         request = CreateGroup(
             group,
@@ -355,11 +363,11 @@ class EmbeddedEngine:
         return group, self._requests.ask_async(request)
 
     def group_ready(self, group: bytes) -> None:
-        """See Engine."""
+        """Return None: here a task in the group shows that the group is created."""
         return
 
     def new_group(self) -> bytes:
-        """See Engine."""
+        """Return a new id for a gang or group of this process."""
         return os.urandom(14) + self.runtime.process_id[12:]
 
     def start_gang(
@@ -372,7 +380,7 @@ class EmbeddedEngine:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> list[Any]:
-        """See Engine."""
+        """Submit tasks for the gang's places; return a reference a member."""
         return self._submitter.start_gang(definition, options, group, members, least, args, kwargs)
 
     def gang_actors(
@@ -384,7 +392,7 @@ class EmbeddedEngine:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> list[Any]:
-        """See Engine."""
+        """Start an actor in each place of the gang; return a handle a member."""
         return [
             self.create_actor(
                 definition,
@@ -398,7 +406,7 @@ class EmbeddedEngine:
     def why_pending(
         self, what: ObjectRef[Any] | EmbeddedHandle[Any]
     ) -> Request[Explanation] | None:
-        """See Engine."""
+        """Return the request that asks why an actor, or a reference's task, waits."""
         if isinstance(what, EmbeddedHandle):
             return ExplainActor(what._client.actor.hex())
         return self._submitter.why_pending(what)
@@ -406,79 +414,79 @@ class EmbeddedEngine:
     # ---- the node ----------------------------------------------------------------------------
 
     def ask(self, request: Request[R]) -> R:
-        """See Engine."""
+        """Send a request to the head, and wait for its answer."""
         return self._requests.ask(request)
 
     def nodes(self) -> list[dict[str, Any]]:
-        """See Engine."""
+        """Return all nodes, in the form of `ray.nodes()`."""
         return [node_row(node) for node in self.ask(ListNodes())]
 
     def cluster_resources(self) -> dict[str, float]:
-        """See Engine."""
+        """Return the resources of all living nodes."""
         return self.ask(GetClusterResources())
 
     def available_resources(self) -> dict[str, float]:
-        """See Engine."""
+        """Return the free resources of the nodes that are not draining."""
         return self.ask(GetAvailableResources())
 
     def named_actors(self, namespace: str | None) -> list[tuple[str, str]]:
-        """See Engine."""
+        """Return (namespace, name) of the living named actors; None: in all namespaces."""
         return self.ask(ListNamedActors(namespace))
 
     def group_created(self, group: bytes) -> Asked[bool]:
-        """See Engine."""
+        """Return an answer that comes once the group or gang has its places, or is removed."""
         return self._requests.ask_async(WaitGroup(group))
 
     def remove_group(self, group: bytes) -> Asked[None]:
-        """See Engine."""
+        """Request the removal of a placement group."""
         return self._requests.ask_async(RemoveGroup(group))
 
     def named_group(self, name: str) -> tuple[bytes, list[dict[str, float]]]:
-        """See Engine."""
+        """Return id and bundles of a named placement group. Raises ValueError if there is none."""
         found = self.ask(GetNamedGroup(name, self.namespace))
         return found.group, found.bundles
 
     def groups(self) -> list[dict[str, Any]]:
-        """See Engine."""
+        """Return all placement groups, each as in `ray.util.placement_group_table()`."""
         return self.ask(ListGroups())
 
     def node_id(self) -> str:
-        """The id of the node that this process is on."""
+        """Return the id of the node that this process is on."""
         if not self._node_id:
             self._node_id = self.ask(GetNodeId())
         return self._node_id
 
     def node_labels(self) -> dict[str, str]:
-        """The labels of that node."""
+        """Return the labels of the node that this process is on."""
         return self.ask(GetNodeLabels())
 
     def handle_of(self, actor: bytes) -> EmbeddedHandle[Any]:
-        """A handle of the actor with this id. Raises ValueError when it is not known."""
+        """Return a handle of the actor with this id. Raises ValueError when it is not known."""
         known = self.ask(GetActorHandle(actor))
         shape = msgspec.msgpack.decode(known.handle, type=ActorShape)
         return self.runtime.caller.handle_of(actor, shape, None)
 
     def runtime_context(self) -> RuntimeContext:
-        """See Engine."""
+        """Return where the calling code runs."""
         runtime = self.runtime
         return RuntimeContext(runtime.process_id, runtime.session, self.job, self, self._actor)
 
     def gpu_ids(self) -> list[Any]:
-        """See Engine."""
+        """Return the GPUs that the calling task or actor may use."""
         lease = current_lease()
         return [] if lease is None else visible_ids("GPU", lease.devices)
 
     def timeline(self) -> list[dict[str, Any]]:
-        """See Engine: of this process, and of its workers as far as their node knows."""
+        """Return finished tasks: of this process, and of its workers as far as their node knows."""
         runs = [*self.runtime.owner.journal.runs(), *self.ask(ListRuns())]
         return [trace_event(run) for run in runs if run.worker]
 
     def state(self, query: StateQuery) -> StateAnswer:
-        """See Engine."""
+        """Return a listing of the cluster. Raises ValueError for a query that is not allowed."""
         return self.ask(QueryState(query))
 
     def cluster_events(self) -> list[dict[str, Any]]:
-        """See Engine: what nodes, and the processes that own tasks, recorded of each other."""
+        """Return the events that nodes, and processes that own tasks, recorded of each other."""
         self.runtime.owner.report_events()
         found = self.ask(ListClusterEvents())
         me = self.runtime.process_id
@@ -490,13 +498,14 @@ class EmbeddedEngine:
 
 
 def adopt_runtime(runtime: Runtime, job: JobSettings, actor: Callable[[], OwnActor | None]) -> None:
-    """Make a worker's runtime the engine of its process. `actor`: the one that it is, if any."""
+    """Make a worker's runtime the engine of its process. `actor` returns its actor, if any."""
     job.environment = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}"))
     set_current(EmbeddedEngine(runtime, job, actor=actor))
 
 
 def _leave_behind() -> None:
-    """A forked child starts without an engine: it must not speak, or end, in its parent's name."""
+    """Start a forked child without an engine: it must not send, or end things, in its parent's
+    name."""
     engine = current()
     if isinstance(engine, EmbeddedEngine):
         set_current(None)

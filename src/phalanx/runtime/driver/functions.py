@@ -1,4 +1,4 @@
-"""Remote functions bound to the embedded engine: a template made once, filled for each call."""
+"""Remote functions bound to the runtime: a template made once, filled for each call."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class BoundFunction:
         self._options = options
         self._template = submitter.template(definition, options)
         self._captured: dict[bytes, Template] = {}
-        """By the placement group whose task calls the function, and hands the group on."""
+        """Templates by placement group: for calls by tasks of a group that pass their group on."""
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         submitter = self._submitter
@@ -81,7 +81,7 @@ class BoundFunction:
         return None if returns == 0 else list(refs)
 
     def _in_group(self, group: bytes) -> Template:
-        """The template for calls by tasks that hand their placement group on."""
+        """Return the template for calls by tasks that pass their placement group on."""
         found = self._captured.get(group)
         if found is None:
             found = self._submitter.template(self._definition, self._options, group)
@@ -104,7 +104,8 @@ class Submitter:
         kick: Callable[[], None],
         flush: Callable[[], None],
     ) -> None:
-        """`kick` has what was posted leave soon, `flush` at once."""
+        """Build it of its parts. `kick` lets posted messages leave soon, `flush` sends them at
+        once."""
         self.me = me
         self.lock = lock
         self.tasks = tasks
@@ -116,7 +117,7 @@ class Submitter:
         self._flush = flush
 
     def bind(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> BoundFunction:
-        """The function with these options."""
+        """Return the function with these options, prepared for many calls."""
         return BoundFunction(self, definition, options)
 
     def template(
@@ -125,8 +126,10 @@ class Submitter:
         options: Mapping[str, Any],
         group: bytes | None = None,
     ) -> Template:
-        """What calls of a function with these options have in common. `group`: the placement
-        group of the task that calls it, if that hands its group on."""
+        """Return the common parts of all calls of a function with these options.
+
+        `group` is the placement group of the calling task, if the task passes its group on.
+        """
         return _template(self._job, definition, options, group)
 
     def start_gang(
@@ -139,7 +142,7 @@ class Submitter:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> list[ObjectRef[Any] | list[ObjectRef[Any]]]:
-        """A gang of tasks in its group; references by member."""
+        """Submit a gang of tasks in its group; return a reference, or a list of them, a member."""
         template = self.template(definition, options)
         payload, inputs, pins = pack_arguments(self.pack, definition.name, args, kwargs)
         templates = [
@@ -157,7 +160,8 @@ class Submitter:
         return [task.refs[0] if len(task.refs) == 1 else list(task.refs) for task in tasks]
 
     def why_pending(self, ref: ObjectRef[Any]) -> Request[Explanation] | None:
-        """See Engine: of a reference."""
+        """Return the request that asks why a reference's task waits; None when it does not wait
+        here."""
         with self.lock:
             group = self._gangs.group_of(ref)
             if group is not None:
@@ -170,7 +174,7 @@ class Submitter:
 
 
 def in_gang(group: bytes, index: int) -> dict[str, Any]:
-    """The strategy of one member of a gang: its own bundle."""
+    """Return the strategy of one member of a gang: its own bundle."""
     return {"group": group.hex(), "bundle": index, "capture": False}
 
 
@@ -229,14 +233,14 @@ def _record(definition: FunctionDefinition, options: Mapping[str, Any]) -> Funct
     data = dumps_definition(function, f"The remote function {definition.name}")
     max_calls = options.get("max_calls")
     if max_calls is None:
-        # As Ray: a worker that used a GPU ends, since many libraries keep its memory.
+        # As in Ray: a worker that used a GPU ends, since many libraries keep its memory.
         max_calls = 1 if options.get("num_gpus") else 0
     digest = hashlib.sha256(data + str(max_calls).encode()).digest()[:12]
     return FunctionRecord(digest, function.__name__, data, max_calls)
 
 
 def _default_retries() -> int:
-    """Retries of a task that says nothing about them: the program's dialect may decide."""
+    """Return the retries of a task whose options give none: the program's dialect may decide."""
     spoken = dialect.current()
     retries = None if spoken is None else spoken.max_retries()
     return DEFAULT_RETRIES if retries is None else retries

@@ -1,4 +1,4 @@
-"""Handles of actors, and their methods: a call from any process straight to the actor's worker."""
+"""Handles of actors, and their methods: a call goes straight to the actor's worker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BUILT_IN = ("__ray_ready__", "__ray_call__", "__ray_terminate__")
 
 
 class EmbeddedMethod(ActorMethod):
-    """One method of one actor. Holds the actor, not the handle it was taken from."""
+    """One method of one actor. It keeps the actor alive, but not the handle that it came from."""
 
     __slots__ = ("_client", "_name", "_options", "_ref", "_shape", "_whole")
 
@@ -58,12 +58,12 @@ class EmbeddedMethod(ActorMethod):
         )
 
     def options(self, **options: Any) -> EmbeddedMethod:
-        """See ActorMethod."""
+        """Return the method with other options for the calls made through what this returns."""
         check_method_options(options)
         return type(self)(self._client, self._ref, self._name, self._shape, self._whole, options)
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """See ActorMethod."""
+        """Submit a call of the method; return a reference, a list of references, or a generator."""
         client = self._client
         caller = process.caller
         if caller is None or client.effects is not caller.calls:
@@ -119,7 +119,7 @@ class EmbeddedMethod(ActorMethod):
         return self._whole.task_events if own is None else own
 
     def _resolved(self) -> tuple[int, str, int, Any, int]:
-        """(returns, concurrency group, retries, exceptions to retry, back-pressure)."""
+        """Return (returns, concurrency group, retries, exceptions to retry, back-pressure)."""
         shape = self._shape
         retries = shape.max_task_retries
         if retries is None:
@@ -138,12 +138,12 @@ class EmbeddedMethod(ActorMethod):
 
 
 class DecoratedMethod(EmbeddedMethod):
-    """A method whose class wraps its `remote`; the wrapper takes and gives (args, kwargs)."""
+    """A method whose class wraps its `remote`; the wrapper takes and returns (args, kwargs)."""
 
     __slots__ = ()
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """See ActorMethod."""
+        """Submit a call of the method through the class's wrapper."""
         decorate = pickle.loads(self._whole.decorators[self._name])  # noqa: S301  (from its owner)
         call = super().remote
         return decorate(lambda args, kwargs: call(*args, **kwargs))(args, kwargs)
@@ -153,7 +153,7 @@ _STATE_NUMBERS = {PENDING_CREATION: 1, ALIVE: 2, RESTARTING: 3, DEAD: 4}
 
 
 class EmbeddedHandle(ActorHandle[T]):
-    """See ActorHandle."""
+    """A handle of an actor of the runtime."""
 
     _client: ActorClient
     _shape: ActorShape
@@ -176,7 +176,7 @@ class EmbeddedHandle(ActorHandle[T]):
         return self._actor_id
 
     def _get_local_state(self) -> int | None:
-        """What this process knows of the actor, by Ray's number; Ray's Data asks by this name."""
+        """Return Ray's number of the actor's state, as known here; Ray Data calls this."""
         return _STATE_NUMBERS.get(self._client.state)
 
     def __getattr__(self, name: str) -> EmbeddedMethod:
@@ -212,7 +212,7 @@ class EmbeddedHandle(ActorHandle[T]):
 
 
 class Caller:
-    """Calls actors on behalf of any thread of this process."""
+    """Calls actors for any thread of this process."""
 
     def __init__(
         self,
@@ -231,14 +231,14 @@ class Caller:
     def handle_of(
         self, actor: bytes, shape: ActorShape, ref: ObjectRef[Any] | None
     ) -> EmbeddedHandle[Any]:
-        """A handle of an actor that this process learns of."""
+        """Return a handle of an actor whose id came to this process."""
         with self.lock:
             client = self.calls.client(actor)
         return EmbeddedHandle(client, shape, ref)
 
 
 class _Process:
-    """Where handles find their process; set while a session is up."""
+    """The place where handles find their process's caller; set while a session is up."""
 
     caller: Caller | None = None
 

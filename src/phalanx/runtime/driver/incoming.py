@@ -1,4 +1,4 @@
-"""Which part of a process each message is for, and whether its sender may say it."""
+"""The part of a process that each message is for, and whether its sender may send it."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ _NODE_ONLY = frozenset(
 
 
 class Executor(Protocol):
-    """What a worker does with messages that bring it work."""
+    """The part of a worker that takes messages with work."""
 
     def handle(self, connection: Connection, message: Message) -> bool:
-        """Take one message; False when it is not for the executor."""
+        """Handle one message; False when it is not for the executor."""
         ...
 
 
@@ -70,18 +70,21 @@ class Incoming:
         on_other: Callable[[Connection, Message], None],
         drop: Callable[[Connection], None],
     ) -> None:
-        """`on_other` takes messages that are neither for the owner nor for an executor. `drop` ends
-        a connection as if the other side had."""
+        """Build it of its parts.
+
+        `on_other` takes messages that are neither for the owner nor for an executor. `drop` ends a
+        connection as if the other side had.
+        """
         self._owner = owner
         self._node = node
         self._lock = lock
         self._on_other = on_other
         self._drop = drop
         self.executor: Executor | None = None
-        """Set in workers."""
+        """The executor of a worker; None in drivers."""
 
     def handle(self, connection: Connection, messages: list[Message]) -> None:
-        """Take what came over a connection, in order."""
+        """Handle the messages of a connection, in order."""
         left = iter(messages)
         is_handled = False
         while not is_handled:
@@ -89,12 +92,13 @@ class Incoming:
                 self._handle_each(connection, left)
                 is_handled = True
             except KeyboardInterrupt:
-                # Ctrl-C while messages were handled: they came only once, so none may be dropped.
+                # Ctrl-C came while messages were handled: they come only once, so none may be
+                # dropped.
                 self._handle_each(connection, left)
                 raise
             except Exception:
-                # A defect of ours, or a peer that lies: it must not take this process along. What
-                # else the node sent is not to be lost either.
+                # A fault in Phalanx, or a peer that sends false messages, must not end this
+                # process. Other messages of the node must not be lost either.
                 traceback.print_exc()
                 if connection is not self._node:
                     self._drop(connection)
@@ -107,7 +111,7 @@ class Incoming:
         message = next(messages, None)
         while message is not None:
             if connection is not self._node and not _may_say(connection, message):
-                raise ProtocolError(f"{type(message).__name__} from a process that may not say so")
+                raise ProtocolError(f"{type(message).__name__} from a process that may not send it")
             if type(message) is done:
                 message = self._handle_done(connection, message, messages, now)
                 continue
@@ -120,10 +124,10 @@ class Incoming:
     def _handle_done(
         self, connection: Connection, first: Done, messages: Iterator[Message], now: float
     ) -> Message | None:
-        """Take results up to the first message that is none, which is returned if there is one.
+        """Take results up to the first message of another type; return that message, if any.
 
-        The lock is taken once for all of them. Taken for each, it goes to and fro between this
-        thread and one that submits, with a thread switch for every message.
+        The lock is taken once for all results. If it were taken for each, it would alternate
+        between this thread and one that submits, with a thread switch for every message.
         """
         with self._lock:
             self._owner.done(connection, first, now)
@@ -135,6 +139,6 @@ class Incoming:
 
 
 def _may_say(connection: Connection, message: Message) -> bool:
-    """Whether a process that is not the node may send this: once introduced, and no orders."""
+    """Whether a process other than the node may send this: once introduced, and no orders."""
     kind = type(message)
     return kind not in _NODE_ONLY and (bool(connection.peer) or kind is Hello)

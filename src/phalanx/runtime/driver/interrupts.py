@@ -1,9 +1,9 @@
-"""Ctrl-C, and SIGTERM, that never land in the middle of the runtime's own work.
+"""Handlers of Ctrl-C and SIGTERM that never interrupt the runtime's own work.
 
-Python runs a signal's handler between any two instructions of the main thread. An exception from
-there inside the handling of messages would lose some, and who waits for them would wait for ever.
-So the handler looks where the thread is: in the user's code or asleep, the exception is raised;
-in the runtime's own code, the signal comes again a moment later.
+Python runs a signal's handler between any two instructions of the main thread. An exception raised
+there while messages are handled would lose some, and threads waiting for them would wait forever.
+So the handler looks at what the thread runs: in the user's code or in a sleep, the exception is
+raised; in the runtime's own code, the signal is sent again a moment later.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ _OURS = (
     *(f"phalanx.{part}." for part in ("api", "runtime", "objects", "owner", "protocol")),
     *(f"phalanx.worker.{part}" for part in ("actor_calls", "assigned", "core", "references")),
 )
-"""So begin the names of modules that an exception may leave half done."""
+"""Prefixes of the names of modules that an exception could leave half done."""
 _AGAIN_S = 0.001
 _interruptible: set[CodeType] = set()
 _handler_of: Callable[[int], Any] = import_module("_signal").getsignal
-"""What `signal.getsignal` calls, without its search for a name of the handler: that raises and
-catches an error for each function, and this is asked before each wait."""
+"""The function behind `signal.getsignal`, without the search for a name of the handler.
+
+That search raises and catches an error for each function, and this is called before each wait.
+"""
 
 
 def interruptible(function: F) -> F:
-    """Mark a function of ours that an interrupt may end: it sleeps, or calls the user's code."""
+    """Mark a function of the runtime that an interrupt may end: it sleeps, or calls the user's
+    code."""
     _interruptible.add(function.__code__)
     return function
 
@@ -50,7 +53,7 @@ def in_runtime(frame: FrameType | None) -> bool:
 
 def come_again(is_wanted: Callable[[], bool], signum: int = signal.SIGINT) -> None:
     """Send a signal to the main thread a moment later, if it `is_wanted` then."""
-    # Without threading.Thread: its locks may be held by the very frame that was interrupted.
+    # Without threading.Thread: the interrupted frame itself may hold its locks.
     _thread.start_new_thread(_send_later, (is_wanted, signum))
 
 
@@ -68,8 +71,11 @@ def _on_interrupt(signum: int, frame: FrameType | None) -> None:
 
 
 def guard() -> None:
-    """Take SIGINT's default place. Notebooks put the default back for each cell: so this is
-    called before each wait. A handler of the user's own stays."""
+    """Install the handler of SIGINT in the default's place.
+
+    Notebooks put the default back for each cell, so this is called before each wait. A handler of
+    the user's own stays.
+    """
     if (
         _handler_of(signal.SIGINT) is signal.default_int_handler
         and threading.current_thread() is threading.main_thread()
@@ -81,13 +87,16 @@ def _on_termination(signum: int, frame: FrameType | None) -> None:
     if in_runtime(frame):
         come_again(lambda: True, signum)
         return
-    signal.signal(signum, signal.SIG_DFL)  # the second one ends what does not end by the first
+    # a second signal ends a program that the first did not end
+    signal.signal(signum, signal.SIG_DFL)
     raise SystemExit(128 + signum)
 
 
 def end_by_exit() -> None:
-    """Have SIGTERM end this program as `sys.exit` does, as on Ray: with `finally` and `atexit`. A
-    handler of the user's own stays."""
+    """Make SIGTERM end this program as `sys.exit` does, as on Ray: with `finally` and `atexit`.
+
+    A handler of the user's own stays.
+    """
     if (
         _handler_of(signal.SIGTERM) == signal.SIG_DFL
         and threading.current_thread() is threading.main_thread()
@@ -96,7 +105,7 @@ def end_by_exit() -> None:
 
 
 def end_by_signal() -> None:
-    """Give SIGTERM its default back: this program is no driver any more, or is a child of one."""
+    """Restore SIGTERM's default: this program is no longer a driver, or is a child of one."""
     if (
         _handler_of(signal.SIGTERM) is _on_termination
         and threading.current_thread() is threading.main_thread()
@@ -105,7 +114,7 @@ def end_by_signal() -> None:
 
 
 def unguard() -> None:
-    """Give SIGINT its default back."""
+    """Restore SIGINT's default."""
     if (
         _handler_of(signal.SIGINT) is _on_interrupt
         and threading.current_thread() is threading.main_thread()

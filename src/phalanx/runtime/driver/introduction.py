@@ -1,4 +1,4 @@
-"""A driver introduces itself to the node that it will use, before it has a reactor."""
+"""The introduction of a driver to its node, before the driver has a reactor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENTRYPOINT_CHARACTERS = 1_000
 
 
 class JobOptions(msgspec.Struct, kw_only=True):
-    """What this driver is."""
+    """The settings of a driver's job, for its node."""
 
     namespace: str
     log_to_driver: bool = True
@@ -36,7 +36,7 @@ class JobOptions(msgspec.Struct, kw_only=True):
 
 
 def introduce(node: Connection, job: JobOptions) -> Introduction:
-    """Say who we are; who we are from now on. Raises SystemFailureError."""
+    """Introduce this driver to the node; return the node's answer. Raises SystemFailureError."""
     directory = existing_directory()
     request = RegisterDriver(
         path=[os.path.normpath(os.path.join(directory, path)) for path in sys.path],
@@ -62,8 +62,8 @@ def introduce(node: Connection, job: JobOptions) -> Introduction:
         messages = node.receive()
         if messages is None:
             raise SystemFailureError(
-                "The node's process ended before it took this program in; why is printed above, "
-                "or stands in the log of the cluster's node."
+                "The node's process ended before it accepted this program; the reason is printed "
+                "above, or is in the log of the cluster's node."
             )
         for message in messages:
             if isinstance(message, Reply):

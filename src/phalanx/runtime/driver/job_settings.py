@@ -1,4 +1,4 @@
-"""What new work inherits from its job: namespace, queue, priority, runtime environment."""
+"""The settings that new work inherits from its job: namespace, queue, priority, environment."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class JobSettings:
         self._requests = requests
         self.namespace = namespace
         self.queue = queue
-        """The queue that this job's work is charged to, unless it says otherwise."""
+        """The queue of this job's work, unless its options give another."""
         self.priority = priority
         self.environment: dict[str, Any] = {}
         """The runtime environment that new work inherits."""
         self._known: set[bytes] = set()
 
     def set_environment(self, environment: Mapping[str, Any]) -> None:
-        """New work inherits this runtime environment."""
+        """Set the runtime environment that new work inherits."""
         self.environment = with_absolute_paths(environment)
 
     def environment_key(self, environment: dict[str, Any]) -> bytes:
-        """A short name for a runtime environment, which the node knows from now on."""
+        """Return a short name for a runtime environment, after defining it at the node."""
         text = json.dumps(environment, sort_keys=True)
         key = hashlib.sha256(text.encode()).digest()[:12]
         if key not in self._known:
@@ -45,8 +45,11 @@ class JobSettings:
 
 
 def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """A runtime environment whose directories are the same wherever somebody reads it. Workers do
-    so after they have changed into one of them. Raises ValueError for what is not there."""
+    """Return a runtime environment whose directories mean the same wherever they are read.
+
+    Workers read them after they have changed into one of these directories. Raises ValueError for a
+    path that does not exist.
+    """
     found = dict(environment)
     if found.get("working_dir"):
         found["working_dir"] = directory = _absolute(found["working_dir"])
@@ -67,7 +70,7 @@ def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _place_of(module: Any) -> Any:
-    """Where a module is that is given as itself; else what is given, a path."""
+    """Return the path of a module that is given as an object; else the given path."""
     if not isinstance(module, ModuleType):
         return module
     return next(iter(getattr(module, "__path__", ())), None) or module.__file__

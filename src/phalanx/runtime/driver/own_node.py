@@ -1,4 +1,4 @@
-"""The node that a driver starts for itself, and that ends with it."""
+"""The node that a driver starts for itself, and that ends with the driver."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PRELOAD = ("numpy",)
 
 
 class StartOptions(msgspec.Struct, kw_only=True):
-    """What a new node is started with."""
+    """The options with which a new node is started."""
 
     resources: dict[str, float]
     labels: dict[str, str]
@@ -41,14 +41,14 @@ class StartOptions(msgspec.Struct, kw_only=True):
     settings: SystemSettings = SystemSettings()
     preload: tuple[str, ...] = ()
     variables: dict[str, str] = {}
-    """Of the node's process, beside this one's: modules read settings as they are imported."""
+    """Variables of the node's process, added to this one's: modules read settings when imported."""
 
 
 class OwnNode:
-    """Its process, its session and the socket to it."""
+    """The node's process, its session and the socket to it."""
 
     def __init__(self, options: StartOptions) -> None:
-        """Start it."""
+        """Start the node."""
         self.session = sessions.create(options.temp_dir)
         self._directory = existing_directory()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -75,16 +75,19 @@ class OwnNode:
         self.socket = ours
 
     def kill(self) -> None:
-        """It is of no use: end it at once, and leave nothing of it."""
+        """End a node that is of no use at once, and remove everything of it."""
         self._process.kill()
         self._process.wait()
         sessions.remove(self.session)
 
     def wait_gone(self) -> None:
-        """It was asked to end, or its driver has ended: wait until all is gone. A program that went
-        into the session's directory stands again where it began."""
+        """Wait until an ending node, and everything of it, is gone.
+
+        The node was asked to end, or its driver has ended. A program whose current directory is in
+        the session goes back to where it began.
+        """
         if _is_below(self.session.directory):
-            with contextlib.suppress(OSError):  # that was removed, too
+            with contextlib.suppress(OSError):  # that directory was removed, too
                 os.chdir(self._directory)
         try:
             self._process.wait(timeout=END_TIMEOUT_S)
@@ -97,12 +100,13 @@ class OwnNode:
         sessions.remove(self.session)
 
     def leave_behind(self) -> None:
-        """In a forked child, whose child the node is not: there is nothing to wait for."""
+        """Forget the node in a forked child: it is not the child's process, so there is nothing to
+        wait for."""
         self._process.returncode = 0
 
 
 def _is_below(directory: str) -> bool:
-    """Whether this program stands there, also if its node has removed that by now."""
+    """Whether this program's directory is in there, even when the node has removed it by now."""
     here = os.readlink("/proc/self/cwd")
     return here.startswith(os.path.join(os.path.realpath(directory), ""))
 

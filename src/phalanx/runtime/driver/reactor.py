@@ -1,8 +1,8 @@
-"""Waits on a process's sockets. Whoever needs a message leads: there is no thread in between.
+"""Waits on a process's sockets. The thread that needs a message leads: no other one is in between.
 
-A thread that waits for a value polls the sockets itself (`wait`), so that an answer costs no
-thread switch. A background thread leads only when no other thread has for a while: then messages
-are handled while the program computes. It yields to a waiting thread at once.
+A thread that waits for a value polls the sockets itself (`wait`), so that an answer costs no thread
+switch. A background thread leads only when no other thread has for a while: then messages are
+handled while the program computes. It yields to a waiting thread at once.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _LONG_NAP_S = 2.0
 _ACCEPT_AGAIN_S = 0.05
 _IDLE_S = 1.0
 _PAUSE_S = 0.1
-"""After a defect: it may come again at once."""
+"""Seconds of rest after a fault in Phalanx, which may happen again at once."""
 
 interruptible(AdaptiveSpin.poll)
 
 
 class Waiter:
-    """One thread's wait: `done` is set by whoever brings the last thing that is waited for."""
+    """One thread's wait. The thread that brings the last awaited thing sets `done`."""
 
     __slots__ = ("done", "event", "fail_fast", "needed")
 
@@ -50,7 +50,7 @@ class Waiter:
         self.event: threading.Event | None = None
 
     def notify(self, failed: bool = False) -> None:
-        """One of the things is there."""
+        """Count one of the awaited things as ready."""
         self.needed -= 1
         if self.needed <= 0 or (failed and self.fail_fast):
             self.finish()
@@ -65,9 +65,9 @@ class Waiter:
 class Reactor:
     """An epoll loop that many threads may lead, one at a time.
 
-    `handle(connection, messages)` is called with what came, `lost(connection)` at an end,
-    `accepted(socket)` for each new peer, `flush()` after each round, `tick(now)` when it is
-    due: it returns after how many seconds it wants to be called again.
+    `handle(connection, messages)` is called with messages that came, `lost(connection)` when a
+    connection ends, `accepted(socket)` for each new peer, `flush()` after each round, and
+    `tick(now)` when it is due: it returns the seconds until it wants to be called again.
     `unsendable(connection, message)` answers for each message that was too large to send.
     """
 
@@ -93,7 +93,7 @@ class Reactor:
         self._listener: socket.socket | None = None
         self._is_accepting = True
         self.failed_accepts = 0
-        """How often nobody could be let in, for want of descriptors mostly."""
+        """How often no peer could be accepted, mostly for want of descriptors."""
         self._wake_fd = (
             os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) if hasattr(os, "eventfd") else -1
         )
@@ -124,7 +124,7 @@ class Reactor:
         self._epoll.register(connection.fileno, select.EPOLLIN)
 
     def drop(self, connection: Connection) -> None:
-        """Stop watching and close it."""
+        """Stop watching a connection, and close it."""
         if self._connections.pop(connection.fileno, None) is not None:
             with contextlib.suppress(OSError, ValueError):
                 self._epoll.unregister(connection.fileno)
@@ -137,7 +137,7 @@ class Reactor:
         self._epoll.register(listener.fileno(), select.EPOLLIN)
 
     def _listen_again(self) -> None:
-        """Where the file of its socket was removed, and its directory is there again."""
+        """Listen again when the socket's file was removed and its directory exists again."""
         again = None if self._listener is None else listen_again(self._listener)
         if again is not None and self._listener is not None:
             self._epoll.unregister(self._listener.fileno())
@@ -156,8 +156,11 @@ class Reactor:
     # ---- leading -----------------------------------------------------------------------------
 
     def poll(self, timeout_s: float, *, is_awaited: bool = False) -> None:
-        """Handle what there is, waiting at most `timeout_s` (negative: for ever) for the first.
-        `is_awaited`: this thread has nothing to do until something comes."""
+        """Handle what has come, waiting at most `timeout_s` (negative: forever) for the first
+        event.
+
+        `is_awaited`: this thread has nothing to do until something comes.
+        """
         try:
             events = self._look_often(timeout_s) if is_awaited else self._sleep(timeout_s)
         except InterruptedError:
@@ -182,7 +185,7 @@ class Reactor:
 
     @interruptible
     def _sleep(self, timeout_s: float) -> list[tuple[int, int]]:
-        # What is not read now is reported again: an interrupt here loses nothing.
+        # Unread events are reported again: an interrupt here loses nothing.
         return self._epoll.poll(timeout_s)
 
     @interruptible
@@ -204,11 +207,11 @@ class Reactor:
             self._handle(connection, messages)
 
     def _register_again(self, connection: Connection) -> None:
-        """Another socket stands behind the descriptor; the one before took its registration."""
+        """Register a descriptor that has a new socket: the old one took its registration along."""
         connection.is_switched = False
         with contextlib.suppress(FileExistsError):
             self._epoll.register(connection.fileno, select.EPOLLIN)
-        if connection.has_backlog:  # of what was flushed before this descriptor was watched again
+        if connection.has_backlog:  # left from a flush before this descriptor was watched again
             self._want_writable(connection, True)
         connection.flush()
 
@@ -219,7 +222,7 @@ class Reactor:
                 sock, _ = self._listener.accept()
             except BlockingIOError:
                 return
-            except OSError:  # no descriptor is left, say: who dials waits in the kernel's queue
+            except OSError:  # no descriptor is left, for example; peers wait in the kernel's queue
                 self.failed_accepts += 1
                 self._epoll.unregister(self._listener.fileno())
                 self._is_accepting = False
@@ -229,9 +232,10 @@ class Reactor:
                 self._accepted(sock)
 
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
-        """Wait until `waiter.done`, leading if nobody does. False when `deadline` passed first.
+        """Wait until `waiter.done`, leading if no other thread does. False when `deadline` passed
+        first.
 
-        `deadline` is on the monotonic clock. A signal handler's exception goes up from here.
+        `deadline` is on the monotonic clock. A signal handler's exception is raised from here.
         """
         if self._leader == threading.get_ident():
             return self._nested_wait(waiter, deadline)
@@ -285,7 +289,7 @@ class Reactor:
             after_s = _IDLE_S
             try:
                 after_s = max(self._tick_if_due(own_time()), 0.01)
-            finally:  # what raises is the event loop's to report, and the next tick comes
+            finally:  # the event loop reports an error; the next tick comes all the same
                 timers[:] = [loop.call_later(after_s, tick)]
 
         tick()
@@ -301,7 +305,7 @@ class Reactor:
             self._lead.release()
 
     def _tick_if_due(self, now: float) -> float:
-        """Seconds until the next tick, after doing this one if it is time."""
+        """Run the tick if it is due; return the seconds until the next one."""
         if now >= self._next_tick:
             self._next_tick = now + _IDLE_S  # even if the tick raises
             if not self._is_accepting and self._listener is not None:
@@ -312,11 +316,11 @@ class Reactor:
         return self._next_tick - now
 
     def request_tick(self) -> None:
-        """Something was begun that a tick has to look after."""
+        """Make the next tick due now, for work that has just begun."""
         self._next_tick = 0.0
 
     def _nested_wait(self, waiter: Waiter, deadline: float | None) -> bool:
-        # A handler called by the leader waits in turn (a finalizer that calls get, say).
+        # A handler that the leader calls waits in turn (for example, a finalizer that calls get).
         self._lead_until(waiter, deadline)
         return waiter.done
 
@@ -340,7 +344,8 @@ class Reactor:
 
     @interruptible
     def _follow(self, waiter: Waiter, deadline: float | None) -> bool:
-        """Sleep until done or until this thread should try to lead. False: time is up."""
+        """Sleep until done, or until this thread should try to lead. Always True: the caller checks
+        the time."""
         if waiter.event is None:
             waiter.event = threading.Event()
         event = waiter.event
@@ -391,7 +396,7 @@ class Reactor:
                 os.close(fd)
 
     def close_inherited(self) -> None:
-        """Close the copies of descriptors that a fork made; their owner's stay as they are."""
+        """Close the copies of descriptors that a fork made; their owner's stay open."""
         for connection in self._connections.values():
             connection.close()
         if self._listener is not None:
@@ -401,14 +406,14 @@ class Reactor:
             os.close(fd)
 
     def kick(self) -> None:
-        """Something was posted that should leave soon: make sure that somebody looks."""
+        """Make sure that some thread soon sends a message that was posted."""
         leader = self._leader
         if leader is None:
             if self._resting_long:
                 self._rest.set()
         elif leader != threading.get_ident() and not self._kicked:
-            # Once until the leader has looked: a write for each of a thousand tasks costs more
-            # than the tasks.
+            # Wake the leader once until it has looked: a write for each of a thousand tasks costs
+            # more than the tasks.
             self._kicked = True
             self.wake()
 
@@ -417,13 +422,14 @@ class Reactor:
         while not self._stopped:
             recent = own_time() - self._last_led < _NAP_S
             if self._wanted or recent or not self._lead.acquire(blocking=False):
-                # Somebody leads or did just now: sleep, longer and longer while it goes on.
+                # Another thread leads or did just now: sleep, longer and longer while that goes on.
                 if not recent and not self._wanted:
                     nap = min(nap * 2, _LONG_NAP_S)
                     self._resting_long = nap > 2 * _NAP_S
                 else:
                     nap = _NAP_S
-                if self._leader is not None or not self._resting_long:  # else it has just gone
+                # else that leader has just left
+                if self._leader is not None or not self._resting_long:
                     self._rest.wait(nap)
                 self._rest.clear()
                 self._resting_long = False
@@ -437,7 +443,7 @@ class Reactor:
                 while not self._stopped and not self._wanted:
                     self.poll(self._tick_if_due(own_time()))
             except Exception:
-                # A defect of ours: what was to be done is lost, and all else goes on.
+                # A fault in Phalanx: the failed work is lost, and everything else continues.
                 traceback.print_exc()
                 nap = _PAUSE_S
             finally:

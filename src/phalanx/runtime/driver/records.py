@@ -1,4 +1,4 @@
-"""Finished tasks and nodes in the forms that other tools know."""
+"""Finished tasks and nodes in the forms of other tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phalanx.observe.task_journal import Run
 
 
 def trace_event(run: Run) -> dict[str, Any]:
-    """A run for chrome://tracing or Perfetto; times in microseconds since the epoch."""
+    """Return a run as an event for chrome://tracing or Perfetto; times in microseconds."""
     return {
         "cat": "task",
         "name": run.name,
@@ -29,7 +29,7 @@ def trace_event(run: Run) -> dict[str, Any]:
 
 
 def executed_elsewhere(run: Run, owner: bytes) -> dict[str, Any]:
-    """A run of a task of `owner` on another node than its own."""
+    """Return the event of a task of `owner` that ran on another node than its own."""
     event = Executed(
         at=run.ended,
         node=run.worker[:PREFIX_BYTES].hex(),
@@ -44,7 +44,7 @@ def executed_elsewhere(run: Run, owner: bytes) -> dict[str, Any]:
 
 
 def node_row(node: NodeInfo) -> dict[str, Any]:
-    """A node in the form of `ray.nodes()`."""
+    """Return a node in the form of `ray.nodes()`."""
     is_alive = node.state != DEAD
     return {
         "NodeID": node.node_id,

@@ -1,4 +1,4 @@
-"""What references and generators of references ask of the process that they live in."""
+"""The hooks by which references, and generators of references, use the process they live in."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from phalanx.runtime.driver.values import Values
 from phalanx.runtime.driver.waiting import Waiting
 
 ALLOW_OUT_OF_BAND = "RAY_allow_out_of_band_object_ref_serialization"
-"""Ray's environment variable: 0 forbids to pickle references by hand."""
+"""Ray's environment variable; 0 forbids pickling references by hand."""
 
 
 class ReferenceHooks:
-    """Takes the lock around the machines, as user code calls from any thread."""
+    """The hooks for user code on any thread: each takes the lock around the machines."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class ReferenceHooks:
         abandoned: deque[Stream],
         kick: Callable[[], None],
     ) -> None:
-        """`kick` has what was posted leave soon."""
+        """Build it of its parts. `kick` lets posted messages leave soon."""
         self._lock = lock
         self._references = references
         self._objects = objects
@@ -46,8 +46,11 @@ class ReferenceHooks:
 
     @contextmanager
     def lock_without_callbacks(self) -> Iterator[None]:
-        """The lock, for what may complete objects on a thread of the user's: who is called back
-        may ask the node, which waits for a thread that wants the lock. So that comes after it."""
+        """Hold the lock on a thread of the user's for work that may complete objects.
+
+        Callbacks run after the lock is released: one may ask the node, and the answer needs a
+        thread that wants the lock.
+        """
         due: list[Callable[[], None]] = []
         with self._lock:
             before, self._held_back = self._held_back, due
@@ -67,26 +70,27 @@ class ReferenceHooks:
     # ---- RefHooks ----------------------------------------------------------------------------
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """The one ObjectRef of this process for that object."""
+        """Return the one ObjectRef of this process for that object."""
         with self._lock:
             return self._references.adopt(owner, number)
 
     def export(self, ref: ObjectRef[Any]) -> None:
-        """The reference leaves inside a value."""
+        """Note that the reference leaves this process inside a value."""
         self._references.export(ref)
 
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
-        """See RefHooks."""
+        """Keep the object forever, as its reference is pickled by hand. May raise
+        OutOfBandSerializationError."""
         if os.environ.get(ALLOW_OUT_OF_BAND, "1") == "0":
             raise OutOfBandSerializationError(
                 f"ObjectRef({ref.hex()}) is pickled outside of arguments and results, where nobody "
-                f"follows it, and {ALLOW_OUT_OF_BAND}=0 forbids that."
+                f"can track it, and {ALLOW_OUT_OF_BAND}=0 forbids that."
             )
         with self._lock:
             self._references.pin_forever(ref)
 
     def on_ready(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
-        """Call back once the object is there."""
+        """Call back once the object is ready."""
         with self._lock:
             if ref._value is None:
                 self._objects.add_waiter(ref, Callback(partial(self._call_back, callback)))
@@ -96,11 +100,11 @@ class ReferenceHooks:
         callback()
 
     def value_of(self, ref: ObjectRef[Any]) -> Any:
-        """The value of a ready reference; raises its error, or Vanished."""
+        """Return the value of a ready reference; raises its error, or Vanished."""
         return self._values.read(ref)
 
     # ---- StreamHooks -------------------------------------------------------------------------
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
-        """Wait until item `index` is there or the stream ended. False: time is up."""
+        """Wait until item `index` is ready or the stream has ended. False: time is up."""
         return self._waiting.wait_stream(stream, index, timeout_s)

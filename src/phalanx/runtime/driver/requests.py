@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class NodeRequests:
-    """Asks the node, and waits for what it says."""
+    """Sends requests to the node, and waits for answers."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class NodeRequests:
         self._flush = flush
 
     def ask(self, request: Request[R], timeout_s: float | None = None) -> R:
-        """Ask and wait. Raises the error that the node answers with, or GetTimeoutError."""
+        """Send a request and wait. Raises an error that is the answer, or GetTimeoutError."""
         asked = self.ask_async(request)
         try:
             return asked.result(timeout_s)
@@ -39,25 +39,27 @@ class NodeRequests:
             self._requests.forget(asked.token)
 
     def ask_async(self, request: Request[R]) -> Asked[R]:
-        """Ask with the next flush; the answer may be waited for later. Raises
-        LocalNodeDiedError."""
+        """Send a request with the next flush; the answer can be awaited later.
+
+        Raises LocalNodeDiedError.
+        """
         if self._node.is_gone:
-            raise LocalNodeDiedError("The node process of this machine is gone.")
+            raise LocalNodeDiedError("The node process of this machine has ended.")
         asked = Asked(request, self._reactor, self._flush)
         asked.token = self._requests.call_async(request, asked.answered)
         return asked
 
     def call(self, request: Request[Any], done: Callable[[], None]) -> None:
-        """Ask with the next flush; `done` is called once there is an answer, whatever it is."""
+        """Send a request with the next flush; `done` is called when any answer comes."""
         self._requests.call_async(request, lambda answer: done())
 
     def notify(self, request: Request[Any]) -> None:
-        """Ask for something whose answer nobody needs."""
+        """Send a request whose answer is not needed."""
         self._requests.notify(request)
 
 
 class Asked(Generic[R]):
-    """A request whose answer is on its way."""
+    """A request whose answer has not been read yet."""
 
     def __init__(self, request: Request[R], reactor: Reactor, flush: Callable[[], None]) -> None:
         self._request = request
@@ -68,17 +70,18 @@ class Asked(Generic[R]):
         self.token = 0
 
     def answered(self, answer: Callable[[], R]) -> None:
-        """The answer is there."""
+        """Keep the answer, and end the wait for it."""
         self._answer = answer
         self._waiter.finish()
 
     @property
     def is_there(self) -> bool:
-        """See PendingReply."""
+        """Whether the answer has come."""
         return self._answer is not None
 
     def result(self, timeout_s: float | None = None) -> R:
-        """The answer, waited for. Raises the error that it is, or GetTimeoutError."""
+        """Wait for the answer and return it. Raises an error that is the answer, or
+        GetTimeoutError."""
         if self._answer is None:
             self._flush()
             deadline = None if timeout_s is None else own_time() + timeout_s

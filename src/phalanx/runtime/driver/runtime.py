@@ -1,6 +1,6 @@
 """One process of a session, driver or worker: an owner over sockets and shared memory.
 
-This puts the parts together, and turns what the reactor brings into events of the owner.
+This module puts the parts together, and turns the reactor's news into events of the owner.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ IGNORE_UNHANDLED = "RAY_IGNORE_UNHANDLED_ERRORS"
 
 
 class LocalExecutor(Executor, LocalWork, WaitingTask, Protocol):
-    """What runs work of owners in this process."""
+    """The part of a worker that runs the work of owners."""
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Let time pass."""
 
     def send_late(self) -> None:
-        """Let results leave that have waited for others long enough."""
+        """Send results that have waited for others long enough."""
 
 
 def _print_error(text: str) -> None:
-    with contextlib.suppress(OSError, ValueError):  # a closed stream: nobody reads
+    with contextlib.suppress(OSError, ValueError):  # the stream is closed: nobody reads it
         print(text, file=sys.stderr, flush=True)
 
 
 def _report_to(show: Callable[[str], None]) -> Callable[[str], None]:
-    """Shows failures that nobody has read, unless the environment says not to, by Ray's name."""
+    """Return a function that shows unread failures, unless Ray's variable forbids that."""
 
     def report(text: str) -> None:
         if IGNORE_UNHANDLED not in os.environ:
@@ -82,8 +82,11 @@ class Runtime:
         on_log: Callable[[LogLine], None] | None = None,
         on_warning: Callable[[str], None] | None = None,
     ) -> None:
-        """`process_id` is the id that the node knows this process by, `node` the connection to
-        it; `kind`: driver or worker."""
+        """Build the parts.
+
+        `process_id` is the id by which the node knows this process, `node` the connection to it;
+        `kind` is "driver" or "worker".
+        """
         self.session = session
         self.process_id = process_id
         self.kind = kind
@@ -162,7 +165,7 @@ class Runtime:
     # ---- up and down -------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Listen under our own id, and begin to read what the node says."""
+        """Listen under this process's id, and begin to read the node's messages."""
         self.reactor.listen(listen(self.session.socket_of(self.process_id)))
         self.node.connection.peer = b"node"
         self.reactor.add(self.node.connection)
@@ -170,7 +173,7 @@ class Runtime:
         handles.process.caller = self.caller
 
     def go_by(self, settings: SystemSettings) -> None:
-        """The settings of the cluster are these."""
+        """Apply the cluster's settings."""
         self.packer.inline_bytes = settings.inline_bytes
         if settings.idle_lease_ms is not None:
             self.owner.tasks.machine.idle_return_s = settings.idle_lease_ms / 1000
@@ -187,7 +190,7 @@ class Runtime:
         owner.tasks.note_made = owner.calls.note_made = owner.objects.note_made = sites.note
 
     def attach(self, executor: LocalExecutor) -> None:
-        """This process is a worker, which runs work of owners."""
+        """Make this process a worker, which runs work of owners."""
         self._executor = executor
         self._incoming.executor = executor
         self.owner.local_work = executor
@@ -199,7 +202,7 @@ class Runtime:
         return self.node.is_gone
 
     def close(self) -> None:
-        """Cut every connection. Nothing may be waiting."""
+        """Close every connection. No thread may be waiting."""
         self._leave()
         self.reactor.stop()
         with contextlib.suppress(Exception):
@@ -207,7 +210,7 @@ class Runtime:
         self.reactor.close()
 
     def leave_behind(self) -> None:
-        """In a forked child: it is no part of the session, and must not keep its sockets open."""
+        """Leave the session in a forked child, which must not keep its parent's sockets open."""
         self._leave()
         forget_process(self.process_id)
         self.reactor.close_inherited()
@@ -221,11 +224,11 @@ class Runtime:
             handles.process.caller = None
 
     def connections(self) -> list[Connection]:
-        """Every open connection to another process."""
+        """Return every open connection to another process."""
         peers = [c for c in self.owner.peers.all() if isinstance(c, Connection)]
         return [self.node.connection, *peers]
 
-    # ---- what the reactor asks ---------------------------------------------------------------
+    # ---- the reactor's calls ---------------------------------------------------------------------
 
     def _handle(self, connection: Connection, messages: list[Message]) -> None:
         self._incoming.handle(connection, messages)
@@ -247,7 +250,7 @@ class Runtime:
             case LogLine():
                 if self._on_log is not None:
                     self._on_log(message)
-            case _:  # Stop, and what no process should be sent
+            case _:  # Stop, and messages that no process should be sent
                 self.reactor.drop(connection)
 
     def _lost(self, connection: Connection) -> None:
@@ -273,7 +276,7 @@ class Runtime:
             self.owner.drop(connection)
 
     def _node_lost(self) -> None:
-        with self.lock:  # whoever sees that it is gone asks nothing of a worker that still lives
+        with self.lock:  # a thread that sees this asks nothing more of workers that still run
             self.node.is_gone = True
             self.owner.node_lost()
         if self._executor is not None:
@@ -289,7 +292,7 @@ class Runtime:
         return next_s
 
     def flush(self) -> None:
-        """Let everything posted leave: tasks that may be sent ahead, releases, messages."""
+        """Send everything posted: tasks that may be sent ahead, releases, messages."""
         if self.owner.has_unsent:
             with self.lock:
                 self.owner.flush()
@@ -300,7 +303,7 @@ class Runtime:
             self._executor.send_late()
         self._transport.flush()
 
-    # ---- what the shared store asks ----------------------------------------------------------
+    # ---- the shared store's calls ----------------------------------------------------------------
 
     def _reserve(self, wanted: int) -> int:
         return self.requests.ask(ReserveMemory(wanted))

@@ -1,4 +1,4 @@
-"""A driver's engine: on a node of this machine that is there already, or on one that it starts."""
+"""Starting a driver's engine: on a running node of this machine, or on a node that it starts."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ _FILES = 65536
 
 
 def start(options: EngineOptions, output: Output) -> Engine:
-    """See `phalanx.runtime.engine.starting`."""
+    """Return the engine of a driver, as `phalanx.runtime.engine.starting.start` describes."""
     if options.runtime_env:
-        # Not at the top: most programs have none, and it imports what speaks with a node.
+        # Imported here: most programs have no environment, and this imports the modules that talk
+        # to a node.
         from phalanx.runtime.driver.job_settings import with_absolute_paths
 
-        with_absolute_paths(options.runtime_env)  # what is not there is refused before all else
+        with_absolute_paths(options.runtime_env)  # refuse missing paths before anything starts
     found = find_node(options.address, options.more.get("_temp_dir"))
     hook = b"" if options.hook is None else _exported(options.hook)
     _allow_files()
@@ -51,7 +52,7 @@ def start(options: EngineOptions, output: Output) -> Engine:
         _check_connecting(options)
         return _join(found, _connect(found), None, options, hook, output)
     own = OwnNode(_start_options(options))
-    # Only now: a node of its own starts while this process imports what speaks with it.
+    # Only now: a new node starts while this process imports the modules that talk to it.
     from phalanx.runtime.os.connection import Connection
 
     try:
@@ -125,36 +126,40 @@ def _start_options(options: EngineOptions) -> StartOptions:
 
 
 def _settings_of_libraries(runtime_env: dict[str, Any] | None) -> dict[str, str]:
-    """The variables of the program's workers that the libraries of its dialect read when they are
-    imported: its node imports them once for all workers."""
+    """Return those of the workers' variables that the dialect's libraries read when imported.
+
+    The node imports these libraries once for all workers.
+    """
     spoken = dialect.current()
     given = (runtime_env or {}).get("env_vars") or {}
     return {} if spoken is None else spoken.settings_of(given)
 
 
 def system_settings(given: dict[str, Any] | None) -> SystemSettings:
-    """The settings of a cluster that begins; under a dialect those of the environment, too.
-    Raises ValueError."""
+    """Return the settings of a new cluster; under a dialect, those of the environment too.
+
+    Raises ValueError.
+    """
     spoken = dialect.current()
     return read_system_settings(given, None if spoken is None else spoken.settings())
 
 
 def _overrides(what: str) -> dict[str, Any]:
-    """Resources or labels that stand above what the program says: a dialect may have some."""
+    """Return resources or labels of the dialect, which override those of the program."""
     spoken = dialect.current()
     return {} if spoken is None else spoken.overrides(what)
 
 
 def find_node(address: str | None, temp_dir: str | None) -> Session | None:
-    """The node on this machine that a driver is to use; None: it starts one of its own.
+    """Return the node on this machine that a driver should use; None: it starts its own.
 
-    A concrete address is taken as it is. None and "auto" take PHALANX_ADDRESS, then the address
+    A concrete address is used as it is. None and "auto" stand for PHALANX_ADDRESS, then the address
     that the program's dialect finds in the environment, then the cluster that was started last on
     this machine. Without any of these, None starts a runtime; "auto" raises ConnectionError, or
-    under a dialect takes the program that has started a runtime last. An address of which no node
-    runs here raises ConnectionError, too. `pid:PID` is the runtime that the program with this
+    under a dialect finds the program that has started a runtime last. An address without a node on
+    this machine raises ConnectionError, too. `pid:PID` is the runtime that the program with this
     process id has started for itself, and that ends with it. "local" starts a runtime. Raises
-    ValueError for what is no address.
+    ValueError for a malformed address.
     """
     spoken = dialect.current()
     if address in (None, "", "auto"):
@@ -170,7 +175,7 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
             return program_of(str(address), temp_dir)[0][0]
         return _node_of(numeric_address(str(address)), temp_dir)
     private = os.environ.get(PRIVATE_ADDRESS)
-    if private and spoken is not None:  # a Cluster of this program: taken without an address
+    if private and spoken is not None:  # a Cluster of this program, used without an address
         return _node_of(private, temp_dir)
     nodes = local_nodes(None, temp_dir)
     if nodes:
@@ -181,7 +186,7 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
     if private:
         return _node_of(private, temp_dir)
     own = programs(temp_dir) if spoken is not None else ()
-    if own:  # as in Ray: "auto" also finds what another program has started for itself
+    if own:  # as in Ray, "auto" also finds a runtime that another program has started for itself
         return max(own, key=lambda found: int(found[1].started or 0))[0]
     raise ConnectionError(
         "No running Phalanx was found on this machine. Start one with `phalanx start --head`, name "
@@ -200,11 +205,11 @@ def _node_of(address: str, temp_dir: str | None) -> Session:
         reason = (error.strerror or "no answer").lower()
         raise ConnectionError(
             f"Nothing listens at {address} ({reason}): `phalanx start --head` starts a cluster "
-            "there, and `phalanx status` on its machine shows where it is."
+            "there, and `phalanx status` on the head's machine shows its address."
         ) from None
     raise ConnectionError(
         f"No node of the cluster at {address} runs on this machine under this user: `phalanx start "
-        f"--address {address}` joins it. A driver needs a node beside it."
+        f"--address {address}` joins it. A driver needs a node on its own machine."
     )
 
 
@@ -226,14 +231,17 @@ def _check_connecting(options: EngineOptions) -> None:
     if given:
         raise ValueError(
             f"When connecting to a running cluster, {' and '.join(given)} must not be provided: "
-            "they belong to its nodes, which have them already. "
+            "its nodes were started with their own. "
             'address="local" starts a runtime of its own.'
         )
 
 
 def _allow_files() -> None:
-    """Allow as many open files as this user may have: each worker costs the driver one, the node
-    one and the workers' parent three, and shells often start with 256 or 1024."""
+    """Raise the limit of open files to what this user may have.
+
+    Each worker needs one file of the driver, one of the node and three of the fork server, and
+    shells often start with 256 or 1024.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,4 +1,4 @@
-"""Options that say where and under what name work runs, as the node reads them."""
+"""The options that say where and under what name work runs, in the form that the node reads."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ class Strategy(Protocol):
     """A scheduling strategy object."""
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """The strategy as the node reads it. Raises ValueError when the request of `name` cannot
-        fit."""
+        """Return the strategy as the node reads it.
+
+        Raises ValueError when the request of `name` cannot fit.
+        """
         ...
 
 
@@ -30,8 +32,10 @@ def strategy_of(
     name: str,
     captured: bytes | None = None,
 ) -> dict[str, Any]:
-    """The strategy that these options of the function or class `name` ask for. `captured`: the
-    group where what names no strategy goes."""
+    """Return the strategy in the options of the function or class `name`.
+
+    `captured` is the group of work that names no strategy.
+    """
     strategy = named_strategy(options)
     wire: dict[str, Any] = {}
     if isinstance(strategy, Strategy):
@@ -54,19 +58,19 @@ def strategy_of(
 
 
 def capturing_group() -> bytes | None:
-    """The placement group that the running task or actor hands on to what it starts."""
+    """Return the placement group that the running task or actor passes on to its own work."""
     lease = placing_lease()
     return lease.group if lease is not None and lease.capture else None
 
 
 def _conditions(selector: Mapping[str, str]) -> list[tuple[str, str, list[str]]]:
-    """A label selector as the node reads it. Raises ValueError for what is none."""
+    """Return a label selector as the node reads it. Raises ValueError for a malformed one."""
     names = {"in": "In", "not in": "NotIn"}
     return [(c.key, names[c.operator], list(c.values)) for c in parse_selector(selector).conditions]
 
 
 def encode_strategy(wire: Mapping[str, Any]) -> bytes:
-    """A strategy as part of a scheduling class's key."""
+    """Return a strategy's bytes in the key of a scheduling class."""
     return msgspec.json.encode(wire, order="sorted") if wire else b""
 
 
@@ -79,7 +83,7 @@ _SUPPORTED = frozenset(
 
 
 def environment_of(job: JobSettings, options: Mapping[str, Any]) -> bytes:
-    """The key of the environment that these options ask for, merged over the parent's."""
+    """Return the key of the environment in these options, merged over the parent's."""
     own = with_absolute_paths(options.get("runtime_env") or {})
     parent = job.environment
     if not own and not parent:
@@ -88,7 +92,7 @@ def environment_of(job: JobSettings, options: Mapping[str, Any]) -> bytes:
     if unknown:
         raise RuntimeEnvSetupError(
             f"runtime_env field(s) {', '.join(unknown)} are not supported on this engine; "
-            f"supported are {', '.join(sorted(_SUPPORTED))}. Install packages beforehand instead."
+            f"supported: {', '.join(sorted(_SUPPORTED))}. Install packages beforehand instead."
         )
     variables = {**(parent.get("env_vars") or {}), **(own.get("env_vars") or {})}
     merged = {**parent, **own, "env_vars": variables}

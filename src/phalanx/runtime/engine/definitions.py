@@ -1,4 +1,4 @@
-"""What the decorators know of functions and classes, as engines are given it."""
+"""Definitions of remote functions and classes, as decorators record them for engines."""
 
 from __future__ import annotations
 
@@ -10,41 +10,43 @@ from typing import Any
 from phalanx.model.signatures import Arity, MethodShape, arity_of, methods_of
 
 INVOCATION_DECORATOR = "__ray_invocation_decorator__"
-"""Ray's name for what a function or method wraps its own `remote` in."""
+"""Ray's name of an attribute: a function's or method's decorator of its own `remote`."""
 
 
 class FunctionDefinition:
-    """A remote function. One object for all its options: engines keep what they made of it."""
+    """A remote function: one object for all its options, so that engines keep what they derive from
+    it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.name = f"{function.__module__}.{function.__qualname__}"
         self.arity = arity_of(function)
         self.record: Any = None
-        """The form in which the embedded engine sends it, from its first use on."""
+        """The serialized form in which the runtime sends it, from its first use on."""
 
 
 class ActorDefinition:
-    """An actor class. One object for all its options: engines keep what they made of it.
+    """An actor class: one object for all its options, so that engines keep what they derive from
+    it.
 
-    The class is looked at when it is first used: a class whose methods name its own remote class
-    is still empty when that is unpickled.
+    The class is inspected at its first use: a class whose methods name its own remote class is
+    still empty when the remote class is unpickled.
     """
 
     def __init__(self, cls: type) -> None:
         self.cls = cls
         self.name = cls.__name__
         self.record: tuple[bytes, bytes] | None = None
-        """The form in which the embedded engine sends it, from its first use on."""
+        """The serialized form in which the runtime sends it, from its first use on."""
 
     @cached_property
     def methods(self) -> dict[str, MethodShape]:
-        """What callers may call, by name."""
+        """The methods that callers may call, by name."""
         return methods_of(self.cls)
 
     @cached_property
     def is_async(self) -> bool:
-        """Whether its calls run on an event loop."""
+        """Whether the actor's calls run on an event loop."""
         return any(
             inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f)
             for _, f in inspect.getmembers(self.cls, inspect.isfunction)
@@ -52,7 +54,7 @@ class ActorDefinition:
 
     @cached_property
     def decorators(self) -> dict[str, Any]:
-        """By method, what the class wraps its `remote` in."""
+        """The decorators that the class puts around the `remote` of its methods, by method."""
         found = {
             name: getattr(getattr(self.cls, name), INVOCATION_DECORATOR, None)
             for name in self.methods
@@ -61,12 +63,12 @@ class ActorDefinition:
 
     @cached_property
     def init_arity(self) -> Arity | None:
-        """What the constructor takes; None when the class has none of its own."""
+        """The parameters of the constructor; None when the class has no constructor of its own."""
         own = inspect.getattr_static(self.cls, "__init__")
         return arity_of(own, skip_first=True) if own is not object.__init__ else None
 
     def check_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Raise TypeError when the constructor would not take them."""
+        """Raise TypeError when the arguments do not fit the constructor."""
         if self.init_arity is not None:
             self.init_arity.check(f"{self.name}.__init__", args, kwargs)
         elif args or kwargs:

@@ -1,7 +1,7 @@
 """A dialect: the names and rules of another system, under which an unchanged program runs.
 
-An adapter offers its dialect by the entry point group `phalanx.dialects`. It becomes the dialect of
-a process, and of all that this process starts, when its name stands in PHALANX_DIALECT.
+An adapter offers its dialect by the entry point group `phalanx.dialects`. The dialect applies to a
+process, and to all that the process starts, when PHALANX_DIALECT has its name.
 """
 
 from __future__ import annotations
@@ -19,58 +19,60 @@ GROUP = "phalanx.dialects"
 
 
 class Dialect(Protocol):
-    """What an adapter decides for a program that runs under its system's names."""
+    """The decisions of an adapter about a program that runs under its system's names."""
 
     name: str
     hidden_methods: frozenset[str]
-    """Methods of our classes that the other system does not have; `dir` leaves them out."""
+    """Methods of Phalanx's classes that the other system does not have; `dir` leaves them out."""
     not_running: str
     """The message of the error for a call before `init`; programs look for its words."""
     labels_of_system: tuple[str, ...]
-    """Prefixes of labels that a node does not get by itself."""
+    """Prefixes of labels that a node does not get automatically."""
     backend_of_joblib: str
-    """The name under which programs ask joblib for our backend."""
+    """The name under which programs ask joblib for Phalanx's backend."""
 
     def installation(self) -> Callable[[], None]:
-        """What each worker of the program runs when it starts."""
+        """Return the function that each worker of the program runs when it starts."""
         ...
 
     def preloaded(self) -> tuple[str, ...]:
-        """Modules that workers find imported."""
+        """Return the names of modules that are imported before workers are forked."""
         ...
 
     def global_worker(self) -> Any:
-        """The object by which the system's libraries know their process."""
+        """Return the object by which the system's libraries know their process."""
         ...
 
     def address(self) -> str | None:
-        """The address of a cluster that the environment gives in the system's own way."""
+        """Return the cluster's address in the system's own variables, or None."""
         ...
 
     def overrides(self, what: str) -> dict[str, Any]:
-        """Resources or labels that stand above what the program says. Raises ValueError."""
+        """Return the resources or labels that override those of the program. Raises ValueError."""
         ...
 
     def settings(self) -> Mapping[str, str]:
-        """The environment in which the system's settings are looked up."""
+        """Return the environment in which the system's settings are looked up."""
         ...
 
     def settings_of(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Those of a program's variables that the system's libraries read at their import."""
+        """Return those of a program's variables that the system's libraries read when imported."""
         ...
 
     def max_retries(self) -> int | None:
-        """How often a task is retried that says nothing about it; None: our default."""
+        """Return the retries of a task whose options give none; None: Phalanx's default."""
         ...
 
     def without_client(self, address: str | None) -> str | None:
-        """The address of a cluster, where `address` may name a client server of the system. Raises
-        ConnectionError where no client server can be reached."""
+        """Return a cluster's address, when `address` may name a client server of the system.
+
+        Raises ConnectionError when the client server cannot be reached.
+        """
         ...
 
 
 def current() -> Dialect | None:
-    """The dialect of this process, or None."""
+    """Return the dialect of this process, or None."""
     name = os.environ.get(VARIABLE)
     return _load(name) if name else None
 
@@ -85,6 +87,6 @@ def first() -> Dialect | None:
 def _load(name: str) -> Dialect:
     entry = entry_points.find(GROUP, name)
     if entry is None:
-        raise RuntimeError(f"{VARIABLE}={name!r} names no dialect that is installed.")
+        raise RuntimeError(f"{VARIABLE}={name!r} names no installed dialect.")
     found: Dialect = entry.load()
     return found

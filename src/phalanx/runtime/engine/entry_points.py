@@ -1,8 +1,8 @@
-"""What installed packages offer the core by entry points: engines, dialects, commands.
+"""The entry points by which installed packages extend the core: engines, dialects, commands.
 
 The core names no adapter. An adapter of this distribution, or of another one, is a line in a table
-of its `pyproject.toml`. This distribution's own table is read first: to read those of all that is
-installed takes ten times as long.
+of its `pyproject.toml`. This distribution's own table is read first, because reading the tables of
+all installed distributions takes ten times as long.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def own(group: str) -> list[EntryPoint]:
-    """The entry points of this distribution in a group; empty where it is not installed."""
+    """Return this distribution's entry points in a group; empty when it is not installed."""
     from importlib.metadata import PackageNotFoundError, distribution  # slow to import
 
     try:
         return list(distribution("phalanx").entry_points.select(group=group))
-    except PackageNotFoundError:  # run from a checkout by its path
+    except PackageNotFoundError:  # Phalanx runs from a checkout
         return []
 
 
 def others(group: str) -> list[EntryPoint]:
-    """The entry points of all other distributions in a group, by name."""
+    """Return the entry points of all other distributions in a group, sorted by name."""
     from importlib.metadata import entry_points
 
     found = entry_points(group=group)
@@ -32,7 +32,7 @@ def others(group: str) -> list[EntryPoint]:
 
 
 def find(group: str, name: str) -> EntryPoint | None:
-    """The entry point of this name; this distribution's comes first. None if there is none."""
+    """Return the entry point of this name, this distribution's first; None if there is none."""
     for entries in (own, others):
         for entry in entries(group):
             if entry.name == name:

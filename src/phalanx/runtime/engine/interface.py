@@ -1,4 +1,4 @@
-"""What the API asks of an engine, and the engine of this process."""
+"""The interface between the API and an engine, and the engine of this process."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class PendingReply(Protocol[R_co]):
-    """An answer that is on its way."""
+    """An answer that has been requested."""
 
     @property
     def is_there(self) -> bool:
-        """Whether it has come."""
+        """Whether the answer has come."""
         ...
 
     def result(self, timeout_s: float | None = None) -> R_co:
-        """Wait for it. Raises the error that it is, or GetTimeoutError."""
+        """Wait for the answer. Raises the answer when it is an error, or GetTimeoutError."""
         ...
 
 
 Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
-"""Starts a task with these arguments: a reference, a list of them, a generator of them or None."""
+"""A function that starts a task; it returns a reference, a list of them, a generator or None."""
 
 
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What `init` was given, checked: see there. What is None is left to the engine."""
+    """The checked arguments of `init`: see there. The engine decides about those that are None."""
 
     engine: str
     """One of `phalanx.runtime.engine.starting.names()`."""
     address: str | None
-    """As the engine reads addresses."""
+    """The address in the form that the engine reads."""
     num_cpus: float | None
     num_gpus: float | None
     resources: dict[str, float] | None
@@ -51,7 +51,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     object_store_memory: int | None
     topology: str
     placement: PlacementPolicy | None
-    """The policy of a runtime of its own; None: nothing was said."""
+    """The placement policy of a new runtime; None when no policy was given."""
     include_dashboard: bool | None
     namespace: str | None
     runtime_env: dict[str, Any] | None
@@ -59,31 +59,31 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     priority: int
     hook: Callable[[], None] | None
+    """The function that each worker of the program runs at its start."""
     preload: tuple[str, ...]
-    """Modules that workers of a runtime of its own find imported."""
-    """What each worker of the program runs at its start."""
+    """Modules that the workers of a new runtime find imported."""
     more: dict[str, Any]
-    """Options of Ray's `init` that are not named here."""
+    """Options of Ray's `init` that have no field here."""
 
 
 class Output(Protocol):
-    """Where an engine shows its program what others print, and what a person should know."""
+    """Where an engine shows its program the workers' output, and warnings."""
 
     def log(self, message: LogLine) -> None:
-        """A worker has printed something."""
+        """Show a line that a worker has printed."""
         ...
 
     def warn(self, text: str) -> None:
-        """Something waits, or takes its time."""
+        """Warn that something waits, or takes a long time."""
         ...
 
 
 class Engine(Protocol):
-    """Runs tasks, actors and gangs for one process, be it a driver or a worker.
+    """Runs tasks, actors and gangs for one process, a driver or a worker.
 
-    The API has checked options and signatures; what an engine cannot do it refuses with the
-    errors that `phalanx.errors` has for it. References, generators of them and handles of actors
-    are the engine's own: `ref_type` and `generator_type` say which; its handles are ActorHandles.
+    The API has checked options and signatures. An engine refuses what it cannot do with an error of
+    `phalanx.errors`. References, generators and handles of actors are classes of the engine:
+    `ref_type` and `generator_type` name the first two; its handles are ActorHandles.
     """
 
     default_env: dict[str, Any]
@@ -95,69 +95,70 @@ class Engine(Protocol):
         ...
 
     is_worker: bool
-    """Whether this process runs tasks for somebody, and so must not shut the engine down."""
+    """Whether this process runs tasks of other processes, and so must not shut the engine down."""
     ref_type: type
     generator_type: type
 
     @property
     def namespace(self) -> str:
-        """Where named actors of this job are, unless they say otherwise."""
+        """The namespace of this job's named actors, unless their options give another."""
         ...
 
     @property
     def queue(self) -> str:
-        """The queue that this job's work is charged to, unless it says otherwise; empty for
-        none."""
+        """The queue of this job's work, unless its options give another; empty for none."""
         ...
 
     @property
     def priority(self) -> int:
-        """The priority of this job's work, unless it says otherwise."""
+        """The priority of this job's work, unless its options give another."""
         ...
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs anything."""
+        """Whether the engine still runs."""
         ...
 
     def stop(self) -> None:
-        """End the job; and the node, when it was started here. Waits until all is gone."""
+        """End the job, and the node when it was started here; wait until all is gone."""
         ...
 
     def facts(self) -> dict[str, Any]:
-        """Addresses and places, as `init` gives them."""
+        """Return addresses and places, as `init` gives them."""
         ...
 
     # ---- objects -----------------------------------------------------------------------------
 
     def get(self, refs: Any, timeout_s: float | None) -> Any:
-        """The value of a reference, or those of a list of them; None waits as long as it takes."""
+        """Return the value of a reference, or those of a list of them; None waits without limit."""
         ...
 
     def put(self, value: Any) -> Any:
-        """A reference to a new object."""
+        """Store a value as a new object and return its reference."""
         ...
 
     def wait(
         self, refs: Sequence[Any], count: int, timeout_s: float | None, fetch: bool
     ) -> tuple[list[Any], list[Any]]:
-        """(ready, not ready) of references and generators; see `phalanx.wait`."""
+        """Split references and generators into (ready, not ready); see `phalanx.wait`."""
         ...
 
     def cancel(self, ref: Any, force: bool, recursive: bool) -> None:
-        """Cancel the task behind a reference or generator. Raises ValueError for `force` on an
-        actor's call."""
+        """Cancel the task of a reference or generator. Raises ValueError for `force` on an actor's
+        call."""
         ...
 
     def withdraw(self, ref: Any) -> bool:
-        """Cancel the task behind a reference of this process if it was not handed to a worker.
-        Whether it was taken back; False where an engine cannot tell."""
+        """Cancel the task of one of this process's references if no worker has it.
+
+        Returns whether the task was taken back; False when an engine cannot tell.
+        """
         ...
 
     # ---- tasks and actors --------------------------------------------------------------------
 
     def bind_function(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Call:
-        """The function with these options, made ready for many calls."""
+        """Return the function with these options, prepared for many calls."""
         ...
 
     def create_actor(
@@ -167,11 +168,11 @@ class Engine(Protocol):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Start an actor; its handle."""
+        """Start an actor and return its handle."""
         ...
 
     def get_actor(self, name: str, namespace: str | None) -> Any:
-        """The handle of a named actor. Raises ValueError when there is none."""
+        """Return the handle of a named actor. Raises ValueError when there is none."""
         ...
 
     def kill(self, actor: Any, no_restart: bool) -> None:
@@ -193,34 +194,40 @@ class Engine(Protocol):
         selectors: list[dict[str, str]],
         soft_target: str | None,
     ) -> tuple[bytes, PendingReply[None]]:
-        """A new placement group's id, and whether it could be asked for."""
+        """Return a new placement group's id, and an answer that raises when it is refused."""
         ...
 
     def group_created(self, group: bytes) -> PendingReply[bool]:
-        """Whether what waits for a placement group or gang may run in it: False when it is removed
-        first."""
+        """Return an answer: whether waiting work may run in a placement group or gang.
+
+        It is False when the group is removed first.
+        """
         ...
 
     def remove_group(self, group: bytes) -> PendingReply[None]:
-        """Give a placement group's bundles back; what ran in them has ended with the answer."""
+        """Remove a placement group; work in its bundles has ended when the answer comes."""
         ...
 
     def named_group(self, name: str) -> tuple[bytes, list[dict[str, float]]]:
-        """Id and bundles of the living group of a name in the program's namespace. Raises
-        ValueError when there is none."""
+        """Return id and bundles of the living group of a name in the program's namespace.
+
+        Raises ValueError when there is none.
+        """
         ...
 
     def groups(self) -> list[dict[str, Any]]:
-        """All placement groups, as `ray.util.placement_group_table()` has each."""
+        """Return all placement groups, each as in `ray.util.placement_group_table()`."""
         ...
 
     def group_ready(self, group: bytes) -> Any:
-        """A reference that is there once the placement group is created, and fails when it is
-        removed; None where a task in the group shows that."""
+        """Return a reference that is ready once the placement group is created.
+
+        It fails when the group is removed. None means that a task in the group shows the same.
+        """
         ...
 
     def new_group(self) -> bytes:
-        """An id for a gang of this process."""
+        """Return a new id for a gang of this process."""
         ...
 
     def start_gang(
@@ -233,7 +240,7 @@ class Engine(Protocol):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> list[Any]:
-        """Tasks that run once the gang `group` has its places; references by member."""
+        """Submit tasks for the places of the gang `group`; return a reference a member."""
         ...
 
     def gang_actors(
@@ -245,54 +252,56 @@ class Engine(Protocol):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> list[Any]:
-        """Actors that live in the places of the gang `group`; handles by member."""
+        """Start actors in the places of the gang `group`; return a handle a member."""
         ...
 
     def why_pending(self, what: Any) -> Request[Explanation] | None:
-        """What is to be asked about why a reference's task, or an actor, waits; None where nobody
-        knows, or the task has ended."""
+        """Return the request that asks why a reference's task, or an actor, waits.
+
+        None when no process knows, or the task has ended.
+        """
         ...
 
     # ---- the cluster -------------------------------------------------------------------------
 
     def ask(self, request: Request[R]) -> R:
-        """Ask the control store, and wait. Raises the error that it answers with."""
+        """Send a request to the head, and wait. Raises an error that is the answer."""
         ...
 
     def nodes(self) -> list[dict[str, Any]]:
-        """All nodes, in the form of `ray.nodes()`."""
+        """Return all nodes, in the form of `ray.nodes()`."""
         ...
 
     def cluster_resources(self) -> dict[str, float]:
-        """What all living nodes have."""
+        """Return the resources of all living nodes."""
         ...
 
     def available_resources(self) -> dict[str, float]:
-        """What is free; a resource that is used up is not named."""
+        """Return the free resources; one that is used up has no entry."""
         ...
 
     def named_actors(self, namespace: str | None) -> list[tuple[str, str]]:
-        """(namespace, name) of the living actors that have names; None: of all namespaces."""
+        """Return (namespace, name) of the living named actors; None: in all namespaces."""
         ...
 
     def runtime_context(self) -> Any:
-        """Where the calling code runs: what `phalanx.get_runtime_context` gives."""
+        """Return where the calling code runs, for `phalanx.get_runtime_context`."""
         ...
 
     def gpu_ids(self) -> list[Any]:
-        """The numbers of the GPUs that the calling task or actor may use."""
+        """Return the numbers of the GPUs that the calling task or actor may use."""
         ...
 
     def timeline(self) -> list[dict[str, Any]]:
-        """Finished tasks as trace events, times in microseconds since the epoch."""
+        """Return finished tasks as trace events, with times in microseconds since the epoch."""
         ...
 
     def state(self, query: StateQuery) -> StateAnswer:
-        """A listing of the cluster. Raises ValueError for what cannot be asked."""
+        """Return a listing of the cluster. Raises ValueError for a query that is not allowed."""
         ...
 
     def cluster_events(self) -> list[dict[str, Any]]:
-        """What nodes recorded of each other, in no order."""
+        """Return the events between nodes, in no order."""
         ...
 
 
@@ -300,7 +309,7 @@ _current: Engine | None = None
 
 
 def current() -> Engine | None:
-    """The engine of this process."""
+    """Return the engine of this process, or None."""
     return _current
 
 

@@ -1,4 +1,4 @@
-"""What the program in this process has counted itself: any thread counts, the node hears of it."""
+"""The metrics that this process's program has recorded: any thread records, the node collects."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from phalanx.observe.metrics.program_metrics import RecordedMetrics
 
 
 class ProgramMetrics:
-    """Counts under a lock."""
+    """The recorded numbers, under a lock."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._numbers = RecordedMetrics()
 
     def know(self, name: str, definition: Definition) -> None:
-        """There is a metric of this name. Raises ValueError (see RecordedMetrics.family)."""
+        """Define a metric. Raises ValueError (see RecordedMetrics.family)."""
         with self._lock:
             self._numbers.family(name, definition)
 
     def record(
         self, name: str, definition: Definition, labels: tuple[str, ...], value: float
     ) -> None:
-        """Add to a counter, set a gauge, or have a histogram count a value."""
+        """Add to a counter, set a gauge, or count a value in a histogram."""
         with self._lock:
             sample = self._numbers.family(name, definition).sample(labels)
             if definition.kind == HISTOGRAM:
@@ -34,16 +34,17 @@ class ProgramMetrics:
             sample.value = value if definition.kind == GAUGE else sample.value + value
 
     def drain(self) -> list[Numbers]:
-        """What was counted since the last call, and gauges that were set."""
+        """Return what was counted since the last call, and the gauges that were set."""
         with self._lock:
             return self._numbers.drain()
 
     def after_fork(self) -> None:
-        """In a child: what was counted before is its parent's to tell, whoever held the lock."""
+        """Start again in a forked child: the parent reports the earlier numbers, and may hold the
+        lock."""
         self._lock = threading.Lock()
         self._numbers.drain()
 
 
 PROGRAM = ProgramMetrics()
-"""Of this process."""
+"""The metrics of this process."""
 os.register_at_fork(after_in_child=PROGRAM.after_fork)

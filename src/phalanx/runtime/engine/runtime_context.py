@@ -1,4 +1,4 @@
-"""Where the calling code runs: its job, node, worker, task, actor and resources."""
+"""The place where the calling code runs: its job, node, worker, task, actor and resources."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ from phalanx.worker.context import TaskContext, current_lease, current_task, pla
 
 
 def visible_ids(resource: str, devices: Mapping[str, Sequence[int]]) -> list[int] | list[str]:
-    """What the program calls the devices that its work holds: the entries of the variable that
-    shows them, which may be UUIDs, else their numbers. Where a variable of Ray has that one left
-    alone, it lists the node's devices, and the numbers count within the list."""
+    """Return the program's names of the devices that its work holds.
+
+    They are the entries of the variable that shows the devices, which may be UUIDs, else the
+    numbers. When a variable of Ray made the runtime leave that variable alone, it lists all devices
+    of the node, and the numbers are positions in the list.
+    """
     numbers = list(devices.get(resource, ()))
     variable = VISIBLE.get(resource, "")
     shown = os.environ.get(variable, "").split(",")
@@ -49,13 +52,13 @@ class HostedActor(Protocol):
 
     actor: bytes
     name: str
-    """The registered one; "" when it has none."""
+    """The registered name; "" when the actor has none."""
     restarted: bool
     is_async: bool
     """Whether its calls run on an event loop."""
 
     def path_of(self, method: str) -> str:
-        """The module, class and name of a method."""
+        """Return the module, class and name of a method."""
         ...
 
 
@@ -64,7 +67,7 @@ class Job(Protocol):
 
     @property
     def namespace(self) -> str:
-        """That of its actors."""
+        """The namespace of the job's actors."""
         ...
 
     @property
@@ -78,37 +81,42 @@ class Session(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The session's name."""
         ...
 
     @property
     def directory(self) -> str:
-        """Its private directory."""
+        """The session's private directory."""
         ...
 
 
 class Node(Protocol):
-    """What the process's node knows."""
+    """The node of this process, which answers about itself and its cluster."""
 
     def node_id(self) -> str:
-        """The node's id."""
+        """Return the node's id."""
         ...
 
     def node_labels(self) -> dict[str, str]:
-        """The node's labels."""
+        """Return the node's labels."""
         ...
 
     def cluster_address(self) -> str:
-        """Of its cluster."""
+        """Return the address of the node's cluster."""
         ...
 
     def handle_of(self, actor: bytes) -> ActorHandle[Any]:
-        """A handle of the actor with this id."""
+        """Return a handle of the actor with this id."""
         ...
 
 
 class RuntimeContext:
-    """Answers about the calling task, actor call or driver. Ids are hex strings."""
+    """Answers about the calling task, actor call or driver. Ids are hex strings.
+
+    Example:
+        context = phalanx.get_runtime_context()
+        print(context.get_node_id(), context.get_task_id())
+    """
 
     def __init__(
         self,
@@ -130,37 +138,39 @@ class RuntimeContext:
 
     @property
     def worker(self) -> Any:
-        """The global worker of the program's dialect: Ray's libraries ask the context for it.
-        Raises AttributeError where no dialect is installed."""
+        """The global worker of the program's dialect: Ray's libraries read it from the context.
+
+        Raises AttributeError where no dialect is installed.
+        """
         spoken = dialect.first()
         if spoken is None:
             raise AttributeError("no dialect is installed, so no global worker exists")
         return spoken.global_worker()
 
     def get_job_id(self) -> str:
-        """The job's id."""
+        """Return the job's id."""
         return self._process_id[12:].hex()
 
     @property
     def job_id(self) -> JobID:
-        """The older form of get_job_id."""
+        """The job's id, in the older form of get_job_id."""
         return JobID.from_hex(_older_form_of("get_job_id", self.get_job_id()))
 
     def get_node_id(self) -> str:
-        """The node's id."""
+        """Return the node's id."""
         return self._node.node_id()
 
     @property
     def node_id(self) -> NodeID:
-        """The older form of get_node_id."""
+        """The node's id, in the older form of get_node_id."""
         return NodeID.from_hex(_older_form_of("get_node_id", self.get_node_id()))
 
     def get_worker_id(self) -> str:
-        """This process's id."""
+        """Return this process's id."""
         return worker_id_of(self._process_id)
 
     def get_task_id(self) -> str | None:
-        """The task's id; None in a driver."""
+        """Return the task's id; None in a driver."""
         task = self._task
         if task is None or (task.is_actor and task.number == 0):
             return None
@@ -168,16 +178,16 @@ class RuntimeContext:
 
     @property
     def task_id(self) -> TaskID | None:
-        """The older form of get_task_id."""
+        """The task's id, in the older form of get_task_id."""
         text = _older_form_of("get_task_id", self.get_task_id())
         return None if text is None else TaskID.from_hex(text)
 
     def get_task_name(self) -> str | None:
-        """The task's name; None in a driver."""
+        """Return the task's name; None in a driver."""
         return None if self._task is None else self._task.name
 
     def get_task_function_name(self) -> str | None:
-        """Module and name of the task's function, or of the actor's method; None in a driver."""
+        """Return module and name of the task's function or the actor's method; None in a driver."""
         task, actor = self._task, self._actor()
         if task is None:
             return None
@@ -188,22 +198,22 @@ class RuntimeContext:
         )
 
     def get_attempt_number(self) -> int:
-        """How often the task was tried before."""
+        """Return how often the task was tried before."""
         return 0 if self._task is None else self._task.attempt
 
     def get_actor_id(self) -> str | None:
-        """The actor's id; None outside actors."""
+        """Return the actor's id; None outside actors."""
         actor = self._actor()
         return None if actor is None else actor.actor.hex()
 
     @property
     def actor_id(self) -> ActorID | None:
-        """The older form of get_actor_id."""
+        """The actor's id, in the older form of get_actor_id."""
         text = _older_form_of("get_actor_id", self.get_actor_id())
         return None if text is None else ActorID.from_hex(text)
 
     def get_actor_name(self) -> str | None:
-        """The actor's registered name ("" when it has none); None outside actors."""
+        """Return the actor's registered name ("" when it has none); None outside actors."""
         actor = self._actor()
         return None if actor is None else actor.name
 
@@ -230,46 +240,52 @@ class RuntimeContext:
 
     @property
     def gang(self) -> GangView | None:
-        """The gang that the task or actor is a member of, as it was when the member was placed:
-        rank, local_rank, world_size, address, ports, devices, members. None outside gangs."""
+        """The gang of the calling task or actor, as it was when the member was placed; None outside
+        gangs.
+
+        Its fields are rank, local_rank, world_size, address, ports, devices and members.
+        """
         lease = current_lease()
         return None if lease is None else lease.gang
 
     def get_placement_group_id(self) -> str | None:
-        """The placement group that the task or actor runs in."""
+        """Return the id of the placement group that the task or actor runs in, or None."""
         lease = placing_lease()
         return None if lease is None or lease.group is None else lease.group.hex()
 
     @property
     def current_placement_group_id(self) -> PlacementGroupID | None:
-        """The older form of get_placement_group_id."""
+        """The placement group's id, in the older form of get_placement_group_id."""
         text = _older_form_of("get_placement_group_id", self.get_placement_group_id())
         return None if text is None else PlacementGroupID.from_hex(text)
 
     @property
     def should_capture_child_tasks_in_placement_group(self) -> bool:
-        """Whether tasks started here go into the same placement group."""
+        """Whether tasks started here run in the same placement group."""
         lease = placing_lease()
         return lease is not None and lease.capture
 
     def get_assigned_resources(self) -> dict[str, float]:
-        """What the task or actor holds."""
+        """Return the resources that the task or actor holds."""
         lease = current_lease()
         return {} if lease is None else dict(lease.resources)
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
-        """The devices held, by kind, as strings: numbers, or what the variable that shows them had
-        in their places when the node was started."""
+        """Return the devices held, by kind, as strings.
+
+        They are numbers, or the entries that the variable showing the devices had in those places
+        when the node was started.
+        """
         lease = current_lease()
         devices = {} if lease is None else lease.devices
         return {kind: [str(n) for n in visible_ids(kind, devices)] for kind in ACCELERATORS}
 
     def get_resource_ids(self) -> dict[str, list[str]]:
-        """The older name of get_accelerator_ids."""
+        """Return the devices held: the older name of get_accelerator_ids."""
         return self.get_accelerator_ids()
 
     def get_node_labels(self) -> dict[str, str]:
-        """The node's labels."""
+        """Return the node's labels."""
         return self._node.node_labels()
 
     @property
@@ -278,16 +294,16 @@ class RuntimeContext:
         return dict(self._job.environment)
 
     def get_runtime_env_string(self) -> str:
-        """The runtime environment in force, as JSON."""
+        """Return the runtime environment in force, as JSON."""
         return json.dumps(self.runtime_env, default=str, sort_keys=True)
 
     @property
     def gcs_address(self) -> str:
-        """What `init(address=...)` of another program on this machine joins the same cluster by."""
+        """The address by which another program on this machine connects to the same cluster."""
         return self._node.cluster_address()
 
     def is_canceled(self) -> bool:
-        """Whether somebody cancelled the calling task. Raises RuntimeError in a driver."""
+        """Whether the calling task was cancelled. Raises RuntimeError in a driver."""
         task = self._task
         if task is None:
             raise RuntimeError("This method is only available in a task or actor.")
@@ -300,15 +316,15 @@ class RuntimeContext:
         return task.is_cancelled
 
     def get_session_name(self) -> str:
-        """The session's name."""
+        """Return the session's name."""
         return self._session.name
 
     def get_temp_dir(self) -> str:
-        """The session's private directory."""
+        """Return the session's private directory."""
         return self._session.directory
 
     def get(self) -> dict[str, Any]:
-        """Ids as a dict (the older way)."""
+        """Return ids as a dict, in Ray's older way."""
         found: dict[str, Any] = {
             "job_id": JobID.from_hex(self.get_job_id()),
             "node_id": NodeID.from_hex(self.get_node_id()),

@@ -1,7 +1,7 @@
-"""How a process gets its engine: our own runtime, or one that an adapter offers.
+"""How a process gets its engine: the runtime, or an engine that an adapter offers.
 
-An adapter offers an engine by the entry point group `phalanx.engines`: a module with what
-`EngineEntry` says. No engine is imported before a program asks for it.
+An adapter offers an engine by the entry point group `phalanx.engines`: a module with the functions
+of `EngineEntry`. No engine is imported before a program asks for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from phalanx.runtime.engine.interface import Engine, EngineOptions, Output
 R = TypeVar("R")
 
 EMBEDDED = "embedded"
-"""The name of our own engine."""
+"""The name of Phalanx's own engine, the runtime."""
 HOSTS = ("ray",)
 """Systems whose workers may run a part of a program. Such a worker has imported the module of this
 name, which is also the name of the engine that attaches to it."""
@@ -24,53 +24,53 @@ GROUP = "phalanx.engines"
 
 
 class EngineEntry(Protocol):
-    """What the module of an engine's entry point has."""
+    """The functions of an engine's module, which its entry point names."""
 
     def connect(self, options: EngineOptions, output: Output) -> Engine:
-        """Use a cluster, or start one: see `start`."""
+        """Connect to a cluster, or start one: see `start`."""
         ...
 
     def attach(self) -> Engine | None:
-        """The engine of a worker that the host system has started; None anywhere else."""
+        """Return the engine of a worker that the host system has started; None anywhere else."""
         ...
 
     def ask(self, address: str, request: Request[R], timeout_s: float) -> R:
-        """The answer of the scheduler on that cluster. Raises ConnectionError."""
+        """Return the answer of the scheduler on that cluster. Raises ConnectionError."""
         ...
 
     def start_scheduler(self, address: str, options: dict[str, object]) -> str:
-        """Start the scheduler on that cluster; the sentence that says what became of it."""
+        """Start the scheduler on that cluster; return a sentence about the outcome."""
         ...
 
     def stop_scheduler(self, address: str) -> str:
-        """End the scheduler on that cluster; the sentence that says what became of it."""
+        """End the scheduler on that cluster; return a sentence about the outcome."""
         ...
 
 
 def names() -> tuple[str, ...]:
-    """The names of all engines that are offered here."""
+    """Return the names of all engines that are offered here."""
     offered = [*entry_points.own(GROUP), *entry_points.others(GROUP)]
     return (EMBEDDED, *(entry.name for entry in offered))
 
 
 def engine_of(address: str) -> str | None:
-    """The engine whose clusters an address like `ray:auto` names; None for our own addresses."""
+    """Return the engine that an address like `ray:auto` names; None for Phalanx's own addresses."""
     scheme, colon, _ = address.partition(":")
     is_name = bool(colon) and scheme.isidentifier()  # a host with a port is none
     return scheme if is_name and entry_points.find(GROUP, scheme) is not None else None
 
 
 def entry_of(name: str) -> EngineEntry:
-    """The engine's entry. Raises ValueError for a name that nothing offers."""
+    """Return the engine's entry. Raises ValueError for a name that no package offers."""
     found = entry_points.find(GROUP, name)
     if found is None:
-        raise ValueError(f"There is no engine {name!r}: there are {', '.join(names())}.")
+        raise ValueError(f"There is no engine {name!r}; available: {', '.join(names())}.")
     entry: EngineEntry = found.load()
     return entry
 
 
 def start(options: EngineOptions, output: Output) -> Engine:
-    """Use a cluster, or start one.
+    """Connect to a cluster, or start one.
 
     Raises ConnectionError and AuthenticationError when that is not possible, SystemFailureError,
     ImportError for an engine whose packages are not installed, and ValueError for options that do
@@ -84,16 +84,16 @@ def start(options: EngineOptions, output: Output) -> Engine:
 
 
 def is_hosted() -> str | None:
-    """The system in whose worker this process may run; None anywhere else."""
+    """Return the system in whose worker this process may run; None anywhere else."""
     for name in HOSTS:
         module = sys.modules.get(name)
-        # Under that system's names the module is one of ours, which no file holds.
+        # A module of that name without a file is the stand-in that Phalanx's dialect installs.
         if module is not None and module.__name__ == name and getattr(module, "__file__", None):
             return name
     return None
 
 
 def attach() -> Engine | None:
-    """The engine of a worker that another system has started; None anywhere else."""
+    """Return the engine of a worker that another system has started; None anywhere else."""
     host = is_hosted()
     return None if host is None else entry_of(host).attach()

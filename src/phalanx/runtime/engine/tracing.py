@@ -1,7 +1,8 @@
-"""Spans of OpenTelemetry across tasks and actors: what runs stands beneath what submitted it.
+"""Spans of OpenTelemetry across tasks and actors: a span of work is a child of its submission's.
 
-Off, a call costs one look at `active`. On, it carries the context of its caller among its keyword
-arguments, in the W3C's form, and who runs it opens a span beneath that. `tracing_setup` begins.
+When tracing is off, a call costs one look at `active`. When it is on, a call carries its caller's
+context among its keyword arguments, in the W3C's form, and the worker opens a span below that
+context. `tracing_setup` turns tracing on.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Tracing:
         self._form = TraceContextTextMapPropagator()
 
     def submitted(self, name: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The keyword arguments of a call that is submitted now, with its context."""
+        """Open a span for a call that is submitted now; return its arguments with the span's
+        context."""
         carrier: dict[str, str] = {}
         with self._tracer.start_as_current_span(
             f"submit {name}",
@@ -57,8 +59,10 @@ class Tracing:
         carrier: Mapping[str, str],
         attributes: Mapping[str, Any],
     ) -> Callable[..., Any]:
-        """The same function, within a span beneath the one that the carrier names. Of a generator
-        or a coroutine the span lasts until it has ended."""
+        """Return the same function, run within a span below the context that the carrier names.
+
+        The span of a generator or a coroutine lasts until it has ended.
+        """
         if inspect.isasyncgenfunction(function):
 
             async def give_later(*args: Any, **kwargs: Any) -> Any:
@@ -89,24 +93,24 @@ class Tracing:
         return run
 
     def flush(self) -> None:
-        """Have the spans that have ended leave the process."""
+        """Export the spans that have ended."""
         force = getattr(self._trace.get_tracer_provider(), "force_flush", None)
         if force is not None:
             force()
 
 
 active: Tracing | None = None
-"""None while nothing is traced here."""
+"""The tracing of this process; None while nothing is traced."""
 
 
 def begin() -> None:
-    """Trace from now on, by the provider that is set."""
+    """Trace from now on, with the current provider."""
     global active
     active = Tracing()
 
 
 def end() -> None:
-    """Trace no more; what has ended leaves."""
+    """Stop tracing, and export the spans that have ended."""
     global active
     ending, active = active, None
     if ending is not None:

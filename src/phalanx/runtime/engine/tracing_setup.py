@@ -1,8 +1,8 @@
 """Begins tracing in a process: by OpenTelemetry's own variables, or by a function of the program.
 
-OTEL_TRACES_EXPORTER (otlp, console, none, or any that is installed), OTEL_EXPORTER_OTLP_ENDPOINT,
-OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, OTEL_RESOURCE_ATTRIBUTES and OTEL_SDK_DISABLED mean what
-OpenTelemetry says. A provider that the program has set itself is kept.
+OTEL_TRACES_EXPORTER (otlp, console, none, or any installed exporter), OTEL_EXPORTER_OTLP_ENDPOINT,
+OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, OTEL_RESOURCE_ATTRIBUTES and OTEL_SDK_DISABLED have
+OpenTelemetry's meaning. A provider that the program has set is kept.
 """
 
 from __future__ import annotations
@@ -17,22 +17,25 @@ from phalanx.errors import PhalanxError
 from phalanx.runtime.engine import tracing
 
 VARIABLE = "PHALANX_TRACING"
-"""1, or MODULE:FUNCTION: programs trace that do not say so themselves."""
+"""A variable, 1 or MODULE:FUNCTION, that turns tracing on in programs that do not decide
+themselves."""
 DELAY_MS = 1_000
-"""Spans wait at most so long in a process, unless OTEL_BSP_SCHEDULE_DELAY says otherwise."""
+"""Milliseconds that a span waits at most in its process, unless OTEL_BSP_SCHEDULE_DELAY is set."""
 Setup = str | Callable[[], Any] | None
-"""MODULE:FUNCTION, or a function, that sets a provider up; None: by the variables."""
+"""MODULE:FUNCTION, or a function, that sets up a provider; None: by the variables."""
 _EXPORTERS = "opentelemetry_traces_exporter"
 _OTLP = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 
 
 class TracingUnavailableError(PhalanxError, ImportError):
-    """Tracing was asked for, and what does it is not installed."""
+    """Raised when tracing is on and OpenTelemetry is not installed."""
 
 
 def wanted(asked: bool | Setup) -> tuple[bool, Setup]:
-    """Whether to trace, and how to set it up. None: as VARIABLE says. Raises TypeError for what is
-    neither True, False, MODULE:FUNCTION, nor a function."""
+    """Return whether to trace, and how to set tracing up; None follows PHALANX_TRACING.
+
+    Raises TypeError for anything but True, False, MODULE:FUNCTION and a function.
+    """
     if asked is None:
         said = os.environ.get(VARIABLE, "")
         asked = said if ":" in said else said.lower() in ("1", "true", "on", "yes")
@@ -41,15 +44,18 @@ def wanted(asked: bool | Setup) -> tuple[bool, Setup]:
     if callable(asked) or (isinstance(asked, str) and ":" in asked):
         return True, asked
     raise TypeError(
-        f"tracing={asked!r}: it is True (by OpenTelemetry's variables), False, a function that "
-        "sets a provider up in each process, or its name as MODULE:FUNCTION"
+        f"tracing={asked!r}: must be True (by OpenTelemetry's variables), False, a function that "
+        "sets up a provider in each process, or its name as MODULE:FUNCTION"
     )
 
 
 def begin_tracing(setup: Setup) -> Callable[[], None]:
-    """Trace in this process from now on; what each worker of the program has to do, too. Raises
-    TracingUnavailableError, ValueError for an exporter that is not installed, and what the
-    program's function raises."""
+    """Trace in this process from now on; return the function that each worker must run for the
+    same.
+
+    Raises TracingUnavailableError, ValueError for an exporter that is not installed, and the errors
+    of the program's function.
+    """
     _begin(setup)
     variables = {name: text for name, text in os.environ.items() if name.startswith("OTEL_")}
     return partial(_begin_in_worker, setup, variables)
@@ -90,10 +96,10 @@ def _by_variables() -> None:
     except ImportError:
         raise TracingUnavailableError(
             "Tracing by variables needs OpenTelemetry's SDK: pip install 'phalanx[otel]', or give "
-            "tracing=FUNCTION that sets a provider of yours up."
+            "tracing=FUNCTION that sets up your own provider."
         ) from None
     if isinstance(trace.get_tracer_provider(), TracerProvider):
-        return  # the program's own
+        return  # the program has set its own provider
     resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "phalanx")})
     provider = TracerProvider(resource=resource)
     delay = None if "OTEL_BSP_SCHEDULE_DELAY" in os.environ else DELAY_MS
@@ -112,7 +118,7 @@ def _exporter(name: str) -> Any:
     known = installed.get(_OTLP.get(protocol, protocol) if name == "otlp" else name)
     if known is None:
         raise ValueError(
-            f"OTEL_TRACES_EXPORTER={name}: no such exporter is installed; there are "
+            f"OTEL_TRACES_EXPORTER={name}: no such exporter is installed; available: "
             f"{', '.join(sorted(installed)) or 'none'}, otlp and none"
         )
     return known.load()()

@@ -1,12 +1,12 @@
-"""Collective operations among actors or tasks, in Ray's form: `phalanx.util.collective`.
+"""Collective operations among actors or tasks, with Ray's names: `phalanx.util.collective`.
 
 ```python
 collective.init_collective_group(world_size=2, rank=rank, backend="gloo", group_name="workers")
 collective.allreduce(gradients, "workers")
 ```
-Results are written into the tensors that are given: torch's on the CPU, or numpy's arrays. Backend
-GLOO needs torch. What listens is torch's, without a password, at the address by which nodes reach
-each other.
+
+Results are written into the given tensors: torch tensors on the CPU, or numpy arrays. Backend GLOO
+needs torch. torch listens, without a password, at the address by which nodes reach each other.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def gloo_available() -> bool:
 
 
 def nccl_available() -> bool:
-    """Whether there are groups of NCCL: not here."""
+    """Whether groups of NCCL are available. Always False: Phalanx has none."""
     return is_backend_available(Backend.NCCL)
 
 
@@ -51,15 +51,20 @@ def init_collective_group(
     group_name: str = "default",
     gloo_timeout: int = TIMEOUT_MS,
 ) -> None:
-    """Be in a group of `world_size` processes, as number `rank`; returns once all are. Called in an
-    actor or a task. Raises RuntimeError elsewhere, for a group that this process is in and for a
-    backend that is not available; ValueError for numbers that cannot be; TimeoutError when the
-    others do not come within `gloo_timeout` milliseconds."""
+    """Join a group of `world_size` processes as member `rank`; return once all have joined.
+
+    Call this in an actor or a task. Raises RuntimeError elsewhere, for a group that this process is
+    in already, and for a backend that is not available; ValueError for a rank that is not from 0 to
+    `world_size` - 1; TimeoutError when the others do not join within `gloo_timeout` milliseconds.
+
+    Example:
+        collective.init_collective_group(world_size=2, rank=0, backend="gloo", group_name="workers")
+    """
     _check_inside()
     if not group_name:
         raise ValueError(f"group_name '{group_name}' needs to be a string.")
     if not 0 <= rank < world_size:
-        raise ValueError(f"a rank is 0 to {world_size - 1}, not {rank}")
+        raise ValueError(f"rank must be from 0 to {world_size - 1}, got {rank}")
     groups.join(backend, world_size, rank, group_name, gloo_timeout)
 
 
@@ -71,8 +76,14 @@ def create_collective_group(
     group_name: str = "default",
     gloo_timeout: int = TIMEOUT_MS,
 ) -> None:
-    """Declare a group of these actors: each joins it when it first uses it. Raises RuntimeError for
-    numbers that do not fit, a group that there is, and a backend that is not available here."""
+    """Declare a group of these actors: each joins the group when it first uses it.
+
+    Raises RuntimeError for ranks that do not fit the actors, a name that is taken, and a backend
+    that is not available here.
+
+    Example:
+        collective.create_collective_group(actors, world_size=2, ranks=[0, 1], backend="gloo")
+    """
     if len(ranks) != len(actors):
         raise RuntimeError(
             f"Each actor should correspond to one rank. Got '{len(ranks)}' ranks but "
@@ -86,14 +97,14 @@ def create_collective_group(
     if world_size <= 0:
         raise RuntimeError(f"World size must be greater than zero. Got '{world_size}'.")
     if world_size != len(ranks):
-        raise RuntimeError(f"A group of {world_size} has as many ranks, not {len(ranks)}.")
+        raise RuntimeError(f"A group of {world_size} needs {world_size} ranks, got {len(ranks)}.")
     groups.check_backend(backend)
     ids = [actor._actor_id.hex() for actor in actors]
     groups.declare(group_name, ids, list(ranks), world_size, backend, gloo_timeout)
 
 
 def destroy_collective_group(group_name: str = "default") -> None:
-    """Leave a group, so that its name may be used again; nothing where this process is in none."""
+    """Leave a group, so that its name can be used again. Does nothing outside the group."""
     _check_inside()
     groups.leave(group_name)
 
@@ -104,21 +115,21 @@ def is_group_initialized(group_name: str) -> bool:
 
 
 def get_rank(group_name: str = "default") -> int:
-    """This process's number in the group; -1 where it is not in it."""
+    """Return this process's rank in the group; -1 when it is not a member."""
     _check_inside()
     group = groups.known(group_name)
     return -1 if group is None else group.rank
 
 
 def get_collective_group_size(group_name: str = "default") -> int:
-    """How many processes the group has; -1 where this one is not in it."""
+    """Return the number of processes in the group; -1 when this process is not a member."""
     _check_inside()
     group = groups.known(group_name)
     return -1 if group is None else group.world_size
 
 
 def get_group_handle(group_name: str = "default") -> BaseGroup:
-    """The group, which a declared actor joins now. Raises RuntimeError where it is in none."""
+    """Return the group; a declared actor joins it now. Raises RuntimeError outside the group."""
     _check_inside()
     return groups.group_of(group_name)
 
@@ -127,34 +138,39 @@ def get_group_handle(group_name: str = "default") -> BaseGroup:
 
 
 def allreduce(tensor: Any, group_name: str = "default", op: ReduceOp = ReduceOp.SUM) -> None:
-    """Every member's tensor becomes what `op` makes of all of them."""
+    """Replace every member's tensor by the reduction of all of them with `op`.
+
+    Example:
+        gradients = numpy.ones(4)
+        collective.allreduce(gradients, "workers")  # in every member; each gets the sum
+    """
     _check_tensor(tensor)
     get_group_handle(group_name).allreduce([tensor], AllReduceOptions(op))
 
 
 def barrier(group_name: str = "default") -> None:
-    """Returns once every member has called it."""
+    """Wait until every member has called this."""
     get_group_handle(group_name).barrier()
 
 
 def reduce(
     tensor: Any, dst_rank: int = 0, group_name: str = "default", op: ReduceOp = ReduceOp.SUM
 ) -> None:
-    """The tensor of member `dst_rank` becomes what `op` makes of all; the others' stay."""
+    """Replace the tensor of member `dst_rank` by the reduction of all; the other tensors stay."""
     _check_tensor(tensor)
     group = _group(group_name, dst_rank)
     group.reduce([tensor], ReduceOptions(op, dst_rank))
 
 
 def broadcast(tensor: Any, src_rank: int = 0, group_name: str = "default") -> None:
-    """Every member's tensor becomes that of member `src_rank`."""
+    """Replace every member's tensor by that of member `src_rank`."""
     _check_tensor(tensor)
     group = _group(group_name, src_rank)
     group.broadcast([tensor], BroadcastOptions(src_rank))
 
 
 def allgather(tensor_list: list[Any], tensor: Any, group_name: str = "default") -> None:
-    """Number i of `tensor_list` becomes the tensor of member i."""
+    """Copy the tensor of each member i into item i of `tensor_list`."""
     _check_tensor(tensor)
     _check_tensors(tensor_list)
     group = get_group_handle(group_name)
@@ -165,7 +181,7 @@ def allgather(tensor_list: list[Any], tensor: Any, group_name: str = "default") 
 def reducescatter(
     tensor: Any, tensor_list: list[Any], group_name: str = "default", op: ReduceOp = ReduceOp.SUM
 ) -> None:
-    """The tensor of member i becomes what `op` makes of number i of everybody's `tensor_list`."""
+    """Reduce item i of all members' `tensor_list` into the tensor of member i."""
     _check_tensor(tensor)
     _check_tensors(tensor_list)
     group = get_group_handle(group_name)
@@ -183,7 +199,7 @@ def send(tensor: Any, dst_rank: int, group_name: str = "default") -> None:
 
 
 def recv(tensor: Any, src_rank: int, group_name: str = "default") -> None:
-    """The tensor becomes what member `src_rank` sends."""
+    """Fill the tensor with the one that member `src_rank` sends."""
     _check_tensor(tensor)
     group = _group(group_name, src_rank)
     if src_rank == group.rank:
@@ -210,7 +226,7 @@ def _check_inside() -> None:
 
 def _check_tensor(tensor: Any) -> None:
     for module, name in (("numpy", "ndarray"), ("torch", "Tensor"), ("cupy", "ndarray")):
-        imported = sys.modules.get(module)  # else nothing is of its class
+        imported = sys.modules.get(module)  # a module that is not imported has no tensors here
         if imported is not None and isinstance(tensor, getattr(imported, name)):
             return
     raise RuntimeError(

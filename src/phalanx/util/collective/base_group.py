@@ -1,4 +1,4 @@
-"""What a backend's group does: who writes a backend derives from this, as on Ray."""
+"""The base class of groups: a backend derives its group from it, as on Ray."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phalanx.util.collective.types import (
 
 
 class BaseGroup:
-    """One process's part in a group. Tensors come in lists of one, and get results."""
+    """One process's membership in a group. Each operation takes a list of one tensor."""
 
     def __init__(self, world_size: int, rank: int, group_name: str) -> None:
         self._world_size = world_size
@@ -31,40 +31,40 @@ class BaseGroup:
 
     @property
     def world_size(self) -> int:
-        """How many processes the group has."""
+        """The number of processes in the group."""
         return self._world_size
 
     @property
     def group_name(self) -> str:
-        """What the group is called."""
+        """The group's name."""
         return self._group_name
 
     def destroy_group(self) -> None:
-        """The process leaves the group; nothing, unless the backend does something."""
+        """Release what the group holds. By default there is nothing to release."""
 
     def _lacks(self, operation: str) -> NoReturn:
         raise NotImplementedError(f"{type(self).__name__} has no {operation}")
 
     @classmethod
     def backend(cls) -> str:
-        """The backend's name."""
+        """Return the backend's name."""
         raise NotImplementedError(f"{cls.__name__} does not name its backend")
 
     @classmethod
     def check_backend_availability(cls) -> bool:
-        """Whether what it needs is installed here."""
+        """Whether the packages that the backend needs are installed here."""
         return False
 
     def allreduce(self, tensor: list[Any], allreduce_options: AllReduceOptions) -> None:
-        """See `allreduce` of this package."""
+        """Replace every member's tensor by the reduction of all of them."""
         self._lacks("allreduce")
 
     def barrier(self, barrier_options: BarrierOptions | None = None) -> None:
-        """See `barrier` of this package."""
+        """Wait until every member is here."""
         self._lacks("barrier")
 
     def reduce(self, tensor: list[Any], reduce_options: ReduceOptions) -> None:
-        """See `reduce` of this package."""
+        """Replace the root's tensor by the reduction of all."""
         self._lacks("reduce")
 
     def allgather(
@@ -73,11 +73,11 @@ class BaseGroup:
         tensor: list[Any],
         allgather_options: AllGatherOptions,
     ) -> None:
-        """See `allgather` of this package."""
+        """Copy every member's tensor into the list of each member."""
         self._lacks("allgather")
 
     def broadcast(self, tensor: list[Any], broadcast_options: BroadcastOptions) -> None:
-        """See `broadcast` of this package."""
+        """Replace every member's tensor by the root's."""
         self._lacks("broadcast")
 
     def reducescatter(
@@ -86,13 +86,13 @@ class BaseGroup:
         tensor_list: list[list[Any]],
         reducescatter_options: ReduceScatterOptions,
     ) -> None:
-        """See `reducescatter` of this package."""
+        """Reduce item i of all members' lists into the tensor of member i."""
         self._lacks("reducescatter")
 
     def send(self, tensor: list[Any], send_options: SendOptions) -> None:
-        """See `send` of this package."""
+        """Send the tensor to one member."""
         self._lacks("send")
 
     def recv(self, tensor: list[Any], recv_options: RecvOptions) -> None:
-        """See `recv` of this package."""
+        """Fill the tensor with the one that a member sends."""
         self._lacks("recv")

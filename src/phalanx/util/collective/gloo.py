@@ -1,4 +1,4 @@
-"""Groups of torch's gloo, one of its own each: torch.distributed itself stays the program's."""
+"""Groups of torch's gloo. The program's own use of torch.distributed is left alone."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ TIMEOUT_MS = 30_000
 
 
 class GlooGroup(BaseGroup):
-    """Tensors are torch's on the CPU, and numpy's arrays. Raises TimeoutError when the members do
-    not all come within `gloo_timeout` milliseconds; an operation that takes as long is torch's
-    RuntimeError."""
+    """A group of gloo, for torch tensors on the CPU and numpy arrays.
+
+    Raises TimeoutError when not all members join within `gloo_timeout` milliseconds. An operation
+    that takes longer raises torch's RuntimeError.
+    """
 
     def __init__(
         self, world_size: int, rank: int, group_name: str, gloo_timeout: int | None = None
@@ -63,7 +65,7 @@ class GlooGroup(BaseGroup):
 
     def reduce(self, tensor: list[Any], reduce_options: ReduceOptions) -> None:
         is_root = self.rank == reduce_options.root_rank
-        # gloo uses the others' tensors for sums on their way: those stay as they are.
+        # gloo writes partial sums into the other members' tensors. A copy keeps those unchanged.
         used = _target(tensor[0]) if is_root else _source(tensor[0]).clone()
         root, op = reduce_options.root_rank, _torchs(reduce_options.reduceOp)
         self._gloo.reduce(used, root, op).wait()
@@ -88,11 +90,11 @@ class GlooGroup(BaseGroup):
         tensor_list: list[list[Any]],
         reducescatter_options: ReduceScatterOptions,
     ) -> None:
-        """gloo has none: each part is reduced to who gets it."""
+        """Reduce each part to its receiver: gloo has no reducescatter."""
         parts, target = tensor_list[0], _target(tensor[0])
         if target.shape != _source(parts[self.rank]).shape:
             raise ValueError(
-                f"the tensor has the shape {tuple(target.shape)}, and this member's part "
+                f"the tensor's shape is {tuple(target.shape)}, that of this member's part "
                 f"{tuple(_source(parts[self.rank]).shape)}"
             )
         op = _torchs(reducescatter_options.reduceOp)
@@ -120,7 +122,7 @@ def _connected(world_size: int, rank: int, group: str, limit: timedelta) -> Any:
     rendezvous.put("address", group, (host, port))
     try:
         return _process_group(store, world_size, rank, host, limit)
-    finally:  # all have come, or none will any more
+    finally:  # all members have joined, or none will join any more
         rendezvous.drop("address", group)
 
 
@@ -131,9 +133,11 @@ def _joined(world_size: int, rank: int, group: str, limit: timedelta, until: flo
         host, port = rendezvous.wait_for("address", group, until)
         try:
             store = _store(host, port, limit)
-        except DistNetworkError:  # of one that ended before all had come
+        except DistNetworkError:  # the address of a first member that ended before all joined
             if time.monotonic() > until:
-                raise TimeoutError(f"the first of the collective group '{group}' is gone") from None
+                raise TimeoutError(
+                    f"member 0 of the collective group '{group}' has ended"
+                ) from None
             time.sleep(rendezvous.ASK_EVERY_S)
             continue
         with rendezvous.listen_here(1) as here:
@@ -162,7 +166,7 @@ def _process_group(store: Any, world_size: int, rank: int, host: str, limit: tim
         group.barrier().wait()
     except RuntimeError as error:
         raise TimeoutError(
-            f"not all {world_size} members of the collective group came: {error}"
+            f"not all {world_size} members of the collective group joined: {error}"
         ) from error
     return group
 
@@ -174,13 +178,13 @@ def _torchs(operation: Any) -> Any:
 
 
 def _source(tensor: Any) -> Any:
-    """The tensor, to be read."""
+    """Return the tensor as a torch tensor to read from."""
     import numpy
     import torch
 
     if isinstance(tensor, torch.Tensor):
         if tensor.device.type != "cpu":
-            raise ValueError(f"gloo takes tensors of the CPU here, and this is on {tensor.device}")
+            raise ValueError(f"gloo takes tensors on the CPU; this one is on {tensor.device}")
         return tensor
     if not isinstance(tensor, numpy.ndarray):
         raise ValueError(f"gloo takes torch.Tensor and numpy.ndarray, not {type(tensor).__name__}")
@@ -188,7 +192,7 @@ def _source(tensor: Any) -> Any:
 
 
 def _target(tensor: Any) -> Any:
-    """The tensor, to be written to."""
+    """Return the tensor as a torch tensor to write to."""
     import numpy
 
     if isinstance(tensor, numpy.ndarray) and not tensor.flags.writeable:

@@ -1,4 +1,4 @@
-"""The backends that are known, and the groups that this process is in."""
+"""The known backends, and the groups that this process is in."""
 
 from __future__ import annotations
 
@@ -17,13 +17,20 @@ _locks: dict[str, threading.RLock] = {}
 
 
 def _lock_of(name: str) -> threading.RLock:
-    """One for each group: to join waits for others, and no other group waits with it."""
+    """Return the group's own lock: joining waits for other members, and must not hold up other
+    groups."""
     return _locks.setdefault(name, threading.RLock())
 
 
 def register_collective_backend(name: str, group_cls: type[BaseGroup]) -> None:
-    """Have groups of this backend be of that class, in this process. Raises TypeError for a class
-    that is no BaseGroup, and ValueError for a name that is taken."""
+    """Use a class for the groups of this backend, in this process.
+
+    Raises TypeError for a class that does not derive from BaseGroup, and ValueError for a name that
+    is taken.
+
+    Example:
+        collective.register_collective_backend("MPI", MpiGroup)
+    """
     upper = name.upper()
     if not (isinstance(group_cls, type) and issubclass(group_cls, BaseGroup)):
         raise TypeError(f"{group_cls} is not a subclass of BaseGroup")
@@ -35,26 +42,28 @@ def register_collective_backend(name: str, group_cls: type[BaseGroup]) -> None:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether a backend is known here, and has what it needs."""
+    """Whether a backend is known here, and what it needs is installed."""
     found = _backends.get(backend.upper())
     return found is not None and found.check_backend_availability()
 
 
 def check_backend(backend: str) -> None:
-    """Raises RuntimeError for one that is not available."""
+    """Raise RuntimeError for a backend that is not available."""
     if is_backend_available(backend):
         return
     upper = backend.upper()
     needs = {
         Backend.GLOO: "It needs torch (pip install torch).",
-        Backend.NCCL: "Phalanx has no groups of it: use torch.distributed, or GLOO.",
-    }.get(upper, f"register_collective_backend('{upper}', YourGroup) makes one known.")
+        Backend.NCCL: "Phalanx has no NCCL groups: use torch.distributed, or GLOO.",
+    }.get(upper, f"register_collective_backend('{upper}', YourGroup) registers a backend.")
     raise RuntimeError(f"Backend {upper} is not available. {needs}")
 
 
 def join(backend: str, world_size: int, rank: int, name: str, timeout_ms: int) -> BaseGroup:
-    """Be in this group from now on, once all others are. Raises RuntimeError where this process is
-    in it already, or the backend is not available."""
+    """Join this group, and return once all members have joined.
+
+    Raises RuntimeError when this process is in the group already, or the backend is not available.
+    """
     with _lock_of(name):
         if name in _groups:
             raise RuntimeError("Trying to initialize a group a second time.")
@@ -70,7 +79,7 @@ def join(backend: str, world_size: int, rank: int, name: str, timeout_ms: int) -
 
 
 def leave(name: str) -> None:
-    """Be in it no longer; nothing where this process is not in it."""
+    """Leave the group. Does nothing when this process is not in it."""
     with _lock_of(name):
         group = _groups.pop(name, None)
     if group is not None:
@@ -79,13 +88,15 @@ def leave(name: str) -> None:
 
 
 def known(name: str) -> BaseGroup | None:
-    """The group, if this process is in it."""
+    """Return the group if this process is in it, else None."""
     return _groups.get(name)
 
 
 def group_of(name: str) -> BaseGroup:
-    """The group; where it was declared for this actor, or by its variables, it joins it now.
-    Raises RuntimeError where it is not in it."""
+    """Return the group, after joining it when it was declared for this actor or by variables.
+
+    Raises RuntimeError when this process is not a member.
+    """
     with _lock_of(name):
         found = _groups.get(name)
         if found is not None:
@@ -115,8 +126,10 @@ def group_of(name: str) -> BaseGroup:
 def declare(
     name: str, actors: list[str], ranks: list[int], world_size: int, backend: str, timeout_ms: int
 ) -> None:
-    """Those actors (by id) are in a group, which each joins when it first uses it. Raises
-    RuntimeError for a name that is declared."""
+    """Declare a group of these actors (by id): each joins at its first use.
+
+    Raises RuntimeError for a name that is declared already.
+    """
     if rendezvous.find("declared", name) is not None:
         raise RuntimeError("Trying to initialize a group twice.")
     value = {

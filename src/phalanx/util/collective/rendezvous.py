@@ -1,4 +1,4 @@
-"""How the members of a group find its first one: its address, at the head, by the group's name."""
+"""How members find the first one of their group: by the group's name, in a table of the head."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ ASK_EVERY_S = 0.05
 
 
 def put(kind: str, group: str, value: Any) -> None:
-    """Keep this of a group at the head."""
+    """Store a value of a group at the head."""
     engine_or_start().ask(PutValue(_SPACE, _key(kind, group), json.dumps(value).encode(), True))
 
 
 def find(kind: str, group: str) -> Any:
-    """What is kept of it; None where nothing is."""
+    """Return a stored value of a group, or None."""
     found = engine_or_start().ask(GetValue(_SPACE, _key(kind, group)))
     return None if found is None else json.loads(found)
 
 
 def drop(kind: str, group: str) -> None:
-    """Keep it no longer."""
+    """Delete a stored value of a group."""
     engine_or_start().ask(DeleteValues(_SPACE, _key(kind, group), False))
 
 
 def wait_for(kind: str, group: str, until: float) -> Any:
-    """What somebody will keep of it. Raises TimeoutError at `until` on the monotonic clock."""
+    """Wait for a stored value of a group. Raises TimeoutError at `until` on the monotonic clock."""
     while (found := find(kind, group)) is None:
         if time.monotonic() > until:
-            raise TimeoutError(f"nobody has begun the collective group '{group}' as its first")
+            raise TimeoutError(f"member 0 has not joined the collective group '{group}'")
         time.sleep(ASK_EVERY_S)
     return found
 
 
 def listen_here(backlog: int) -> socket.socket:
-    """A socket that listens where other nodes of the cluster reach this one, and nowhere else."""
+    """Return a socket that listens only at the address by which other nodes reach this one."""
     here = get_runtime_context().get_node_id()
     host = next(str(row["NodeManagerAddress"]) for row in nodes() if row["NodeID"] == here)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

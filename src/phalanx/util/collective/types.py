@@ -1,4 +1,4 @@
-"""Names of backends, reductions and options of collective operations."""
+"""Backends, reductions and options of collective operations."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import timedelta
 from enum import Enum
 
 unset_timeout_ms = timedelta(milliseconds=-1)
-"""A group's own limit."""
+"""Stands for the group's own time limit."""
 
 
 class Backend:
-    """Names of backends. `Backend("gloo")` is the name as it is kept; ValueError for none."""
+    """The names of backends. `Backend("gloo")` is the normal form; ValueError for others."""
 
     GLOO = "GLOO"
     NCCL = "NCCL"
@@ -22,14 +22,14 @@ class Backend:
         found: str = getattr(cls, upper, cls.UNRECOGNIZED)
         if found == cls.UNRECOGNIZED:
             raise ValueError(
-                f"Unrecognized backend: '{name}'. Only NCCL and GLOO are supported, and what "
-                "register_collective_backend was told of."
+                f"Unrecognized backend: '{name}'. Supported: NCCL, GLOO, and names given to "
+                "register_collective_backend."
             )
         return found
 
 
 class ReduceOp(Enum):
-    """How values of all members become one."""
+    """The operations that make one value of the values of all members."""
 
     SUM = 0
     PRODUCT = 1
@@ -39,7 +39,7 @@ class ReduceOp(Enum):
 
 @dataclass
 class AllReduceOptions:
-    """See `allreduce`."""
+    """The options of `allreduce`."""
 
     reduceOp: ReduceOp = ReduceOp.SUM
     timeout_ms: timedelta = unset_timeout_ms
@@ -47,14 +47,14 @@ class AllReduceOptions:
 
 @dataclass
 class BarrierOptions:
-    """See `barrier`."""
+    """The options of `barrier`."""
 
     timeout_ms: timedelta = unset_timeout_ms
 
 
 @dataclass
 class ReduceOptions:
-    """See `reduce`."""
+    """The options of `reduce`."""
 
     reduceOp: ReduceOp = ReduceOp.SUM
     root_rank: int = 0
@@ -64,14 +64,14 @@ class ReduceOptions:
 
 @dataclass
 class AllGatherOptions:
-    """See `allgather`."""
+    """The options of `allgather`."""
 
     timeout_ms: timedelta = unset_timeout_ms
 
 
 @dataclass
 class BroadcastOptions:
-    """See `broadcast`."""
+    """The options of `broadcast`."""
 
     root_rank: int = 0
     root_tensor: int = 0
@@ -80,7 +80,7 @@ class BroadcastOptions:
 
 @dataclass
 class ReduceScatterOptions:
-    """See `reducescatter`."""
+    """The options of `reducescatter`."""
 
     reduceOp: ReduceOp = ReduceOp.SUM
     timeout_ms: timedelta = unset_timeout_ms
@@ -88,7 +88,7 @@ class ReduceScatterOptions:
 
 @dataclass
 class SendOptions:
-    """See `send`."""
+    """The options of `send`."""
 
     dst_rank: int = 0
     timeout_ms: timedelta = unset_timeout_ms
@@ -96,7 +96,7 @@ class SendOptions:
 
 @dataclass
 class RecvOptions:
-    """See `recv`."""
+    """The options of `recv`."""
 
     src_rank: int = 0
     timeout_ms: timedelta = unset_timeout_ms

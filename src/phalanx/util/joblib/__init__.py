@@ -4,12 +4,18 @@ from __future__ import annotations
 
 
 def register_phalanx() -> None:
-    """Make the backend "phalanx" known to joblib. Raises ImportError without joblib."""
+    """Register the backend "phalanx" with joblib. Raises ImportError when joblib is not installed.
+
+    Example:
+        register_phalanx()
+        with joblib.parallel_config(backend="phalanx"):
+            roots = joblib.Parallel()(joblib.delayed(math.sqrt)(n) for n in range(100))
+    """
     _register("phalanx")
 
 
 def register_ray() -> None:
-    """The same backend under the name "ray", for programs written for Ray."""
+    """Register the same backend under the name "ray", for programs written for Ray."""
     _register("ray")
 
 

@@ -1,4 +1,4 @@
-"""The joblib backend: batches of calls as tasks, large arguments put once and shared."""
+"""The joblib backend: batches run as tasks; large arguments are put once and shared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phalanx.runtime.engine import dialect
 from phalanx.util.executor import Executor
 
 SHARED_FROM_BYTES = 100_000
-"""An argument of this size or more is put in the object store once for all calls that have it."""
+"""Bytes from which an argument is put in the object store once, for all calls that use it."""
 
 
 class _Shared(NamedTuple):
@@ -27,17 +27,22 @@ class _Shared(NamedTuple):
 
 
 class _Interrupted(NamedTuple):
-    """What a batch gives that raised KeyboardInterrupt by itself: a task that ends by one counts
-    as cancelled."""
+    """The result of a batch that raised KeyboardInterrupt; a task that raised it would count as
+    cancelled."""
 
 
 class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # untyped
     """Runs joblib's batches as tasks.
 
-    `remote_args` are options of the tasks, such as `{"num_cpus": 2}`; they can be given to
-    `parallel_config` and to `Parallel`, and so can `initializer` and `initargs`, which have
-    batches run in processes of their own. Calls of joblib inside a task run in its threads, as on
-    Ray, and inside of those one after the other.
+    `remote_args` are options of the tasks, such as `{"num_cpus": 2}`; `parallel_config` and
+    `Parallel` take them too. They also take `initializer` and `initargs`, with which batches run in
+    processes of this backend's own. A joblib call inside a task runs in the task's threads, as on
+    Ray, and a joblib call inside that one runs sequentially.
+
+    Example:
+        register_phalanx()
+        with joblib.parallel_config(backend="phalanx", remote_args={"num_cpus": 2}):
+            squares = joblib.Parallel()(joblib.delayed(pow)(n, 2) for n in range(10))
     """
 
     supports_retrieve_callback = True
@@ -62,13 +67,14 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         self._start_workers: Callable[[], Executor] = Executor
         self._workers: Executor | None = None
         self._in_flight: set[Future[Any]] = set()
-        self._shared: dict[int, tuple[Any, Any]] = {}  # id of the argument: itself, its ref
+        # id of the argument -> (the argument, its reference)
+        self._shared: dict[int, tuple[Any, Any]] = {}
 
     def __reduce__(self) -> Any:
         return (PhalanxBackend, (self.nesting_level, self.inner_max_num_threads, self._options))
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """The number of calls at once: -1 for all CPUs of the cluster, -2 for all but one …"""
+        """Return the number of calls at once: -1 for all CPUs of the cluster, -2 for all but one."""
         if n_jobs == 0:
             raise ValueError(
                 "n_jobs == 0 in Parallel has no meaning: use -1 for all CPUs, or a count"
@@ -94,7 +100,7 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         initargs: tuple[Any, ...] = (),
         **backend_kwargs: Any,
     ) -> int:
-        """Called by joblib before a run; gives the number of calls at once."""
+        """Prepare for a run, as joblib asks; return the number of calls at once."""
         self.parallel = parallel
         options = {**self._options, **(ray_remote_args or {}), **(remote_args or {})}
         initializer = initializer or self.backend_kwargs.get("initializer")
@@ -105,13 +111,13 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         )
         self._workers = self._start_workers()
         if self._callbacks is None:
-            # joblib's callbacks dispatch more work, and read the caller's iterator to do so:
-            # that is too much for the thread on which the engine tells of results.
+            # joblib's callbacks dispatch more work, and read the caller's iterator to do so. That
+            # is too much for the engine's thread that announces results.
             self._callbacks = ThreadPoolExecutor(1, thread_name_prefix="phalanx-joblib")
         return self.effective_n_jobs(n_jobs)
 
     def submit(self, func: Any, callback: Callable[[Any], object] | None = None) -> Future[Any]:
-        """Start a batch; `callback` gets its future when it is done."""
+        """Start a batch; `callback` gets the batch's future when it is done."""
         batch, refs = self._with_shared_arguments(func)
         assert self._workers is not None
         future = self._workers.submit(_run_batch, batch, *refs)
@@ -122,22 +128,22 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
     def apply_async(
         self, func: Any, callback: Callable[[Any], object] | None = None
     ) -> Future[Any]:
-        """The name that joblib before 1.4 uses for submit."""
+        """Start a batch: joblib before 1.4 calls `submit` by this name."""
         return self.submit(func, callback)
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
-        """The results of a batch, or its error."""
+        """Return the results of a batch, or raise its error."""
         result = out.result()
         if isinstance(result, _Interrupted):
             raise KeyboardInterrupt
         return result
 
     def stop_call(self) -> None:
-        """Let go of the shared arguments."""
+        """Release the shared arguments."""
         self._shared.clear()
 
     def terminate(self) -> None:
-        """Let go of everything; joblib calls this at the end."""
+        """Release everything; joblib calls this at the end."""
         self._shared.clear()
         self._workers = None
         if self._callbacks is not None:
@@ -146,7 +152,7 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         self.reset_batch_stats()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """Cancel what is in flight."""
+        """Cancel the batches in flight."""
         for future in list(self._in_flight):
             future.cancel()
         if ensure_ready:
@@ -161,8 +167,10 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
             callbacks.submit(callback, future)
 
     def _with_thread_limits(self, options: dict[str, Any]) -> dict[str, Any]:
-        """With `inner_max_num_threads`: processes in whose environment numerical libraries find
-        how many threads they may have."""
+        """Return options with variables that limit the threads of numerical libraries.
+
+        Without `inner_max_num_threads` the options stay as they are.
+        """
         if self.inner_max_num_threads is None:
             return options
         limits = dict.fromkeys(self.MAX_NUM_THREADS_VARS, str(self.inner_max_num_threads))
@@ -216,7 +224,7 @@ def _replaced(items: list[Any], replace: Callable[[Any], Any]) -> list[Any]:
 
 
 def _size_bytes(argument: Any) -> int:
-    """The size of arrays, frames, Arrow tables and bytes; 0 for what is small or unknown."""
+    """Return the size of arrays, frames, Arrow tables and bytes; 0 for other values."""
     if isinstance(argument, (bytes, bytearray, str)):
         return len(argument)
     size = getattr(argument, "nbytes", None)
@@ -229,7 +237,7 @@ def _size_bytes(argument: Any) -> int:
     return 0
 
 
-# Tasks import this module: calls of joblib inside of them find the backend by its name, too.
+# Tasks import this module, so joblib calls inside them find the backend by its name too.
 BACKENDS.setdefault("phalanx", PhalanxBackend)
 if (spoken := dialect.current()) is not None:
     BACKENDS.setdefault(spoken.backend_of_joblib, PhalanxBackend)

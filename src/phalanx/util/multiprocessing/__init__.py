@@ -1,4 +1,8 @@
-"""`multiprocessing.Pool` on actors: the same calls, on all the cluster's workers."""
+"""`multiprocessing.Pool` on actors: the same calls, on all the cluster's workers.
+
+with Pool() as pool:
+    assert pool.map(abs, [-1, 2, -3]) == [1, 2, 3]
+"""
 
 from __future__ import annotations
 

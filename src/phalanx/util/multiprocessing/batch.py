@@ -1,4 +1,4 @@
-"""What a process of the pool runs: a batch of calls, each with its result or its error."""
+"""The work of a pool's process: a batch of calls, each with its result or its error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from phalanx.errors import NotPicklableError
 from phalanx.objects import by_value
 
-# typeshed does not know it
+# typeshed does not know these two classes
 RemoteTraceback: type[Exception] = getattr(multiprocessing.pool, "RemoteTraceback")  # noqa: B009
 MaybeEncodingError: type[Exception] = getattr(multiprocessing.pool, "MaybeEncodingError")  # noqa: B009
 
@@ -19,8 +19,11 @@ Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 
 class UnsentResultError(MaybeEncodingError, NotPicklableError):  # type: ignore[valid-type,misc]
-    """What a call gave or raised cannot be pickled: `value` says what it was, `exc` what pickle
-    said. A MaybeEncodingError as in the standard library, a TypeError as elsewhere here."""
+    """Raised when the result or the error of a call cannot be pickled.
+
+    `value` describes the result or the error, and `exc` is pickle's error. The class is a
+    MaybeEncodingError, as in the standard library, and a TypeError, as elsewhere in Phalanx.
+    """
 
     def __init__(self, exc: str, value: str) -> None:
         Exception.__init__(self, exc, value)
@@ -29,14 +32,16 @@ class UnsentResultError(MaybeEncodingError, NotPicklableError):  # type: ignore[
 
 
 class Answers(NamedTuple):
-    """The results of a batch in order; `errors` holds those of the calls that failed, by place,
-    each with its traceback as text."""
+    """The results of a batch, in order.
+
+    `errors` maps the place of each failed call to its error and to its traceback as text.
+    """
 
     results: list[Any]
     errors: dict[int, tuple[BaseException, str]]
 
     def each(self) -> Iterable[tuple[Any, BaseException | None]]:
-        """Each call's result and error, which says where it was raised."""
+        """Yield each call's result and error; the error's cause tells where it was raised."""
         for place, result in enumerate(self.results):
             error, text = self.errors.get(place, (None, ""))
             if error is not None:
@@ -54,16 +59,18 @@ class PoolProcess:
             initializer(*initargs)
 
     def is_ready(self) -> bool:
-        """True, once the initializer has run."""
+        """Return True; the answer shows that the initializer has run."""
         return True
 
     def run(self, func: Callable[..., Any], calls: Calls) -> Answers:
-        """Call `func` for each; a call that fails leaves None and its error."""
+        """Call `func` with each of the arguments; a call that fails leaves None and its error."""
         return self.run_each(lambda call: func(*call[0], **call[1]), calls)
 
     def run_each(self, func: Callable[[Any], Any], items: Sequence[Any]) -> Answers:
-        """Call `func` with each of these alone: items by themselves travel in a third of the time
-        of calls."""
+        """Call `func` with each item as its only argument.
+
+        Plain items travel in a third of the time of calls.
+        """
         results: list[Any] = []
         errors: dict[int, tuple[BaseException, str]] = {}
         for place, item in enumerate(items):
@@ -76,7 +83,7 @@ class PoolProcess:
 
 
 _FAILURES = (Exception, KeyboardInterrupt)
-"""A task that ends by the second one counts as cancelled."""
+"""Errors that a batch catches: a task that raised KeyboardInterrupt would be cancelled."""
 
 
 def _told(error: BaseException) -> tuple[BaseException, str]:
@@ -85,7 +92,7 @@ def _told(error: BaseException) -> tuple[BaseException, str]:
 
 
 def _that_travels(error: BaseException) -> BaseException:
-    """The error itself if it survives pickling, else one with its text."""
+    """Return the error itself if it survives pickling, else an error with its text."""
     try:
         pickle.loads(by_value.dumps(error))  # noqa: S301  # our own bytes, just made
     except Exception as said:

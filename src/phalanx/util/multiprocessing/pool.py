@@ -1,4 +1,4 @@
-"""The pool: a fixed number of processes, each an actor that takes the batch waiting longest."""
+"""The pool: a fixed number of processes, actors that take the batch that has waited longest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Callback = Callable[[Any], object]
 
 
 class _Process:
-    """One process of the pool: its actor, replaced after `batches_left` batches."""
+    """One process of the pool: its actor, replaced after a number of batches."""
 
     def __init__(self, create: Callable[[], Any], batches: int | None) -> None:
         self._create = create
@@ -44,17 +44,18 @@ class _Process:
             ref = send()
         except NotPicklableError as error:
             said, error.__cause__ = error.__cause__, None
-            raise said or error from error  # first what pickle said, as multiprocessing does
+            raise said or error from error  # pickle's own error first, as in multiprocessing
         if self._left is not None:
             self._left -= 1
             if not self._left:
-                # It ends after the batch just sent; the next batch finds its successor.
+                # The actor ends after the batch just sent; the next batch goes to its successor.
                 self.actor.__ray_terminate__.remote()
                 self.actor, self._left = self._create(), self._batches
         return ref
 
     def ended(self, batch: Future[Any]) -> None:
-        """A batch is done. A process that died has lost its batch; the next finds its successor."""
+        """Replace the actor if it died in this batch: the batch is lost, the next one has a new
+        actor."""
         if not batch.cancelled() and isinstance(batch.exception(), ActorError):
             self.actor, self._left = self._create(), self._batches
 
@@ -62,15 +63,19 @@ class _Process:
 class Pool:
     """A pool of processes with the interface of `multiprocessing.Pool`.
 
-    `processes` defaults to the cluster's CPUs; without a session one is started with that many.
-    `initializer(*initargs)` runs in each process first; a process is replaced after
-    `maxtasksperchild` batches. `address` names a cluster to connect to, `remote_args` are options
-    of the actors, such as `{"num_cpus": 1}`. Raises ValueError for fewer than one process and for
-    more than the cluster has CPUs.
+    `processes` is by default the number of the cluster's CPUs; when no runtime runs, one is started
+    with that many CPUs. `initializer(*initargs)` runs first in each process; a process is replaced
+    after `maxtasksperchild` batches. `address` names a cluster to connect to, and `remote_args` are
+    options of the actors, such as `{"num_cpus": 1}`. Raises ValueError for fewer than one process
+    and for more than the cluster has CPUs.
+
+    Example:
+        with Pool(processes=4) as pool:
+            assert pool.map(abs, [-1, 2, -3]) == [1, 2, 3]
     """
 
     _iterator = ResultIterator
-    """What imap and imap_unordered give back."""
+    """The class of the results of imap and imap_unordered."""
 
     def __init__(  # the signature of multiprocessing and of Ray
         self,
@@ -91,7 +96,7 @@ class Pool:
             not isinstance(maxtasksperchild, int) or maxtasksperchild < 1
         ):
             raise ValueError(
-                f"maxtasksperchild must be None or an integer from 1 on, got {maxtasksperchild!r}"
+                f"maxtasksperchild must be None or an integer >= 1, got {maxtasksperchild!r}"
             )
         if initializer is not None and not callable(initializer):
             raise TypeError(f"initializer must be a callable, got {initializer!r}")
@@ -112,7 +117,7 @@ class Pool:
         args: Iterable[Any] | None = None,
         kwds: Mapping[str, Any] | None = None,
     ) -> Any:
-        """`func(*args, **kwds)` in a process of the pool."""
+        """Return `func(*args, **kwds)`, called in a process of the pool."""
         return self.apply_async(func, args, kwds).get()
 
     def apply_async(
@@ -123,14 +128,20 @@ class Pool:
         callback: Callback | None = None,
         error_callback: Callback | None = None,
     ) -> AsyncResult:
-        """apply without waiting; `callback(result)` or `error_callback(error)` is called once."""
+        """Call `func` without waiting; `callback(result)` or `error_callback(error)` is called
+        once.
+
+        Example:
+            result = pool.apply_async(pow, (2, 10))
+            assert result.get(timeout=60) == 1024
+        """
         batch = self._submit(func, [(tuple(args or ()), dict(kwds or {}))])
         return AsyncResult([batch], single=True, callback=callback, error_callback=error_callback)
 
     def map(
         self, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int | None = None
     ) -> list[Any]:
-        """`[func(x) for x in iterable]`, `chunksize` calls to a batch."""
+        """Return `[func(x) for x in iterable]`, computed in batches of `chunksize` calls."""
         results: list[Any] = self.map_async(func, iterable, chunksize).get()
         return results
 
@@ -142,7 +153,7 @@ class Pool:
         callback: Callback | None = None,
         error_callback: Callback | None = None,
     ) -> AsyncResult:
-        """map without waiting."""
+        """Start `map` without waiting for the results."""
         return self._map_async(func, iterable, chunksize, callback, error_callback)
 
     def starmap(
@@ -151,7 +162,11 @@ class Pool:
         iterable: Iterable[Iterable[Any]],
         chunksize: int | None = None,
     ) -> list[Any]:
-        """`[func(*args) for args in iterable]`, `chunksize` calls to a batch."""
+        """Return `[func(*args) for args in iterable]`, computed in batches of `chunksize` calls.
+
+        Example:
+            assert pool.starmap(pow, [(2, 3), (3, 2)]) == [8, 9]
+        """
         results: list[Any] = self.starmap_async(func, iterable, chunksize).get()
         return results
 
@@ -163,29 +178,35 @@ class Pool:
         callback: Callback | None = None,
         error_callback: Callback | None = None,
     ) -> AsyncResult:
-        """starmap without waiting."""
+        """Start `starmap` without waiting for the results."""
         calls: Iterator[Any] = ((tuple(items), {}) for items in iterable)
         return self._map_async(func, calls, chunksize, callback, error_callback, are_calls=True)
 
     def imap(
         self, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int = 1
     ) -> ResultIterator:
-        """The results of `func(x)` in order, each as soon as it and those before are there."""
+        """Return an iterator over the results of `func(x)` in order, each as soon as it is ready.
+
+        Example:
+            for line in pool.imap(parse, open("log.txt"), chunksize=100):
+                print(line)
+        """
         return self._imap(func, iterable, chunksize, ordered=True)
 
     def imap_unordered(
         self, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int = 1
     ) -> ResultIterator:
-        """The results of `func(x)`, each as soon as it is there."""
+        """Return an iterator over the results of `func(x)`, each as soon as it is ready, in any
+        order."""
         return self._imap(func, iterable, chunksize, ordered=False)
 
     def close(self) -> None:
-        """Take no more calls; those taken are still done."""
+        """Take no more calls; accepted calls still run."""
         if self._state == RUN:
             self._state = CLOSE
 
     def terminate(self) -> None:
-        """End the processes at once: what waits and what runs fails."""
+        """End the processes at once; waiting and running calls fail."""
         if self._state == TERMINATE:
             return
         self._state = TERMINATE
@@ -194,7 +215,7 @@ class Pool:
             kill(process.actor)
 
     def join(self) -> None:
-        """Wait until the calls taken are done, and end the processes.
+        """Wait until the accepted calls are done, and end the processes.
 
         Raises ValueError while the pool is open.
         """
@@ -278,14 +299,14 @@ def _process_count(processes: int | None, address: str | None) -> int:
         processes = max(1, cpus)
     if processes > cpus:
         raise ValueError(
-            f"a pool of {processes} processes was asked for, but the cluster has {cpus} CPUs: "
-            "ask for fewer, or start the session with more num_cpus"
+            f"a pool of {processes} processes is too large: the cluster has {cpus} CPUs; "
+            "use fewer processes, or start the runtime with more num_cpus"
         )
     return processes
 
 
 def _start(cpus: int | None, address: str | None) -> None:
-    """Join a cluster that runs here as it is; else start a runtime with so many CPUs."""
+    """Connect to a cluster that runs here; else start a runtime with this many CPUs."""
     if cpus is not None:
         try:
             init(address=address, num_cpus=cpus)
@@ -297,7 +318,7 @@ def _start(cpus: int | None, address: str | None) -> None:
 
 
 def _shipped_once(func: Callable[..., Any]) -> Any:
-    """A reference to the function, so that it is pickled once and not with every batch."""
+    """Return a reference to the function, so that it is pickled once and not with every batch."""
     return put(func)
 
 

@@ -1,4 +1,4 @@
-"""What the calls of a pool give back: a result to wait for, or an iterator over results."""
+"""The results of a pool's calls: a result to wait for, or an iterator over results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ Batch = Future[Answers]
 
 
 class AsyncResult:
-    """The outcome of apply_async, map_async or starmap_async, as multiprocessing has it."""
+    """The outcome of apply_async, map_async or starmap_async, as in multiprocessing.
+
+    Example:
+        result = pool.map_async(abs, [-1, 2, -3])
+        result.wait(timeout=60)
+        assert result.successful()
+    """
 
     def __init__(
         self,
@@ -52,16 +58,17 @@ class AsyncResult:
         return self._outcome()[1] is None
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until ready(), at most `timeout` seconds."""
+        """Wait until `ready()`, at most `timeout` seconds."""
         if self._called_back is not None:
             self._called_back.wait(timeout)
         else:
             concurrent.futures.wait(self._batches, timeout)
 
     def get(self, timeout: float | None = None) -> Any:
-        """The result (a list for the map calls), or the error of the first call that failed.
+        """Return the result (a list for the map calls), or raise the error of the first failed
+        call.
 
-        Raises multiprocessing.TimeoutError when it is not there within `timeout` seconds.
+        Raises multiprocessing.TimeoutError when the result is not ready within `timeout` seconds.
         """
         self.wait(timeout)
         if not self.ready():
@@ -110,8 +117,8 @@ class AsyncResult:
 class ResultIterator(Iterator[Any]):
     """The results of imap or imap_unordered; `next(timeout)` waits at most that many seconds.
 
-    A call that failed raises its error at its place, and the iterator goes on after it.
-    Batches are started a few ahead of the reader, so the input may be endless.
+    A failed call raises its error at its place, and the iterator continues after it. Only a few
+    batches are started ahead of the reader, so the input may be endless.
     """
 
     def __init__(self, batches: Iterator[Batch], *, ahead: int, ordered: bool) -> None:
@@ -127,7 +134,10 @@ class ResultIterator(Iterator[Any]):
         return self.next()
 
     def next(self, timeout: float | None = None) -> Any:
-        """The next result. Raises StopIteration at the end, multiprocessing.TimeoutError."""
+        """Return the next result.
+
+        Raises StopIteration at the end, and multiprocessing.TimeoutError after `timeout` seconds.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         while not self._answers:
             if not self._in_flight:
@@ -143,7 +153,7 @@ class ResultIterator(Iterator[Any]):
         return value if error is None else self._failed(error)
 
     def _failed(self, error: BaseException) -> Any:
-        """What stands for a call that failed."""
+        """Return the value at the place of a failed call, or raise the error as here."""
         raise error
 
     def _wait(self, timeout_s: float | None) -> Batch:
@@ -160,7 +170,7 @@ class ResultIterator(Iterator[Any]):
     def _start_next(self) -> None:
         try:
             batch = next(self._batches, None)
-        except Exception as error:  # of who gives the input: it has its place among the results
+        except Exception as error:  # an error of the input takes its place among the results
             batch = Future()
             batch.set_exception(error)
         if batch is None:
@@ -173,7 +183,8 @@ class ResultIterator(Iterator[Any]):
 
 
 def _failure(batch: Batch) -> BaseException | None:
-    """Why a whole batch has no answers: its process was lost, or a result could not leave it."""
+    """Return why a whole batch has no answers: its process was lost, or a result could not leave
+    it."""
     error = batch.exception()
     if isinstance(error, TaskError) and isinstance(error, NotPicklableError):
         return UnsentResultError(str(error.cause), "a result of the batch")

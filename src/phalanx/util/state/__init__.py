@@ -1,8 +1,11 @@
-"""What a cluster does and holds: tasks, actors, objects, workers, nodes, jobs, gangs, drivers.
+"""The state of a cluster: tasks, actors, objects, workers, nodes, jobs, gangs, drivers.
 
 The functions have the names, arguments and columns of Ray's state API where Ray has them. Every
-listing is of the whole cluster: tasks and objects are asked of the processes that own them, or
-refer to them. Rows are dicts whose keys are attributes, too.
+listing covers the whole cluster: the processes that own tasks, or own or refer to objects, are
+asked for them. Rows are dicts whose keys can be read as attributes too.
+
+    running = list_tasks(filters=[("state", "=", "RUNNING")])
+    names = [task.name for task in running]
 """
 
 from __future__ import annotations

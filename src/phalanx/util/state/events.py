@@ -1,4 +1,4 @@
-"""What happened in a cluster."""
+"""The events of a cluster."""
 
 from __future__ import annotations
 
@@ -26,10 +26,17 @@ def list_events(
     limit: int = 1_000,
     timeout: float = TIMEOUT_S,
 ) -> Rows[EventInfo]:
-    """What happened lately, the oldest first, as `phalanx events` lists it: of a job or gang, a
-    node, a queue, a user or of some kinds; between two moments (seconds since the epoch); or
-    `after` the event of that number. Raises ValueError for what cannot be asked, and
-    ConnectionError where there is no cluster."""
+    """Return recent events, the oldest first, as `phalanx events` lists them.
+
+    The arguments select events of a job or gang, a node, a queue, a user or of some kinds; events
+    between `since` and `until` (seconds since the epoch); or events `after` the event with that
+    number. Raises ValueError for a query that is not allowed, and ConnectionError when there is no
+    cluster.
+
+    Example:
+        for event in list_events(job="default/train", limit=10):
+            print(event)
+    """
     query = EventQuery(
         job=job, node=node, queue=queue, user=user, kinds=list(kinds), since=since, until=until,
         after=after, limit=limit,

@@ -1,4 +1,4 @@
-"""Listings by kind, and single things by their ids."""
+"""Listings of each kind, and lookups of single things by their ids."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TIMEOUT_S = 30.0
 
 
 class Listing(Protocol):
-    """What all listings take and give."""
+    """The arguments and the result of all listings."""
 
     def __call__(
         self,
@@ -24,10 +24,12 @@ class Listing(Protocol):
         raise_on_missing_output: bool = True,
         _explain: bool = False,
     ) -> list[StateRow]:
-        """At most `limit` rows that `filters` let through, all columns with `detail`. Where
-        somebody has not answered after `timeout` seconds it raises StateQueryError, or with
-        `raise_on_missing_output=False` gives the rows of the others. With `_explain` a UserWarning
-        says what is left out."""
+        """Return at most `limit` rows that pass the `filters`; with `detail`, all their columns.
+
+        When a process has not answered after `timeout` seconds, StateQueryError is raised, or the
+        rows of the other processes are returned with `raise_on_missing_output=False`. With
+        `_explain`, a UserWarning says what is left out.
+        """
         ...
 
 
@@ -49,64 +51,64 @@ def _listing(kind: str, name: str, meaning: str) -> Listing:
     return listing
 
 
-list_actors = _listing("actors", "list_actors", "All actors, the dead of late too.")
+list_actors = _listing("actors", "list_actors", "Return all actors, recently dead ones too.")
 list_drivers = _listing(
-    "drivers", "list_drivers", "The programs that use the cluster, those that ended lately too."
+    "drivers", "list_drivers", "Return the programs that use the cluster, recently ended ones too."
 )
-list_gangs = _listing("gangs", "list_gangs", "Gangs that have not ended.")
-list_jobs = _listing("jobs", "list_jobs", "Jobs that were submitted, oldest first.")
-list_nodes = _listing("nodes", "list_nodes", "All nodes, the dead of late too.")
+list_gangs = _listing("gangs", "list_gangs", "Return the gangs that have not ended.")
+list_jobs = _listing("jobs", "list_jobs", "Return the submitted jobs, oldest first.")
+list_nodes = _listing("nodes", "list_nodes", "Return all nodes, recently dead ones too.")
 list_objects = _listing(
     "objects",
     "list_objects",
-    "The references to objects that processes hold: a row for each process and object.",
+    "Return the references to objects that processes hold: a row a process and object.",
 )
 list_placement_groups = _listing(
-    "groups", "list_placement_groups", "All placement groups, those removed lately too."
+    "groups", "list_placement_groups", "Return all placement groups, recently removed ones too."
 )
 list_tasks = _listing(
     "tasks",
     "list_tasks",
-    "Tasks and calls, a row for each attempt: all that have not ended, and of the others those "
-    "that are remembered.",
+    "Return tasks and calls, a row for each attempt: all that have not ended, and the ended ones "
+    "that are still remembered.",
 )
 list_workers = _listing(
-    "workers", "list_workers", "Drivers and workers, those that ended lately too."
+    "workers", "list_workers", "Return drivers and workers, recently ended ones too."
 )
 
 
 def get_actor(
     id: str, address: str | None = None, timeout: float = TIMEOUT_S, _explain: bool = False
 ) -> StateRow | None:
-    """The actor with this id; None when there is none."""
+    """Return the actor with this id; None when there is none."""
     return next(iter(one_row("actors", id, address, timeout)), None)
 
 
 def get_job(
     id: str, address: str | None = None, timeout: float = TIMEOUT_S, _explain: bool = False
 ) -> StateRow | None:
-    """The job with this name; None when there is none."""
+    """Return the job with this name; None when there is none."""
     return next(iter(one_row("jobs", id, address, timeout)), None)
 
 
 def get_node(
     id: str, address: str | None = None, timeout: float = TIMEOUT_S, _explain: bool = False
 ) -> StateRow | None:
-    """The node with this id; None when there is none."""
+    """Return the node with this id; None when there is none."""
     return next(iter(one_row("nodes", id, address, timeout)), None)
 
 
 def get_placement_group(
     id: str, address: str | None = None, timeout: float = TIMEOUT_S, _explain: bool = False
 ) -> StateRow | None:
-    """The placement group with this id; None when there is none."""
+    """Return the placement group with this id; None when there is none."""
     return next(iter(one_row("groups", id, address, timeout)), None)
 
 
 def get_worker(
     id: str, address: str | None = None, timeout: float = TIMEOUT_S, _explain: bool = False
 ) -> StateRow | None:
-    """The worker with this id; None when there is none."""
+    """Return the worker with this id; None when there is none."""
     return next(iter(one_row("workers", id, address, timeout)), None)
 
 
@@ -116,8 +118,10 @@ def get_task(
     timeout: float = TIMEOUT_S,
     _explain: bool = False,
 ) -> StateRow | list[StateRow] | None:
-    """The task with this id, or that makes this object: a list of its attempts, the latest first,
-    when there are several; None when it is not known."""
+    """Return the task with this id, or the task that makes this object; None when it is not known.
+
+    When the task has several attempts, returns a list of them, the latest first.
+    """
     wanted = id if isinstance(id, str) else id.task_id().hex()
     found = one_row("tasks", wanted, address, timeout)
     return found if len(found) > 1 else next(iter(found), None)
@@ -126,5 +130,5 @@ def get_task(
 def get_objects(
     id: str, address: str | None = None, timeout: float = TIMEOUT_S, _explain: bool = False
 ) -> list[StateRow]:
-    """The references to the object with this id, one for each process that holds one."""
+    """Return the references to the object with this id, one for each process that holds one."""
     return one_row("objects", id, address, timeout)

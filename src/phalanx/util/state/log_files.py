@@ -1,4 +1,4 @@
-"""The logs of a node under the names of files that Ray gives them."""
+"""The logs of a node under the file names that Ray gives them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 STREAMS = {"out": "stdout", "err": "stderr"}
-"""What a worker prints, by the suffix of its file."""
+"""A worker's streams of output, by the suffix of the file."""
 
 
 class LogFile(NamedTuple):
-    """A log, or what of a worker's log came by one stream."""
+    """A log, or the part of a worker's log from one stream."""
 
     name: str
     group: str
-    """Under which listings have it: gcs_server, raylet, worker_out or worker_err."""
+    """The group in listings: gcs_server, raylet, worker_out or worker_err."""
     node: str = ""
-    """Its node's id; empty: the head."""
+    """The id of the log's node; empty for the head."""
     worker: str = ""
-    """Its worker's id; empty: a daemon."""
+    """The id of the log's worker; empty for a daemon."""
     stream: str = ""
-    """Of a worker: stdout or stderr."""
+    """A worker's stream: stdout or stderr."""
 
 
 def worker_file(worker: Mapping[str, Any], suffix: str) -> LogFile:
-    """What a worker, a row of a listing, has printed by the stream of that suffix."""
+    """Return the log of a worker (a row of a listing) for the stream with that suffix."""
     id, node = str(worker["worker_id"]), str(worker["node_id"])
     name = f"worker-{id}-{worker['job_id']}-{worker['pid']}.{suffix}"
     return LogFile(name, f"worker_{suffix}", node, id, STREAMS[suffix])
@@ -34,7 +34,7 @@ def worker_file(worker: Mapping[str, Any], suffix: str) -> LogFile:
 def files_of_node(
     node: Mapping[str, Any], workers: Iterable[Mapping[str, Any]]
 ) -> Iterator[LogFile]:
-    """All logs of a node, a row of a listing, whose workers are among these rows."""
+    """Yield all logs of a node (a row), and those of its workers among the given rows."""
     if node["is_head_node"]:
         yield LogFile("gcs_server.out", "gcs_server")
     yield LogFile("raylet.out", "raylet", str(node["node_id"]))
@@ -45,7 +45,7 @@ def files_of_node(
 
 
 def grouped(files: Iterable[LogFile], pattern: str) -> dict[str, list[str]]:
-    """The names that match a pattern (`worker*`), by their groups."""
+    """Return the names that match a pattern (`worker*`), by their groups."""
     found: dict[str, list[str]] = {}
     for file in files:
         if fnmatchcase(file.name, pattern):

@@ -10,17 +10,17 @@ from phalanx.protocol.requests.logs import ReadProcessLog
 
 
 class LogReading:
-    """How far a log was read. One part of it at a time is in memory."""
+    """A position in a log, from which reading continues. One part of it at a time is in memory."""
 
     def __init__(self, ask: Callable[[ReadProcessLog], LogPiece], node: str, worker: str) -> None:
-        """`node` and `worker`: as ReadProcessLog has them."""
+        """Begin at the log's start. `node` and `worker` are those of ReadProcessLog."""
         self._ask = ask
         self._node = node
         self._worker = worker
         self._file = self._offset = 0
 
     def parts(self) -> Iterator[list[bytes]]:
-        """The lines that were not given yet, without their ends, up to where the log ends now."""
+        """Yield the unread lines, without their ends, up to where the log ends now."""
         while True:
             piece = self._ask(ReadProcessLog(self._node, self._worker, self._file, self._offset))
             self._file, self._offset = piece.file, piece.offset
@@ -30,5 +30,5 @@ class LogReading:
 
 
 def time_of(record: LogRecord) -> float:
-    """When it was written, in seconds since the epoch."""
+    """Return when a record was written, in seconds since the epoch."""
     return datetime.fromisoformat(record.time.replace("Z", "+00:00")).timestamp()

@@ -1,4 +1,4 @@
-"""The logs of a cluster: which there are, and what stands in one, as Ray's state API has them."""
+"""The logs of a cluster: their names and contents, with the functions of Ray's state API."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from phalanx.util.state.rows import one_row, rows
 
 _FOLLOW_S = 0.5
 _LATE_S = 0.2
-"""A line has the time at which its node read it: a task's may come so long after its end."""
+"""Seconds after a task's end within which a line may still be the task's: nodes stamp lines when
+they read them."""
 _OF_CALLS = "RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING"
-"""Ray's variable of an actor, by which lines of its log are told apart by calls."""
+"""Ray's variable, which an actor sets so that the lines of its log can be assigned to calls."""
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 Row = Mapping[str, Any]
 Keep = Callable[[bytes], bytes | None]
-"""What of a line is to be shown; None: nothing."""
+"""A function that returns the part of a line to show, or None for a line to leave out."""
 
 
 def list_logs(
@@ -38,9 +39,16 @@ def list_logs(
     glob_filter: str | None = None,
     timeout: float = TIMEOUT_S,
 ) -> dict[str, list[str]]:
-    """The names of a node's logs that match `glob_filter`, by what they are of: `gcs_server` (the
-    head), `raylet` (the node itself), `worker_out` and `worker_err`. Raises ValueError when no node
-    is named, StateQueryError when there is none such, ConnectionError where there is no cluster."""
+    """Return the names of a node's logs that match `glob_filter`, by their groups.
+
+    The groups are `gcs_server` (the head), `raylet` (the node itself), `worker_out` and
+    `worker_err`. Raises ValueError when no node is named, StateQueryError when there is no such
+    node, and ConnectionError when there is no cluster.
+
+    Example:
+        node = phalanx.get_runtime_context().get_node_id()
+        names = list_logs(node_id=node, glob_filter="worker*")["worker_out"]
+    """
     node = _node(address, node_id, node_ip, timeout)
     return grouped(_files(node, address, timeout), glob_filter or "*")
 
@@ -64,22 +72,28 @@ def get_log(
     _interval: float | None = None,
     filter_ansi_code: bool = False,
 ) -> Iterator[Any]:
-    """What stands in a log, in parts: one that `list_logs` has, on a node; or what an actor, a task
-    or the worker with a pid on a node has printed by the stream of `suffix`, out or err. `tail`: so
-    many last lines, -1 for all. With `follow` it goes on, asking each `_interval` seconds. Parts
-    are bytes where `encoding` is None.
+    """Yield the contents of a log, in parts.
 
-    Raises StateQueryError for a log that is not there, ValueError for what cannot be asked, and
-    ConnectionError where there is no cluster."""
+    The log is a file that `list_logs` names on a node, or what an actor, a task or the worker with
+    a pid on a node has printed on the stream of `suffix` ("out" or "err"). `tail` is a number of
+    last lines, -1 for all. With `follow` the parts go on as the log grows; it is read again each
+    `_interval` seconds. Parts are bytes when `encoding` is None. Raises StateQueryError for a log
+    that does not exist, ValueError for arguments that are not allowed, and ConnectionError when
+    there is no cluster.
+
+    Example:
+        for part in get_log(actor_id=actor_id, tail=100):
+            print(part, end="")
+    """
     if suffix not in STREAMS:
-        raise ValueError(f"suffix is out or err, not {suffix!r}.")
+        raise ValueError(f"suffix must be 'out' or 'err', got {suffix!r}.")
     if tail < -1:
-        raise ValueError(f"tail is a number of lines, or -1 for all, not {tail}.")
+        raise ValueError(f"tail must be a number of lines, or -1 for all, got {tail}.")
     task: Row | None = None
     if submission_id is not None:
         raise StateQueryError(
-            "The output of a submitted job is no log here: `ray job logs ID` prints it, and "
-            "JobSubmissionClient.get_job_logs(ID) gives it."
+            "The output of a submitted job is not among these logs: `ray job logs ID` prints it, "
+            "and JobSubmissionClient.get_job_logs(ID) returns it."
         )
     if task_id is not None:
         task = _task(task_id, attempt_number, address, timeout)
@@ -100,7 +114,7 @@ def get_log(
     return _decoded(parts, encoding, errors, is_plain=filter_ansi_code is True)
 
 
-# ---- whose log it is -----------------------------------------------------------------------------
+# ---- which log is meant --------------------------------------------------------------------------
 
 
 def _ask(address: str | None, request: ReadProcessLog, timeout: float) -> LogPiece:
@@ -115,7 +129,7 @@ def _ask(address: str | None, request: ReadProcessLog, timeout: float) -> LogPie
 def _nodes(
     address: str | None, node_id: str | None, node_ip: str | None, timeout: float
 ) -> list[Row]:
-    """The nodes of that id or address, the head's first."""
+    """Return the nodes with this id or address, the head's first."""
     if node_id is None and node_ip is None:
         raise ValueError("At least one of node ip and node id is required.")
     column, value = ("node_id", node_id) if node_id is not None else ("node_ip", node_ip)
@@ -142,7 +156,7 @@ def _named(name: str, node: Row, address: str | None, timeout: float) -> LogFile
         if file.name == name:
             return file
     raise StateQueryError(
-        f"There is no log {name!r} on node {node['node_id']}: list_logs() shows those that it has; "
+        f"There is no log {name!r} on node {node['node_id']}: list_logs() shows its logs; "
         "other files are not read."
     )
 
@@ -151,7 +165,7 @@ def _of_worker(id: str, suffix: str, address: str | None, timeout: float) -> Log
     for row in one_row("workers", id, address, timeout):
         return worker_file(row, suffix)
     raise StateQueryError(
-        f"Worker {id} is not known any more: list_workers() shows those that are."
+        f"Worker {id} is not known any more: list_workers() shows the known ones."
     )
 
 
@@ -186,8 +200,8 @@ def _task(id: str, attempt: int, address: str | None, timeout: float) -> Row:
     if row["type"] != "NORMAL_TASK" and not _tells_calls(actor, address, timeout):
         raise StateQueryError(
             f"For actor task, please query actor log for actor({actor}): e.g. ray logs actor --id "
-            f"{actor} . An actor whose runtime_env sets {_OF_CALLS}=1 lets its calls be asked for, "
-            "too."
+            f"{actor} . The log of a single call is available when the actor's runtime_env sets "
+            "{_OF_CALLS}=1."
         )
     if not row["worker_id"] or row["start_time_ms"] is None:
         raise StateQueryError(
@@ -198,8 +212,7 @@ def _task(id: str, attempt: int, address: str | None, timeout: float) -> Row:
 
 
 def _tells_calls(actor: str, address: str | None, timeout: float) -> bool:
-    """Whether an actor's log may be read call by call, which is right where its calls run one
-    after the other."""
+    """Whether an actor lets its log be read call by call: right when its calls run in turn."""
     for row in one_row("actors", actor, address, timeout):
         shown = row.get("serialized_runtime_env")
         variables = json.loads(shown).get("env_vars", {}) if shown else {}
@@ -207,7 +220,7 @@ def _tells_calls(actor: str, address: str | None, timeout: float) -> bool:
     return False
 
 
-# ---- what is shown of it -------------------------------------------------------------------------
+# ---- which lines are shown -----------------------------------------------------------------------
 
 
 def _keeper(file: LogFile, task: Row | None) -> Keep:
@@ -217,7 +230,7 @@ def _keeper(file: LogFile, task: Row | None) -> Keep:
 
     def of_worker(line: bytes) -> bytes | None:
         record = record_of(line)
-        if record is None:  # the interpreter's own, at a crash
+        if record is None:  # the interpreter's own line, at a crash
             return line if file.stream == "stderr" and task is None else None
         if record.stream != file.stream:
             return None

@@ -1,4 +1,4 @@
-"""Rows of listings, and how a listing is had."""
+"""Rows of listings, and the queries that return them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from phalanx.protocol.requests.state import QueryState
 Filters = Sequence[tuple[str, str, Any]] | None
 _NAMED_SILENT = 3
 _SLACK_S = 2.0
-"""An answer may take so much longer than the query's time."""
+"""Seconds that an answer may take beyond the query's own time."""
 
 
 class StateRow(dict[str, Any]):
-    """One thing, its fields by key and by attribute."""
+    """A row of a listing: its fields can be read by key and by attribute."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -30,11 +30,12 @@ class StateRow(dict[str, Any]):
 def answer(
     query: StateQuery, address: str | None, is_whole: bool, explains: bool = False
 ) -> StateAnswer:
-    """The answer of the cluster at `address`; without one of that which this program uses, or else
-    the only one on this machine. Where it `explains`, what an answer lacks is a UserWarning.
+    """Return a cluster's answer to a query.
 
-    Raises StateQueryError when `is_whole` and somebody did not answer in time, ValueError for what
-    cannot be asked, and ConnectionError where there is no cluster.
+    `address` names the cluster; None is the cluster that this program uses, or else the only one on
+    this machine. With `explains`, a UserWarning says what the answer lacks. Raises StateQueryError
+    when `is_whole` and a process did not answer in time, ValueError for a query that is not
+    allowed, and ConnectionError when there is no cluster.
     """
     check_query(query)
     engine = attached_engine()
@@ -62,10 +63,10 @@ def answer(
 
 
 def unanswered(silent: Sequence[str]) -> str:
-    """Who did not answer, for people."""
+    """Return a human-readable list of the processes that did not answer."""
     more = len(silent) - _NAMED_SILENT
     named = "; ".join(silent[:_NAMED_SILENT])
-    return f"no answer of {named}" + (f" and {more} more" if more > 0 else "")
+    return f"no answer from {named}" + (f" and {more} more" if more > 0 else "")
 
 
 def rows(
@@ -78,17 +79,17 @@ def rows(
     is_whole: bool,
     explains: bool = False,
 ) -> list[StateRow]:
-    """The rows of a kind that all filters let through."""
+    """Return the rows of a kind that pass all filters."""
     for one in filters or ():
         if not isinstance(one, list | tuple) or len(one) != 3:
-            raise ValueError(f"A filter is (column, predicate, value), not {one!r}.")
+            raise ValueError(f"A filter must be (column, predicate, value), got {one!r}.")
     values = [(str(name), predicate, _value(value)) for name, predicate, value in filters or ()]
     query = StateQuery(kind, values, limit, detail, timeout_s=timeout)
     return [StateRow(row) for row in answer(query, address, is_whole, explains).part.rows]
 
 
 def one_row(kind: str, id: str, address: str | None, timeout: float) -> list[StateRow]:
-    """All rows with this id, whole."""
+    """Return all rows with this id, with all columns."""
     from phalanx.observe.state.columns import id_column
 
     return rows(kind, address, [(id_column(kind), "=", id)], 1_000, timeout, True, True)

@@ -1,4 +1,4 @@
-"""Counts of tasks, actors and objects, and who holds memory."""
+"""Counts of tasks, actors and objects, and a summary of memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ def summarize_tasks(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> dict[str, Any]:
-    """How many tasks of each function are in which state: `["cluster"]["summary"]`."""
+    """Count the tasks of each function by state: `["cluster"]["summary"]`.
+
+    Example:
+        summary = summarize_tasks()["cluster"]["summary"]
+    """
     return _summary("tasks", address, timeout, raise_on_missing_output, _explain)
 
 
@@ -26,7 +30,7 @@ def summarize_actors(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> dict[str, Any]:
-    """How many actors of each class are in which state."""
+    """Count the actors of each class by state: `["cluster"]["summary"]`."""
     return _summary("actors", address, timeout, raise_on_missing_output, _explain)
 
 
@@ -36,8 +40,8 @@ def summarize_objects(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> dict[str, Any]:
-    """How many objects were made where, how large they are, and in how many processes they are
-    referred to."""
+    """Count objects by the place that made them, with their sizes and the processes that refer to
+    them."""
     return _summary("objects", address, timeout, raise_on_missing_output, _explain)
 
 
@@ -49,7 +53,12 @@ def _summary(
 
 
 def memory_summary(address: str | None = None, timeout: float = TIMEOUT_S) -> str:
-    """The references that processes hold, a line each, and what nodes keep in memory."""
+    """Return a text with the memory of each node, and a line for each reference that a process
+    holds.
+
+    Example:
+        print(memory_summary())
+    """
     objects = answer(StateQuery("objects", [], MAX_LIMIT, True, timeout_s=timeout), address, False)
     stores = answer(StateQuery("stores", [], MAX_LIMIT, timeout_s=timeout), address, False)
     lines = [
