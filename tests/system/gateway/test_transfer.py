@@ -168,7 +168,7 @@ def test_the_next_node_is_asked_when_one_cannot_give_it(start):
     refused = pull(here, f"{'0' * 32}-1", 10, gone, empty)
     assert not refused.ok
     assert "no node 010101010101 is known" in refused.reason
-    assert f"node {empty.prefix.hex()}: it does not have it any more" in refused.reason
+    assert f"node {empty.prefix.hex()}: it does not have the object any more" in refused.reason
 
 
 def test_commands_that_cannot_be_obeyed_say_why(start):

@@ -54,7 +54,7 @@ def why_absent(runtime, ref, words):
     def tells():
         with pytest.raises(errors.GetTimeoutError) as caught:
             runtime.get(ref, timeout=0)
-        return re.search(rf"was not there after 0 s: .*{words}.*\.$", str(caught.value))
+        return re.search(rf"was not ready after 0 s: .*{words}.*\.$", str(caught.value))
 
     assert eventually(tells), words
 

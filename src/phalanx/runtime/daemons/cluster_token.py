@@ -1,6 +1,6 @@
 """The cluster's token: a secret in a file that only its owner can read.
 
-Only gateways read it. It goes into no argument, environment or log; `PHALANX_TOKEN_FILE` names the
+Only gateways read it. It appears in no argument, environment or log; `PHALANX_TOKEN_FILE` names the
 file, not the token.
 """
 
@@ -23,14 +23,14 @@ _MAX_BYTES = 256
 
 
 def default_path() -> str:
-    """What PHALANX_TOKEN_FILE names, else ~/.phalanx/token."""
+    """Return the path in PHALANX_TOKEN_FILE, else ~/.phalanx/token."""
     return os.environ.get(TOKEN_FILE) or os.path.join(os.path.expanduser("~"), ".phalanx", "token")
 
 
 def ensure(path: str) -> None:
-    """Make a token at `path` unless one is there; a missing directory is made with mode 0700.
+    """Make a token at `path` unless one exists; a missing directory is made with mode 0700.
 
-    Of processes that start at once, one makes the token and all find it whole.
+    When several processes start at once, one makes the token and all find it complete.
     """
     if os.path.lexists(path):
         return
@@ -49,9 +49,9 @@ def ensure(path: str) -> None:
 
 
 def read(path: str) -> bytes:
-    """The 32 secret bytes of the token at `path`.
+    """Return the 32 secret bytes of the token at `path`.
 
-    Raises AuthenticationError, naming the file, when it is missing, no token, a link, another
+    Raises AuthenticationError, naming the file, when it is missing, malformed, a link, another
     user's, or open to others.
     """
     try:
@@ -72,17 +72,17 @@ def read(path: str) -> bytes:
         if found.st_mode & 0o077:
             raise AuthenticationError(
                 f"the token at {path} is open to other users (mode {found.st_mode & 0o777:04o}): "
-                "make a new one, for this one may be known; the mode must be 0600."
+                "make a new one, since this one may be known; the mode must be 0600."
             )
         text = os.read(fd, _MAX_BYTES).decode("ascii", "replace").strip()
     finally:
         os.close(fd)
     form = _FORM.fullmatch(text)
     if form is None:
-        raise AuthenticationError(f"what stands in {path} is no token: one looks like phx_….")
+        raise AuthenticationError(f"{path} does not contain a token: a token looks like phx_….")
     return base64.urlsafe_b64decode(form[1] + "=")
 
 
 def redact(text: str) -> str:
-    """`text` without tokens: what a process writes about an error goes through this."""
+    """Return `text` without tokens; every error that a process writes goes through this."""
     return _IN_TEXT.sub("phx_…", text)

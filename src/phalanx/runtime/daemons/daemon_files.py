@@ -1,4 +1,4 @@
-"""What daemons tell of themselves: to who starts them, and in a file that others find."""
+"""Announcements of daemons: to the process that starts them, and in a file that others find."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from phalanx.runtime.os.session import Session, owner_of, read_session, started_
 
 _NAME = "daemon"
 OF_PROGRAM = "pid:"
-"""The address of the session that a program has started for itself: this, and its process id."""
+"""The prefix of the address of a program's own session; the program's process id follows it."""
 
 
 class Announcement(msgspec.Struct, kw_only=True):
-    """One daemon. It lives while its pid has its start time."""
+    """A daemon. It is alive while the process with its pid has its start time."""
 
     kind: str
     """head or node."""
@@ -27,19 +27,19 @@ class Announcement(msgspec.Struct, kw_only=True):
     token_file: str
     node_id: str = ""
     cluster: str = ""
-    """Of a node: the cluster that it has joined, by the name in its store; empty without one."""
+    """The cluster that a node has joined, by the name in its store; empty without one."""
     is_private: bool = False
 
 
 class Failure(msgspec.Struct):
-    """Why a daemon could not start, for people."""
+    """A human-readable reason why a daemon could not start."""
 
     reason: str
     is_about_token: bool = False
 
 
 def announce(session: Session, ready_fd: int, what: Announcement | Failure) -> None:
-    """Say that the daemon serves, or in a sentence why it cannot."""
+    """Announce that the daemon serves, or why it cannot."""
     ready = msgspec.to_builtins(what)
     if isinstance(what, Announcement):
         path = os.path.join(session.directory, _NAME)
@@ -53,7 +53,7 @@ def announce(session: Session, ready_fd: int, what: Announcement | Failure) -> N
 
 
 def announced(directory: str) -> Announcement | None:
-    """The daemon whose session lies there, living or not; None where there is none."""
+    """Return the daemon whose session lies there, living or not; None when there is none."""
     try:
         with open(os.path.join(directory, _NAME)) as file:
             return msgspec.convert(json.load(file), Announcement)
@@ -62,8 +62,10 @@ def announced(directory: str) -> Announcement | None:
 
 
 def address_of(session: Session) -> str:
-    """Where drivers of this machine find who has this session: HOST:PORT of the cluster's head, or
-    `pid:PID` of the program that has started it for itself."""
+    """Return the address by which drivers of this machine find this session.
+
+    It is HOST:PORT of the cluster's head, or `pid:PID` of a program with its own session.
+    """
     daemon = announced(session.directory)
     if daemon is not None:
         return daemon.address
@@ -71,7 +73,7 @@ def address_of(session: Session) -> str:
 
 
 def daemons(root: str) -> list[tuple[Session, Announcement]]:
-    """The living daemons under a runtime root, the latest first."""
+    """Return the living daemons under a runtime root, the latest first."""
     found = []
     for name in os.listdir(root):
         directory = os.path.join(root, name)

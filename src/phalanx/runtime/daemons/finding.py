@@ -1,4 +1,4 @@
-"""Finds the clusters that run on this machine under this user, and asks one of them."""
+"""Finding the clusters that run on this machine under this user, and asking one of them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Found = list[tuple[Session, Announcement]]
 
 
 class NoClusterError(ConnectionError):
-    """Nothing of such a cluster runs here."""
+    """Raised when no process of such a cluster runs here."""
 
 
 def find_daemons(address: str | None, with_programs: bool = False) -> Found:
-    """The head and the nodes of a cluster that run here, the best to ask first. None: that of
-    PHALANX_ADDRESS, else the only one.
+    """Return the head and the nodes of a cluster that run here, the best to ask first.
 
-    `with_programs`: where there is no cluster, the only program that has started a session for
-    itself. Its address is `pid:PID`. Raises NoClusterError when there is none, ValueError when
-    there are several or the address is none, and ConnectionError for a host without an address.
+    Without an `address`, the cluster is that of PHALANX_ADDRESS, else the only one.
+    `with_programs`: without a cluster, the only program that has started a session for itself,
+    whose address is `pid:PID`. Raises NoClusterError when there is none, ValueError when there are
+    several or the address is malformed, and ConnectionError for a host without an address.
     """
     address = address or os.environ.get("PHALANX_ADDRESS") or None
     if address is not None and address.startswith(OF_PROGRAM):
@@ -45,14 +45,14 @@ def find_daemons(address: str | None, with_programs: bool = False) -> Found:
     if len(clusters) > 1:
         what = "Programs" if clusters[0].startswith(OF_PROGRAM) else "Nodes"
         raise ValueError(
-            f"{what} of {len(clusters)} clusters run here: say which is meant by --address, one of "
+            f"{what} of {len(clusters)} clusters run here: choose one with --address, one of "
             f"{', '.join(clusters)}."
         )
     return found
 
 
 def programs(temp_dir: str | None = None) -> Found:
-    """The programs of this user that have started sessions for themselves."""
+    """Return the programs of this user that have started sessions for themselves."""
     found = []
     root = sessions.runtime_root(temp_dir)
     for name in sorted(os.listdir(root)):
@@ -74,21 +74,24 @@ def programs(temp_dir: str | None = None) -> Found:
 
 
 def program_of(address: str, temp_dir: str | None = None) -> Found:
-    """The program whose address `pid:PID` this is. Raises NoClusterError when there is none."""
+    """Return the program with the address `pid:PID`. Raises NoClusterError when there is none."""
     found = [one for one in programs(temp_dir) if one[1].address == address]
     if not found:
         raise NoClusterError(
             f"{address} is no process of this user on this machine that has started a session of "
-            "its own by phalanx.init()."
+            "its own with phalanx.init()."
         )
     return found
 
 
 def ask_cluster(address: str | None, request: Request[R], timeout_s: float) -> R:
-    """A cluster's answer, through whichever daemon of it runs on this machine. Raises what
-    `find_daemons` raises, ConnectionError when no daemon answers, TimeoutError, and the error that
-    the request is answered with."""
-    # Not at the top: who only looks, as a driver before it starts its node, speaks with nobody.
+    """Return a cluster's answer, through a daemon of the cluster on this machine.
+
+    Raises the errors of `find_daemons`, ConnectionError when no daemon answers, TimeoutError, and
+    an error that is the answer.
+    """
+    # Imported here: callers that only look, such as a driver before it starts its node, send
+    # nothing.
     from phalanx.runtime.daemons.visitor import ask_daemon
 
     troubles = []
@@ -97,18 +100,18 @@ def ask_cluster(address: str | None, request: Request[R], timeout_s: float) -> R
             return ask_daemon(session, daemon, request, timeout_s)
         except ConnectionError as error:
             troubles.append(str(error))
-    raise ConnectionError(f"The head gives no answer: {'; '.join(troubles)}.")
+    raise ConnectionError(f"The head does not answer: {'; '.join(troubles)}.")
 
 
 class HeadHere:
-    """A cluster's head, through whichever daemon of it runs on this machine now."""
+    """A cluster's head, reached through a daemon of the cluster on this machine."""
 
     def __init__(self, address: str) -> None:
-        """`address`: HOST:PORT of the head, or `pid:PID` of a program with its own session."""
+        """Keep the address: HOST:PORT of the head, or `pid:PID` of a program with its own session."""
         self.address = address
 
     def ask(self, request: Request[R]) -> R:
-        """See `ask_cluster`."""
+        """Return the head's answer; see `ask_cluster`."""
         return ask_cluster(self.address, request, ANSWER_S)
 
     def is_here(self) -> bool:

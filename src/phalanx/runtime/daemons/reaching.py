@@ -1,4 +1,4 @@
-"""From a command of this machine to one process of the cluster, by its id."""
+"""The way from a command on this machine to one process of the cluster, by its id."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _REACH_S = 20.0
 
 
 def reach_streams(address: str | None, process: bytes) -> Connection:
-    """A connection to the process that stands for a program's streams (`stream_messages`).
+    """Return a connection to the process that carries a program's streams (`stream_messages`).
 
-    Directly where it is of this machine, else by way of the gate of a node that runs here. Raises
-    ConnectionError, and what `find_daemons` raises.
+    The connection is direct on this machine, else through the gate of a node that runs here. Raises
+    ConnectionError, and the errors of `find_daemons`.
     """
     troubles: list[str] = []
     for session, daemon in find_daemons(address):
@@ -28,7 +28,7 @@ def reach_streams(address: str | None, process: bytes) -> Connection:
             if os.path.exists(path):
                 return Connection(connect(path).sock, decode=decode_body)
             if daemon.kind == "head":
-                continue  # it knows the way to no node
+                continue  # a head has no gate to nodes
             sock = request_dial(session, process)
         except OSError as error:
             troubles.append(error.strerror or str(error))

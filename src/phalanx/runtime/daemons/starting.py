@@ -1,4 +1,4 @@
-"""Starts, finds and ends the daemons of clusters on this machine: heads and nodes."""
+"""Starting, finding and ending the daemons of clusters on this machine: heads and nodes."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ STOP_TIMEOUT_S = 10.0
 KEEP_LOGS = 50
 _SHOWN_LINES = 20
 PRIVATE_ADDRESS = "PHALANX_PRIVATE_ADDRESS"
-"""The variable that names the private cluster which "auto" finds: the program's last."""
+"""The variable with the address of the private cluster that "auto" finds: the program's last one."""
 
 
 class HeadOptions(msgspec.Struct, kw_only=True):
-    """What a head is started with; see HeadConfig."""
+    """The options of a new head; see HeadConfig."""
 
     host: str = "127.0.0.1"
     port: int = 0
     token_file: str = ""
-    """Empty: the user's own."""
+    """The file of the token; empty: the user's own."""
     insecure: bool = False
     store: tuple[str, ...] = ("memory",)
     marks: str = ""
@@ -64,10 +64,10 @@ class HeadOptions(msgspec.Struct, kw_only=True):
 
 
 class NodeOptions(msgspec.Struct, kw_only=True):
-    """What a node of a cluster is started with; see NodeConfig and MemberConfig."""
+    """The options of a new node of a cluster; see NodeConfig and MemberConfig."""
 
     head: str
-    """HOST:PORT."""
+    """HOST:PORT of the head."""
     resources: dict[str, float]
     labels: dict[str, str] = {}
     object_store_bytes: int
@@ -88,7 +88,7 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     temp_dir: str | None = None
     is_private: bool = False
     env_vars: dict[str, str] = {}
-    """Variables of its process, and so of its workers, beside those of this one."""
+    """Variables of the node's process, and so of its workers, added to those of this process."""
 
 
 class Daemon:
@@ -103,13 +103,13 @@ class Daemon:
         self.log_path = _log_of(session)
 
     def kill(self) -> None:
-        """End it at once, with all its helpers, as a machine that loses its power would."""
+        """End the daemon at once, with all its helpers, as a machine that loses its power would."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> None:
-        """End it in order."""
+        """End the daemon in order."""
         self.process.terminate()
         try:
             self.process.wait(STOP_TIMEOUT_S)
@@ -161,12 +161,12 @@ def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
 
 
 def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
-    """What the node's process reads from its standard input. Raises ValueError."""
+    """Return the configuration that the node's process reads. Raises ValueError."""
     parse_ports(options.ports)
     check_devices(options.resources, {**os.environ, **options.env_vars})
     if options.node_name and not is_value(options.node_name):
         raise ValueError(
-            f"{options.node_name!r} is no name of a node: 1 to 63 letters, digits, '-', '_' and "
+            f"{options.node_name!r} is no valid node name: use 1 to 63 letters, digits, '-', '_' and "
             "'.', beginning and ending with a letter or digit."
         )
     node_id = os.urandom(28).hex()
@@ -201,17 +201,17 @@ def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """(host, port) of HOST:PORT. Raises ValueError."""
+    """Return (host, port) of HOST:PORT. Raises ValueError."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError(f"{text!r} is no address: HOST:PORT is one, as 10.0.0.1:6380.")
+        raise ValueError(f"{text!r} is no address: give HOST:PORT, such as 10.0.0.1:6380.")
     return host.strip("[]"), int(port)
 
 
 def numeric_address(text: str) -> str:
-    """HOST:PORT with the host's name looked up, as daemons write it.
+    """Return HOST:PORT with the host's name resolved, as daemons write it.
 
-    Raises ValueError for what is no address, and ConnectionError for a name that has none.
+    Raises ValueError for a malformed address, and ConnectionError for a name without an address.
     """
     host, port = split_address(text)
     try:
@@ -264,7 +264,7 @@ def _start(
 
 
 def _log_of(session: Session) -> str:
-    """A daemon's log, which outlives its session; those of the oldest go."""
+    """Return the path of a daemon's log, which outlives its session; the oldest logs are deleted."""
     directory = os.path.join(os.path.dirname(session.directory), "logs")
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
@@ -301,15 +301,15 @@ def _tail(path: str) -> str:
     with contextlib.suppress(OSError), open(path, errors="replace") as file:
         lines = file.read().splitlines()[-_SHOWN_LINES:]
         return "\n".join(map(plain, lines)).strip()[-2000:]
-    return "it left no log"
+    return "there is no log"
 
 
 def local_nodes(
     address: str | None = None, temp_dir: str | None = None
 ) -> list[tuple[Session, Announcement]]:
-    """This user's nodes on this machine, of one cluster or (not the private ones) of any.
+    """Return this user's nodes on this machine: of one cluster, or of all that are not private.
 
-    The oldest first: on the head's machine that is the node which came with it.
+    The oldest comes first: on the head's machine that is the node which was started with the head.
     """
     return [one for one in local_daemons(address, temp_dir) if one[1].kind == "node"]
 
@@ -317,11 +317,11 @@ def local_nodes(
 def local_daemons(
     address: str | None = None, temp_dir: str | None = None
 ) -> list[tuple[Session, Announcement]]:
-    """This user's daemons on this machine, of one cluster or (not the private ones) of any; heads
-    first, then the oldest.
+    """Return this user's daemons on this machine: of one cluster, or of all that are not private.
 
-    They are looked for in the runtime directory, and where none is there, or an address is named,
-    wherever they are: cron and services of the system know no runtime directory.
+    Heads come first, then the oldest. The daemons of the runtime directory are listed. When there
+    are none, or an address is given, all other directories are searched too, because cron and
+    system services know no runtime directory.
     """
     root = sessions.runtime_root(temp_dir)
     if temp_dir is None and address is not None:
@@ -343,9 +343,10 @@ def local_daemons(
 
 
 def link_cluster(address: str, temp_dir: str) -> str:
-    """Let drivers find the cluster at this address, whose sessions lie in a directory of its own.
+    """Make the cluster at this address, whose sessions have their own directory, visible to
+    drivers.
 
-    Returns the link, which is to be removed with the cluster.
+    Returns a link, which must be removed with the cluster.
     """
     link = _link(sessions.runtime_root(), address)
     with contextlib.suppress(FileNotFoundError):
@@ -368,20 +369,24 @@ def _is_meant(one: Announcement, address: str | None) -> bool:
 
 
 def stop_all(temp_dir: str | None = None, force: bool = False) -> list[Announcement]:
-    """End this user's daemons on this machine, nodes before heads; those that were ended."""
+    """End this user's daemons on this machine, nodes before heads; return those that were ended."""
     found = local_daemons(temp_dir=temp_dir)[::-1]
     for _, one in found:
         _end(one, force)
     roots = {os.path.dirname(session.directory) for session, _ in found}
     for root in roots | {sessions.runtime_root(temp_dir)}:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # somebody removed it
+        # another process removed it
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             sessions.sweep(root)
     return [one for _, one in found]
 
 
 def _end(one: Announcement, force: bool) -> None:
-    """End a daemon, and its helpers with it. They end by themselves when it does; a node's fork
-    server first ends all that it has started, in whatever session that is."""
+    """End a daemon, and its helpers with it.
+
+    The helpers end when the daemon does; a node's fork server first ends all that it has started,
+    in whatever session that is.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.kill(one.pid, signal.SIGKILL if force else signal.SIGTERM)
     deadline = time.monotonic() + STOP_TIMEOUT_S

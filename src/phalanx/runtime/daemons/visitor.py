@@ -1,5 +1,7 @@
-"""Requests to a daemon of this machine from a visitor: who is no driver and no node, such as the
-command line."""
+"""Requests to a daemon of this machine from a visitor.
+
+A visitor is a process that is neither driver nor node, such as the command line.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,14 @@ from phalanx.runtime.os.session import Session
 R = TypeVar("R")
 
 VISITORS_REQUEST_BYTES = STRANGERS_FRAME_BYTES - 100
-"""How large a request may be in which a visitor introduces itself."""
+"""The most bytes of a request in which a visitor introduces itself."""
 
 
 def ask_daemon(session: Session, daemon: Announcement, request: Request[R], timeout_s: float) -> R:
-    """A head's answer to one question, from itself or through a node.
+    """Return a head's answer to one question, from the head itself or through a node.
 
-    Raises ConnectionError when the daemon is gone, TimeoutError when it does not answer, and the
-    error that it answers with.
+    Raises ConnectionError when the daemon has ended, TimeoutError when it does not answer, and an
+    error that is the answer.
     """
     deadline = time.monotonic() + timeout_s
     who = f"the {daemon.kind} of process {daemon.pid}"
@@ -40,11 +42,11 @@ def ask_daemon(session: Session, daemon: Announcement, request: Request[R], time
         body = encode_request(request)
         if len(body) > VISITORS_REQUEST_BYTES:
             raise MessageTooLargeError(
-                f"{type(request).__name__} cannot be asked: it is {len(body)} bytes, and the limit "
+                f"{type(request).__name__} is too large: it has {len(body)} bytes, and the limit "
                 f"of a command's request is {VISITORS_REQUEST_BYTES}."
             )
         connection.send(Ask(1, request.kind, body, user_name()))
-        connection.drain_all(timeout_s)  # the kernel takes some 200 KiB at once
+        connection.drain_all(timeout_s)  # the kernel takes about 200 KiB at once
         while wait_for(connection.fileno, select.POLLIN, max(deadline - time.monotonic(), 0)):
             messages = connection.receive()
             if messages is None:

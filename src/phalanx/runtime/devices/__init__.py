@@ -1,1 +1,1 @@
-"""What a machine's devices do and how they are, read in a process of its own."""
+"""The state and use of a machine's devices, read in a process of its own."""

@@ -1,15 +1,15 @@
-"""Who started a process, and who started that one."""
+"""The processes that started a process: its parent, that one's parent, and so on."""
 
 from __future__ import annotations
 
 from phalanx.observe.devices import MAX_ANCESTORS
 
 _PARENT = 1
-"""Of the fields of /proc/PID/stat behind the name (proc_pid_stat(5))."""
+"""The index of the parent in /proc/PID/stat, counted behind the name (proc_pid_stat(5))."""
 
 
 def ancestors(pid: int) -> tuple[int, ...]:
-    """The parent of a process, that one's parent, and so on; none of one that has ended."""
+    """Return the parent of a process, that one's parent, and so on; empty when it has ended."""
     found: list[int] = []
     while len(found) < MAX_ANCESTORS:
         try:

@@ -23,7 +23,7 @@ _LONGEST_LINE = 1 << 22
 
 
 class DeviceProcess:
-    """See node.devices.DeviceReading."""
+    """Starts the process that reads the devices, and passes its readings to the node."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class DeviceProcess:
         self._rest = b""
 
     def begin(self) -> bool:
-        """See DeviceReading."""
+        """Start the process; return False when there is nothing to read, or it runs already."""
         if not (self._source or _DRIVER.exists()) or self._is_alive():
             return False
         module = "phalanx.runtime.devices.process"
@@ -58,7 +58,7 @@ class DeviceProcess:
         return True
 
     def end(self) -> None:
-        """See DeviceReading. What hangs in the kernel ends when that lets it."""
+        """End the process. One that hangs in the kernel ends when the kernel lets it."""
         if self._process is not None:
             self._close()
             self._process.kill()
@@ -87,4 +87,4 @@ class DeviceProcess:
                 self._seen(look.samples, look.trouble)
         if not data or len(self._rest) > _LONGEST_LINE:
             self.end()
-            self._ended("the process that reads its GPUs ended, and is begun again")
+            self._ended("the process that reads its GPUs ended, and is started again")

@@ -19,24 +19,30 @@ _NOT_SUPPORTED = 3
 _TIMED_OUT = 10
 _NO_FUNCTION, _OTHER_VERSION = 13, 25
 _PER_UNIT = 1000
-"""Of milliwatts."""
+"""Milliwatts in a watt."""
 _TEMPERATURE_OF_GPU = 0
 _CORRECTED, _UNCORRECTED = 0, 1
 _SINCE_LOADED = 0
 _XID = 0x8
 _WANTED = _XID | 0x2 | 0x4000 | 0x8000
-"""Critical errors, memory errors of two bits, devices that go away, and recovery actions."""
+"""The events to wait for.
+
+These are critical errors, memory errors of two bits, devices that go away, and recovery actions.
+"""
 _RECOVERY_FIELD = 230
 
 
 class NvmlReader:
-    """See DeviceReader. It numbers devices as the node does: those that CUDA_VISIBLE_DEVICES lists,
-    in its order."""
+    """Reads devices from NVML, and numbers them as the node does.
+
+    Those are the devices that CUDA_VISIBLE_DEVICES lists, in its order.
+    """
 
     def __init__(self, nvml: Any = None, visible: str | None = None) -> None:
-        """`nvml`: the module pynvml or one like it. `visible`: in place of CUDA_VISIBLE_DEVICES.
+        """Begin to use NVML.
 
-        Raises NoDevicesError.
+        `nvml` is the module pynvml or one like it; `visible` replaces CUDA_VISIBLE_DEVICES. Raises
+        NoDevicesError.
         """
         self._nvml = nvml = nvml or importlib.import_module("pynvml")
         if visible is None:
@@ -71,18 +77,18 @@ class NvmlReader:
         return events
 
     def read(self) -> list[DeviceSample]:
-        """See DeviceReader."""
+        """Return a sample of every device."""
         return [self._sample(number, handle) for number, handle in enumerate(self._handles)]
 
     def wait(self, seconds: float) -> bool:
-        """See DeviceReader."""
+        """Wait for a critical error, at most `seconds`; return whether one came."""
         nvml = self._nvml
         if self._events is None:
             return _sleep(seconds)
         try:
             event = nvml.nvmlEventSetWait_v2(self._events, int(seconds * 1000))
         except nvml.NVMLError as error:
-            # What else goes wrong here goes wrong at once, and again at the next call.
+            # Other errors come at once, and again at the next call.
             return False if error.value == _TIMED_OUT else _sleep(seconds)
         uuid = _text(self._or_none(nvml.nvmlDeviceGetUUID, event.device) or "")
         if event.eventType == _XID and uuid in self._uuids:
@@ -91,7 +97,7 @@ class NvmlReader:
         return True
 
     def close(self) -> None:
-        """See DeviceReader."""
+        """Release the driver."""
         self._or_none(self._nvml.nvmlShutdown)
 
     def _sample(self, number: int, handle: Any) -> DeviceSample:
@@ -102,7 +108,7 @@ class NvmlReader:
                 raise nvml.NVMLError(_LOST)
             memory = self._memory(handle)
         except nvml.NVMLError as error:
-            if error.value != _NOT_SUPPORTED:  # some share the machine's memory
+            if error.value != _NOT_SUPPORTED:  # some devices share the machine's memory
                 text, is_lost = str(error), error.value == _LOST
                 return DeviceSample(
                     number=number, uuid=uuid, xids=xids, error=text, is_lost=is_lost
@@ -139,8 +145,10 @@ class NvmlReader:
         )
 
     def _memory(self, handle: Any) -> Any:
-        """As nvidia-smi counts it: what the driver keeps for itself is not in use. Drivers before
-        510 count it as used. Raises NVMLError."""
+        """Return the device's memory as nvidia-smi counts it. Raises NVMLError.
+
+        The driver's own memory does not count as used; drivers before 510 count it.
+        """
         nvml = self._nvml
         try:
             return nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2)
@@ -150,14 +158,14 @@ class NvmlReader:
             return nvml.nvmlDeviceGetMemoryInfo(handle)
 
     def _recovery(self, handle: Any) -> int | None:
-        """None where the driver is too old to say."""
+        """Return the recovery action of the device; None when the driver is too old to know."""
         values = self._or_none(self._nvml.nvmlDeviceGetFieldValues, handle, [_RECOVERY_FIELD])
         if values is None or values[0].nvmlReturn != 0:
             return None
         return int(values[0].value.uiVal)
 
     def _or_none(self, call: Callable[..., T], *args: Any) -> T | None:
-        """What a call gives; None where this device or this driver has no such thing."""
+        """Return a call's result; None when this device or this driver does not support the call."""
         try:
             return call(*args)
         except self._nvml.NVMLError:

@@ -1,4 +1,4 @@
-"""Which reader a node's setting asks for."""
+"""The choice of a node's device reader."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from phalanx.runtime.devices.reader import DeviceReader
 
 
 def open_reader(source: str) -> DeviceReader:
-    """`source`: the path of a file that is read in place of the driver; empty: NVIDIA's driver.
+    """Return the reader of a node's devices.
 
+    `source` is the path of a file that is read instead of the driver; empty: NVIDIA's driver.
     Raises NoDevicesError.
     """
     if source:

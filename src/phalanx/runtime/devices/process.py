@@ -1,6 +1,6 @@
-"""The process that reads a node's devices, so that a driver that hangs holds nobody else up.
+"""The process that reads a node's devices, so that a hanging driver delays nothing else.
 
-It writes a line of JSON for each look to its standard output, and ends when nobody reads that.
+It writes a line of JSON for each reading to its standard output, and ends when that is closed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from phalanx.runtime.os.process_tree import end_with_parent
 
 
 class Look(msgspec.Struct, frozen=True):
-    """What was seen, or why nothing was."""
+    """The samples of one reading, or why there are none."""
 
     samples: list[DeviceSample] = []
     trouble: str = ""
 
 
 def main(source: str, every_s: float) -> None:
-    """Look each `every_s` seconds, and at once when there is a critical error."""
+    """Read each `every_s` seconds, and at once after a critical error."""
     end_with_parent()
     try:
         reader = open_reader(source)

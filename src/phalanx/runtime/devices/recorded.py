@@ -1,8 +1,8 @@
-"""Devices out of a file, for machines without any: to try what happens when one goes bad.
+"""Devices from a file, for machines without any: to try out what happens when a device fails.
 
 The file is JSON, `{"devices": [{"number": 0, "busy": 0.5, ...}, ...]}` with the fields of
-`DeviceSample`. It is read anew each time, so whoever changes it changes the devices. Two more
-fields are for trouble: `"hangs": true` has every call hang, `"fails": "why"` has them fail.
+`DeviceSample`. It is read again each time, so changing the file changes the devices. Two more
+fields simulate trouble: `"hangs": true` makes every call hang, `"fails": "why"` makes it fail.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ _LOOK_EVERY_S = 0.05
 
 
 class RecordedReader:
-    """See DeviceReader. An Xid that stands in the file counts once: again when the file is written
-    again."""
+    """Reads devices from a file. An Xid in the file counts once each time the file is written."""
 
     def __init__(self, path: str) -> None:
-        """Raises NoDevicesError."""
+        """Open the file. Raises NoDevicesError."""
         self._path = Path(path)
         self._written = -1
         self._samples()
 
     def read(self) -> list[DeviceSample]:
-        """See DeviceReader."""
+        """Return a sample of every device in the file."""
         written = self._when_written()
         samples = self._samples()
         if written == self._written:
@@ -41,7 +40,7 @@ class RecordedReader:
         return samples
 
     def wait(self, seconds: float) -> bool:
-        """See DeviceReader. Another file is news as well."""
+        """Wait for a new version of the file; return whether one came."""
         end = time.monotonic() + seconds
         while (left_s := end - time.monotonic()) > 0:
             if self._when_written() != self._written:
@@ -50,7 +49,7 @@ class RecordedReader:
         return False
 
     def close(self) -> None:
-        """See DeviceReader."""
+        """Do nothing: the file is not kept open."""
 
     def _when_written(self) -> int:
         try:
@@ -70,13 +69,13 @@ class RecordedReader:
         except OSError as error:
             raise NoDevicesError(f"{self._path}: {error.strerror}") from None
         except (KeyError, TypeError, AttributeError, msgspec.MsgspecError) as error:
-            raise NoDevicesError(f"{self._path} says nothing of devices: {error}") from None
+            raise NoDevicesError(f"{self._path} does not describe devices: {error}") from None
 
 
 def _sample(at: int, fields: dict[str, Any]) -> DeviceSample:
     known = set(DeviceSample.__struct_fields__)
     if unknown := sorted(fields.keys() - known):
-        raise NoDevicesError(f"device {at} has no {unknown[0]!r}; there are {sorted(known)}")
+        raise NoDevicesError(f"device {at} has no {unknown[0]!r}; allowed: {sorted(known)}")
     pids = [(one, None) if isinstance(one, int) else one for one in fields.get("processes", ())]
     given = {
         "number": at,
@@ -87,5 +86,5 @@ def _sample(at: int, fields: dict[str, Any]) -> DeviceSample:
         ),
         "process_count": len(pids),
     }
-    # An array-like struct is written as one: named fields are put in their places first.
+    # An array-like struct is written as an array: named fields are put in their places first.
     return msgspec.convert(msgspec.to_builtins(DeviceSample(**given)), DeviceSample, strict=True)

@@ -1,4 +1,4 @@
-"""A process's sockets to other processes and to its node, as its owner sees them."""
+"""A process's sockets to other processes and to its node, in the form that its owner uses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx.runtime.os.session import Session
 
 
 class SocketTransport:
-    """Makes connections, and sends what was posted to them."""
+    """Makes connections, and sends the messages posted to them."""
 
     def __init__(self, session: Session, me: bytes, reactor: Reactor) -> None:
         self._session = session
@@ -22,11 +22,11 @@ class SocketTransport:
     # ---- Transport ---------------------------------------------------------------------------
 
     def dial(self, process: bytes) -> Connection | None:
-        """A new connection to a process; None when nobody listens there."""
+        """Open a new connection to a process; None when nothing listens there."""
         try:
             if process[:PREFIX_BYTES] == self._prefix:
                 return connect(self._session.socket_of(process))
-            # Not at the top: most sessions have one node, and need no gateway.
+            # Imported here: most sessions have one node, and need no gateway.
             from phalanx.runtime.gateway.gate import request_dial
 
             return Connection(request_dial(self._session, process), is_dialling=True)
@@ -34,7 +34,7 @@ class SocketTransport:
             return None
 
     def watch(self, connection: transport.Connection) -> None:
-        """Hand on what comes over a connection from now on."""
+        """Hand on the messages of a connection from now on."""
         assert isinstance(connection, Connection)
         self._reactor.add(connection)
 
@@ -46,18 +46,18 @@ class SocketTransport:
     # ---- Outbox ------------------------------------------------------------------------------
 
     def post(self, connection: transport.Connection, message: Message) -> None:
-        """Send with the next flush, which comes soon by itself."""
+        """Send a message with the next flush, which comes soon."""
         connection.post(message)
         self._dirty.add(connection)
         self._reactor.kick()
 
     def flush_later(self, connection: transport.Connection) -> None:
-        """The connection has posted messages: they leave with the next flush."""
+        """Send a connection's posted messages with the next flush."""
         self._dirty.add(connection)
         self._reactor.kick()
 
     def flush(self) -> None:
-        """Send all that was posted."""
+        """Send all posted messages."""
         while self._dirty:
             try:
                 self._dirty.pop().flush()
@@ -75,9 +75,9 @@ class NodeConnection:
         """Whether the node has ended, or this process has left it."""
 
     def post(self, message: Message) -> None:
-        """Send with the next flush, which comes soon by itself."""
+        """Send a message with the next flush, which comes soon."""
         self._outbox.post(self.connection, message)
 
     def send(self, message: Message) -> None:
-        """Send at once."""
+        """Send a message at once."""
         self.connection.send(message)

@@ -31,7 +31,7 @@ Packed = tuple[Payload, FileHold | None, list[ObjectRef[Any]] | None]
 
 
 class FileGone(Exception):
-    """The file of an object's value is not there."""
+    """Raised when the file of an object's value does not exist."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -44,10 +44,10 @@ class Packer:
     def __init__(self, store: SharedStore) -> None:
         self._store = store
         self.inline_bytes = INLINE_BYTES
-        """Values up to this size travel in messages."""
+        """Size in bytes up to which values travel in messages."""
 
     def pack(self, value: Any) -> Packed:
-        """A value ready to travel. Raises whatever pickling it raises."""
+        """Pack a value for sending. Raises the errors of pickling it."""
         pickled = serialize(value)
         if type(pickled) is bytes:
             if len(pickled) <= self.inline_bytes:
@@ -72,7 +72,7 @@ class Packer:
 
 
 class Values:
-    """Reads the values of objects that are there."""
+    """Reads the values of objects that are ready."""
 
     def __init__(
         self,
@@ -91,8 +91,11 @@ class Values:
         self._lock = lock
 
     def read(self, ref: ObjectRef[Any], deadline: float | None = None) -> Any:
-        """The value of a ready reference. Raises its error; Vanished after a lost object was asked
-        for again; or GetTimeoutError when its file did not come here by `deadline`."""
+        """Return the value of a ready reference.
+
+        Raises the object's error; Vanished after asking again for a lost object; or GetTimeoutError
+        when its file has not come here by `deadline`.
+        """
         payload = ref._value
         if type(payload) is bytes:
             return deserialize(payload)
@@ -112,13 +115,14 @@ class Values:
         inner: Sequence[ObjectRef[Any]] = (),
         deadline: float | None = None,
     ) -> Any:
-        """The value of a payload that is more than plain bytes. Raises its error, or FileGone."""
+        """Return the value of a payload that is more than plain bytes. Raises its error, or
+        FileGone."""
         mapping = None
         if ref is not None:
             inner = ref._inner or ()
             mapping = ref._cached
             if ref._value is not payload:
-                raise Vanished  # lost meanwhile: what was just read is not of this payload
+                raise Vanished  # lost in the meantime: the data just read is not of this payload
         if payload.kind == INLINE:
             return deserialize(payload.data, [aligned(b) for b in payload.buffers], inner)
         if payload.kind == FAILED:
@@ -142,17 +146,22 @@ class Values:
         return prefix_of_name(name) not in (self._prefix, b"") and not self._store.is_here(name)
 
     def bring(self, ref: ObjectRef[Any], done: Callable[[], None]) -> None:
-        """Have such an object's file copied to this node. `done` is called when it is here, or is
-        lost: its reader then has it made again."""
+        """Copy such an object's file to this node.
+
+        `done` is called when the file is here or is lost; a reader then requests a lost object
+        again.
+        """
         value = ref._value
         if type(value) is not Value:
-            done()  # it was lost meanwhile
+            done()  # the object was lost in the meantime
             return
         self._requests.call(PullObject(value.data.decode(), value.size, will_map=False), done)
 
     def _open(self, name: str, size: int, deadline: float | None) -> mmap:
-        """The object's file, mapped; fetched first when another node has it. Raises FileGone, or
-        GetTimeoutError."""
+        """Map the object's file, after fetching it when another node has it.
+
+        Raises FileGone, or GetTimeoutError.
+        """
         try:
             mapping = self._store.open(name)
         except ObjectLostError:
@@ -163,8 +172,11 @@ class Values:
         return mapping
 
     def _pull(self, name: str, size: int, deadline: float | None) -> mmap:
-        """The file, copied to this node and mapped. The node keeps the copy until it hears what
-        became of it, so it hears at once."""
+        """Copy the file to this node and map it.
+
+        The node keeps the copy until this process reports that it was mapped or is not wanted, so
+        it reports at once.
+        """
         while True:
             try:
                 self._ask_for_copy(name, size, deadline)
@@ -172,7 +184,7 @@ class Values:
             except FileGone:
                 raise
             except ObjectLostError:
-                continue  # it took this process too long, or its owner let it go
+                continue  # this process took too long, or the object's owner released it
             except BaseException:
                 self._node.post(Unwanted(name))
                 raise
@@ -192,7 +204,7 @@ class Values:
             ) from None
 
     def _share_mapping(self, ref: ObjectRef[Any], payload: Value, mapping: mmap) -> mmap:
-        """Threads that read at once have one mapping together."""
+        """Let threads that read at the same time share one mapping."""
         with self._lock:
             if ref._value is not payload:
                 return mapping

@@ -1,4 +1,4 @@
-"""Waiting for objects: get and wait, as the calling thread sees them. No caller holds the lock."""
+"""Waiting for objects: get and wait for the calling thread. No caller holds the lock."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from phalanx.runtime.driver.values import Values
 from phalanx.runtime.os.own_time import own_time
 
 _PATIENCE_S = 0.002
-"""A task that waits longer than this lends its CPUs to others."""
+"""Seconds after which a waiting task lends its CPUs to others."""
 _ANSWER_S = 0.02
-"""The same for objects of other processes: so long their owners may take to say what they are, if
-they are there."""
+"""The same for objects of other processes, whose owners take up to this long to answer for a ready
+one."""
 
 
 class WaitingTask(Protocol):
-    """The task that waits, if the calling thread runs one."""
+    """The task of the calling thread, if it runs one."""
 
     interrupt_due: bool
-    """Whether it is to be interrupted, and has not been: before it sees what it waited for."""
+    """Whether the task must still be interrupted, before it sees the objects that it waited for."""
 
     def raise_interrupt(self) -> NoReturn:
-        """Interrupt it now."""
+        """Interrupt the task now."""
         ...
 
     def block(self) -> bool:
-        """The task waits from now on; whether there is one."""
+        """Mark the task as waiting; return whether there is a task."""
         ...
 
     def unblock(self) -> None:
-        """It goes on."""
+        """Mark the task as running again."""
         ...
 
 
 class Waiting:
-    """Waits on behalf of any thread of this process."""
+    """Waits for objects for any thread of this process."""
 
     def __init__(
         self,
@@ -64,8 +64,11 @@ class Waiting:
         name_of: Callable[[ObjectRef[Any]], str],
         why_absent: Callable[[ObjectRef[Any]], str],
     ) -> None:
-        """`name_of`: what an object is, for people; `why_absent`: why it is not there, a clause or
-        nothing. Both are called under the lock."""
+        """Build it of its parts.
+
+        `name_of` gives a human-readable name of an object, and `why_absent` a clause on why the
+        object is not ready, or "". Both are called under the lock.
+        """
         self._name_of = name_of
         self._why_absent = why_absent
         self._me = me
@@ -77,23 +80,24 @@ class Waiting:
         self._tasks = tasks
         self._values = values
         self.running: WaitingTask | None = None
-        """Set in workers."""
+        """The task that waits; set in workers."""
 
     # ---- get ---------------------------------------------------------------------------------
 
     def get_many(self, refs: list[ObjectRef[Any]], timeout_s: float | None) -> list[Any]:
-        """All values, in order. Raises the first failed object's error, or GetTimeoutError."""
+        """Return all values, in order. Raises the first failed object's error, or GetTimeoutError."""
         if ended_processes:
             check_session(refs)
         deadline = None if timeout_s is None else own_time() + timeout_s
         missing = [ref for ref in refs if ref._value is None]
         if missing and len(missing) < len(refs):
-            self._raise_first(refs, deadline)  # what has failed already is not waited on for others
+            # an object that failed already ends the wait for the others
+            self._raise_first(refs, deadline)
         if missing and not self._wait(missing, len(missing), timeout_s, fail_fast=True):
             left = [ref for ref in refs if ref._value is None]
             first = f" The first of them is {self._tell(left[0])}." if left else ""
             raise GetTimeoutError(
-                f"Get timed out: {len(left)} of {len(refs)} objects were not there after "
+                f"Get timed out: {len(left)} of {len(refs)} objects were not ready after "
                 f"{timeout_s} s.{first}"
             )
         if missing:
@@ -105,12 +109,12 @@ class Waiting:
                 for ref in refs
             ]
         except BaseException:
-            for ref in refs:  # one error is raised for them all
+            for ref in refs:  # one error is raised for all of them
                 was_read(ref)
             raise
 
     def _tell(self, ref: ObjectRef[Any], absent: str = "") -> str:
-        """What this object is, that it is `absent`, and why."""
+        """Return what this object is, that it is `absent`, and why."""
         with self._lock:
             name, why = self._name_of(ref), self._why_absent(ref)
         return f"{name}{absent}: {why}" if why else f"{name}{absent}"
@@ -124,13 +128,13 @@ class Waiting:
                 self._read(ref, deadline)
 
     def get_one(self, ref: ObjectRef[Any], timeout_s: float | None) -> Any:
-        """One value. Raises its error, or GetTimeoutError."""
+        """Return one value. Raises its error, or GetTimeoutError."""
         if ended_processes:
             check_session([ref])
         deadline = None if timeout_s is None else own_time() + timeout_s
         if ref._value is None and not self._wait([ref], 1, timeout_s):
             raise GetTimeoutError(
-                f"Get timed out: {self._tell(ref, f' was not there after {timeout_s} s')}."
+                f"Get timed out: {self._tell(ref, f' was not ready after {timeout_s} s')}."
             )
         value = ref._value
         if type(value) is bytes:
@@ -138,7 +142,7 @@ class Waiting:
         return self._read(ref, deadline)
 
     def _read(self, ref: ObjectRef[Any], deadline: float | None) -> Any:
-        """The value of an object that was there; waits for it again when it got lost."""
+        """Return the value of a ready object; wait for it again when it was lost."""
         while True:
             try:
                 return self._values.read(ref, deadline)
@@ -154,8 +158,10 @@ class Waiting:
     def wait_some(
         self, refs: list[ObjectRef[Any]], count: int, timeout_s: float | None, fetch: bool
     ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
-        """(ready, not ready), both in the given order; at most `count` ready ones. `fetch`: large
-        objects are ready once this node has them, and are brought here."""
+        """Split into (ready, not ready), both in the given order; at most `count` are ready.
+
+        `fetch`: a large object is ready once this node has it, and is brought here.
+        """
         started = own_time() if fetch and timeout_s else 0.0
         ready = _first_ready(refs, count)
         if len(ready) < count:
@@ -174,8 +180,11 @@ class Waiting:
         return [refs[i] for i in ready], [r for i, r in enumerate(refs) if i not in chosen]
 
     def _bring(self, refs: list[ObjectRef[Any]], count: int, deadline: float | None) -> list[int]:
-        """Have objects that are ready on other nodes come here until `count` are here, or until
-        `deadline` on the monotonic clock (0: do not wait). The places of those that are here."""
+        """Bring objects that are ready on other nodes to this one, until `count` are here.
+
+        Returns the places of those that are here. Waits until `deadline` on the monotonic clock (0:
+        do not wait).
+        """
         asked: set[int] = set()
         answered: set[int] = set()
         waiter = Waiter()
@@ -206,7 +215,8 @@ class Waiting:
             self._forget(missing, waiter)
 
     def wait_for(self, ref: ObjectRef[Any]) -> None:
-        """Wait until an object is there, whatever it is. The waiting thread keeps its CPUs."""
+        """Wait until an object is ready, with a value or an error. The waiting thread keeps its
+        CPUs."""
         waiter = Waiter()
         with self._lock:
             if ref._value is not None:
@@ -225,7 +235,7 @@ class Waiting:
         self._reactor.wait(waiter)
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
-        """Wait until item `index` of a stream is there or it ended. False: time is up."""
+        """Wait until item `index` of a stream is ready or the stream has ended. False: time is up."""
         deadline = None if timeout_s is None else own_time() + timeout_s
         while True:
             waiter = Waiter()
@@ -247,7 +257,7 @@ class Waiting:
         timeout_s: float | None,
         fail_fast: bool = False,
     ) -> bool:
-        """Wait until `needed` of `missing` are there. False when the time is up first."""
+        """Wait until `needed` of `missing` are ready. False when the time is up first."""
         if timeout_s is not None and timeout_s <= 0:
             return self._poll(missing, needed)
         waiter = Waiter(needed, fail_fast)
@@ -306,7 +316,7 @@ class Waiting:
             running.raise_interrupt()
 
     def _poll(self, missing: list[ObjectRef[Any]], needed: int) -> bool:
-        """Look once at what has come, without waiting."""
+        """Look once at the messages that have come, without waiting."""
         with self._lock:
             for ref in missing:
                 self._objects.fetch(ref)

@@ -23,7 +23,7 @@ from phalanx.runtime.os.file_leases import mark_sent
 
 CHUNK_BYTES = 8 << 20
 STALL_S = 30
-"""How long a side waits for the next byte, or for room for it."""
+"""Seconds that a side waits for the next byte, or for room for it."""
 _GET = struct.Struct(f"!{NAME_BYTES}sQQ")
 _HEADER = struct.Struct("!?Q")
 GET_BYTES = _GET.size
@@ -31,20 +31,20 @@ _TIMEVAL = struct.Struct("@ll")
 
 
 class GoneError(Exception):
-    """The other node does not have the object."""
+    """Raised when the other node does not have the object."""
 
 
 def encode_get(name: str, offset: int, length: int) -> bytes:
-    """The request for a part of an object."""
+    """Return the request for a part of an object."""
     return _GET.pack(name.encode(), offset, length)
 
 
 def decode_get(raw: bytes) -> tuple[str, int, int]:
-    """(name, offset, length). Raises ProtocolError for anything but a request."""
+    """Return (name, offset, length). Raises ProtocolError for anything but a request."""
     padded, offset, length = _GET.unpack(raw)
     name = padded.rstrip(b"\x00").decode("ascii", "replace")
     if not is_object_name(name):
-        raise ProtocolError("a request for what is no object's name")
+        raise ProtocolError("a request for something that is no object's name")
     if length > CHUNK_BYTES:
         raise ProtocolError(f"a request for {length} bytes, above the limit of {CHUNK_BYTES}")
     return name, offset, length
@@ -70,7 +70,7 @@ def blocking(sock: socket.socket) -> Iterator[None]:
 def answer_get(
     files: ObjectFiles, sock: socket.socket, name: str, offset: int, length: int
 ) -> None:
-    """Send a part of an object; the header says how long the whole is, or that it is not here."""
+    """Send a part of an object; the header has the whole size, or says that it is not here."""
     try:
         fd = files.open(name)
     except FileNotFoundError:
@@ -99,7 +99,7 @@ def answer_get(
 
 
 def _send_mapped(sock: ssl.SSLSocket, fd: int, size: int, offset: int, length: int) -> None:
-    # Not closed here: when sending fails, its error still holds views of the mapping.
+    # Not closed here: when sending fails, the error still holds views of the mapping.
     mapping = mmap.mmap(fd, size, prot=mmap.PROT_READ)
     sock.sendall(memoryview(mapping)[offset : offset + length])
 
@@ -107,7 +107,8 @@ def _send_mapped(sock: ssl.SSLSocket, fd: int, size: int, offset: int, length: i
 def fetch(sock: socket.socket, name: str, size: int, offset: int, into: memoryview | None) -> None:
     """Get a part of an object of `size` bytes into memory.
 
-    Raises GoneError, ProtocolError (it has another size), OSError and EOFError (the connection).
+    Raises GoneError, ProtocolError (the object has another size), OSError and EOFError (the
+    connection).
     """
     length = len(into) if into is not None else 0
     sock.sendall(encode_get(name, offset, length))

@@ -1,4 +1,4 @@
-"""What a gateway is started with."""
+"""The configuration of a gateway."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import msgspec
 
 
 class GatewayConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """All that differs between gateways. The token's file is named, never the token."""
+    """All that differs between gateways. It names the token's file, and never holds the token."""
 
     prefixes: tuple[bytes, ...]
-    """The nodes that it stands for: the first 6 bytes of their processes' ids, zeros for the
-    head's control process."""
+    """The nodes that the gateway stands for: the first 6 bytes of their processes' ids, zeros for
+    the head's process."""
     token_file: str
     host: str = "127.0.0.1"
     port: int = 0
-    """0: any that is free."""
+    """0: any free port."""
     insecure: bool = False
-    """No TLS anywhere: what travels can then be read and changed on its way."""
+    """Whether to use no TLS anywhere: traffic can then be read and changed on its way."""

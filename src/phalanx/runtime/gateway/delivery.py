@@ -1,4 +1,4 @@
-"""From an authenticated connection to the process that it is for."""
+"""The last step of an accepted connection: handing it to the process that it is for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATIENCE_S = 5.0
 
 
 class Delivery:
-    """Knows the sockets of this node's processes."""
+    """The sockets of this node's processes."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Delivery:
     async def deliver(
         self, link: Link, hello: ClientHello, handshake: GatewaysHandshake, address: str
     ) -> None:
-        """Pass the connection to the process; to the dialler, say whether there is one."""
+        """Pass the connection to the process; tell the dialler whether there is one."""
         try:
             self._relays.check(link)
             process = await self._connect(hello.target)
@@ -55,7 +55,7 @@ class Delivery:
                 socket.send_fds(process, [encode_frame([Handed(address)])], [end.fileno()])
 
     def is_here(self, target: bytes) -> bool:
-        """Whether the target is of a node that this gateway stands for."""
+        """Whether the target belongs to a node that this gateway stands for."""
         return target[:PREFIX_BYTES] in self._prefixes
 
     async def _connect(self, target: bytes) -> socket.socket:
@@ -68,16 +68,17 @@ class Delivery:
                 try:
                     sock.connect(path)
                     return sock
-                except BlockingIOError:  # its queue is full
+                except BlockingIOError:  # the queue of the process is full
                     if self._loop.time() > deadline:
-                        raise ConnectionRefusedError("it accepts nobody") from None
+                        raise ConnectionRefusedError("the process accepts no connection") from None
                     await asyncio.sleep(0.01)
         except BaseException:
             sock.close()
             raise
 
     def _path_of(self, target: bytes) -> str:
-        """Raises FileNotFoundError when the target is of a node that is not this one."""
+        """Return the path of the target's socket. Raises FileNotFoundError for another node's
+        target."""
         if not self.is_here(target):
             raise FileNotFoundError(f"node {target[:PREFIX_BYTES].hex()} is not here")
         if target == CONTROL:

@@ -1,4 +1,4 @@
-"""The way out: connect to another gateway, prove who we are, be passed on to a process there."""
+"""The way out: connecting to another gateway, proving the token, reaching a process there."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _KNOCK_EVERY_S = 1.0
 
 
 class Dialler:
-    """Knows where the other nodes' gateways listen."""
+    """Dials other nodes' gateways, whose addresses it keeps."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Dialler:
         token_file: str,
         prefix: bytes,
     ) -> None:
-        """`prefix`: of this gateway's own node."""
+        """Build the dialler; `prefix` is that of this gateway's own node."""
         self._loop = loop
         self._token = token
         self._token_file = token_file
@@ -52,11 +52,11 @@ class Dialler:
         self._tls = None if insecure else dialling_context()
         self._node = prefix + bytes(TARGET_BYTES - len(prefix))
         self._refusal: DialError | ProtocolError | None = None
-        """Why the head did not let this node in, while it speaks another version."""
+        """Why the head refused this node; kept while the head has another version."""
         self._knock_at = 0.0
 
     def update(self, addresses: dict[str, tuple[str, int]], full: bool) -> None:
-        """Learn addresses; see `AddressBook`."""
+        """Take new addresses; see `AddressBook`."""
         if full:
             self._addresses.clear()
         for name, address in addresses.items():
@@ -68,17 +68,17 @@ class Dialler:
             del self._turns[prefix]
 
     def address_of(self, prefix: bytes) -> tuple[str, int]:
-        """Where a node's gateway listens. Raises DialError when the node is not known."""
+        """Return the address of a node's gateway. Raises DialError when the node is not known."""
         try:
             return self._addresses[prefix]
         except KeyError:
             raise DialError(Status.NO_NODE, f"no node {prefix.hex()} is known here") from None
 
     async def dial(self, target: bytes, role: Role) -> Link:
-        """A connection on which the other gateway has said yes.
+        """Return a connection that the other gateway has accepted.
 
-        Raises DialError, AuthenticationError or ProtocolError with a sentence for people. A head
-        of another version, which said so once, is knocked at from then on.
+        Raises DialError, AuthenticationError or ProtocolError with a human-readable sentence. A
+        head that refused once because it has another version is only knocked at from then on.
         """
         if target == CONTROL and self._refusal is not None:
             await self._knock()
@@ -88,18 +88,18 @@ class Dialler:
             if target == CONTROL:
                 self._refusal = error
                 await self._knock()
-                self._refusal = None  # it is another by now: the next dial finds out
+                self._refusal = None  # the head is another one by now: the next dial finds out
             raise
 
     async def _knock(self) -> None:
-        """Say to the head that this node lives; nothing is raised once it speaks this version.
+        """Tell the head that this node is alive; return once the head has this version.
 
-        Raises what `dial` does: DialError with GIVEN_UP where the head takes the node for dead.
+        Raises the errors of `dial`: DialError with GIVEN_UP when the head takes the node for dead.
         """
         refusal = self._refusal
         if refusal is not None and self._loop.time() < self._knock_at:
             raise refusal
-        self._refusal = None  # who does not answer a knock may be another by now
+        self._refusal = None  # a head that does not answer a knock may be another one by now
         self._knock_at = self._loop.time() + _KNOCK_EVERY_S
         try:
             link = await self._dial(CONTROL, Role.KNOCK, self._node)
@@ -113,12 +113,12 @@ class Dialler:
         link.close()
 
     async def _dial(self, target: bytes, role: Role, said: bytes = b"") -> Link:
-        """`said`: instead of the target in what is sent."""
+        """Dial; `said` is sent instead of the target."""
         prefix = target[:PREFIX_BYTES]
         self.address_of(prefix)
         turn = self._turns.setdefault(prefix, asyncio.Semaphore(_DIALS_PER_NODE))
         async with turn:
-            host, port = self.address_of(prefix)  # it may have left meanwhile
+            host, port = self.address_of(prefix)  # the node may have left in the meantime
             where = shown((host, port))
             sock = await self._connect(host, port, where)
             link = Link(self._loop, sock)
@@ -157,7 +157,7 @@ class Dialler:
         try:
             return socket.getaddrinfo(host, port, type=kind, flags=socket.AI_NUMERICHOST)[0]
         except OSError:
-            pass  # a name
+            pass  # a host name
         try:
             return (await self._loop.getaddrinfo(host, port, type=kind))[0]
         except OSError as error:
@@ -176,14 +176,14 @@ class Dialler:
         return side.finish(await link.receive(VERDICT_BYTES))
 
     def _explained(self, error: BaseException, where: str) -> BaseException:
-        """The error with what a person needs to know about it."""
+        """Return the error with the facts that a user needs to act on it."""
         if isinstance(error, AuthenticationError):
             return AuthenticationError(
                 f"the gateway at {where} and this node do not hold the same token: {error}. "
                 f"Compare {self._token_file} with the token of the cluster's head."
             )
         if isinstance(error, ProtocolError):
-            return type(error)(f"cannot speak with {where}: {error}")
+            return type(error)(f"cannot talk to {where}: {error}")
         if isinstance(error, EOFError):
             return DialError(
                 Status.UNREACHABLE,
@@ -195,7 +195,7 @@ class Dialler:
         if isinstance(error, (asyncio.TimeoutError, TimeoutError)):
             return DialError(
                 Status.UNREACHABLE,
-                f"what listens at {where} did not finish the handshake in {_HANDSHAKE_S:g} s",
+                f"the process at {where} did not finish the handshake in {_HANDSHAKE_S:g} s",
             )
         if isinstance(error, OSError):
             return DialError(Status.UNREACHABLE, f"the handshake with {where} broke: {error}")
@@ -203,7 +203,7 @@ class Dialler:
 
 
 def shown(address: tuple[str, int]) -> str:
-    """HOST:PORT as people write it."""
+    """Return HOST:PORT as users write it."""
     host, port = address[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -216,7 +216,7 @@ def is_loopback(host: str) -> bool:
 
 
 def keep_alive(sock: socket.socket) -> None:
-    """Small messages at once, and an end in half a minute when the other machine is gone."""
+    """Send small messages at once, and end within half a minute when the other machine is gone."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
@@ -227,7 +227,7 @@ def keep_alive(sock: socket.socket) -> None:
 
 def _refusal(status: Status, target: bytes, where: str) -> str:
     if status is Status.NO_PROCESS and target == CONTROL:
-        return f"a node listens at {where}, and not a head"
+        return f"a node listens at {where}, not a head"
     if status is Status.NO_PROCESS:
         return f"no such process: {target.hex()} is not at {where}"
     if status is Status.BUSY:

@@ -1,6 +1,6 @@
-"""How a process asks its node's gateway for a connection to a process of another node.
+"""The gate: how a process asks its node's gateway for a connection to a process of another node.
 
-    sock = request_dial(session, target)     # readable when the answer is there
+    sock = request_dial(session, target)     # readable when the answer has come
 
 The answer is one byte, a `Status`, then a reason in UTF-8; with OK comes the socket (SCM_RIGHTS).
 """
@@ -20,7 +20,7 @@ ANSWER_BYTES = 1024
 
 
 class DialError(ConnectionError):
-    """The other process cannot be reached; `status` says which kind of reason it is."""
+    """Raised when the other process cannot be reached; `status` is the kind of reason."""
 
     def __init__(self, status: Status, reason: str) -> None:
         super().__init__(reason)
@@ -28,12 +28,12 @@ class DialError(ConnectionError):
 
 
 def gate_of(session: Session) -> str:
-    """Path of the gate's socket."""
+    """Return the path of the gate's socket."""
     return os.path.join(session.sockets, "gate")
 
 
 def request_dial(session: Session, target: bytes) -> socket.socket:
-    """Ask for a connection to the process `target`. Raises OSError when there is no gateway."""
+    """Request a connection to the process `target`. Raises OSError when there is no gateway."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.connect(gate_of(session))

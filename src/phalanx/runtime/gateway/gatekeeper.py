@@ -1,4 +1,4 @@
-"""The gate's own side: requests of this node's processes in, connected sockets out."""
+"""The gateway's side of the gate: it reads requests of this node's processes and returns sockets."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ class Gatekeeper:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def keep(self, listening: socket.socket, look: Callable[[], None]) -> None:
-        """Serve until cancelled, also where the socket's file is removed meanwhile. `look` is
-        called each so often."""
+        """Serve until cancelled, even when the socket's file is removed in the meantime.
+
+        `look` is called every _LOOK_EVERY_S seconds.
+        """
         serving = asyncio.ensure_future(self.serve(listening))
         try:
             while not serving.done():
@@ -55,7 +57,7 @@ class Gatekeeper:
             serving.cancel()
 
     async def serve(self, listening: socket.socket) -> None:
-        """Until cancelled."""
+        """Serve until cancelled."""
         while True:
             await self._slots.acquire()
             try:
@@ -99,7 +101,7 @@ class Gatekeeper:
         except DialError as error:
             await asker.send(_refusal(error.status, str(error)))
         except TimeoutError:
-            reason = f"no connection in {_DIAL_S:g} s: too many to that node are being made"
+            reason = f"no connection in {_DIAL_S:g} s: too many connections to that node are being opened"
             await asker.send(_refusal(Status.BUSY, reason))
         else:
             with self._relays.open_end(link) as end:

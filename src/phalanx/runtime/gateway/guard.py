@@ -1,4 +1,4 @@
-"""Who may try to authenticate: so many failures a minute and address, then none. Pure."""
+"""Limits attempts to authenticate: after FAILURES in WINDOW_S, an address gets none. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ADDRESSES = 4096
 
 
 def origin(host: str) -> str:
-    """The address that failures are counted for; of IPv6 the /64, which one host may own whole."""
+    """Return the address that failures are counted for; for IPv6 the /64 network, often one host's."""
     address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)
@@ -44,10 +44,10 @@ class Guard:
         return False
 
     def failed(self, address: str, now: float) -> None:
-        """A connection from there did not authenticate."""
+        """Count a connection from there that did not authenticate."""
         times = self._failures.pop(address, None) or deque(maxlen=FAILURES)
         times.append(now)
-        self._failures[address] = times  # the last to fail stands last
+        self._failures[address] = times  # the address that failed last comes last
         if len(self._failures) > _ADDRESSES:
             del self._failures[next(iter(self._failures))]
         self._count(address)
@@ -58,6 +58,6 @@ class Guard:
             self._unreported[address] = self._unreported.get(address, 0) + 1
 
     def report(self) -> dict[str, int]:
-        """Failures and refusals by address since the last report."""
+        """Return failures and refusals by address since the last report."""
         unreported, self._unreported = self._unreported, {}
         return unreported

@@ -20,7 +20,7 @@ _Key = tuple[bytes, tuple[str, int]]
 
 
 class KeptConnections:
-    """At most PER_NODE idle ones a node. Threads of transfers take and give back."""
+    """At most PER_NODE idle connections a node. Threads of transfers take and return them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, dialler: Dialler) -> None:
         self._loop = loop
@@ -30,9 +30,9 @@ class KeptConnections:
 
     @contextlib.contextmanager
     def borrow(self, node: bytes, fresh: bool) -> Iterator[tuple[socket.socket, bool]]:
-        """(a blocking socket, whether it was kept); it is closed if the body raises.
+        """Yield (a blocking socket, whether it was kept); the socket is closed if the body raises.
 
-        `fresh`: do not take a kept one. Raises as `Dialler.dial` does.
+        `fresh`: do not take a kept one. Raises the errors of `Dialler.dial`.
         """
         key = (node, self._dialler.address_of(node))
         sock = None if fresh else self._take(key)
@@ -63,7 +63,7 @@ class KeptConnections:
         sock.close()
 
     def expire(self) -> None:
-        """Close what nobody used for a minute."""
+        """Close connections that were not used for a minute."""
         oldest = time.monotonic() - _IDLE_S
         with self._lock:
             for key in list(self._idle):

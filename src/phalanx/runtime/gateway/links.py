@@ -14,7 +14,7 @@ _READ, _WRITE = "read", "write"
 
 
 class Link:
-    """Nothing is read ahead, so the socket can be passed on between any two messages.
+    """A socket that never reads ahead, so that it can be passed on between any two messages.
 
     Raises EOFError at the end of the stream, OSError (ssl.SSLError is one) when it breaks.
     """
@@ -31,31 +31,31 @@ class Link:
         return isinstance(self.sock, ssl.SSLSocket)
 
     async def peek(self) -> bytes:
-        """The first byte of a plain socket, which stays there."""
+        """Return the first byte of a plain socket, without taking it."""
         return await self._call(_READ, self.sock.recv, 1, socket.MSG_PEEK)
 
     async def receive(self, size: int) -> bytes:
-        """Exactly `size` bytes."""
+        """Read exactly `size` bytes."""
         data = bytearray()
         while len(data) < size:
             data += await self.receive_some(size - len(data))
         return bytes(data)
 
     async def receive_some(self, limit: int) -> bytes:
-        """Between 1 and `limit` bytes."""
+        """Read between 1 and `limit` bytes."""
         data = await self._call(_READ, self.sock.recv, limit)
         if not data:
             raise EOFError
         return data
 
     async def send(self, data: bytes) -> None:
-        """All of `data`."""
+        """Send all of `data`."""
         view = memoryview(data)
         while view:
             view = view[await self._call(_WRITE, self.sock.send, view) :]
 
     async def wrap(self, context: ssl.SSLContext, server_side: bool) -> bytes:
-        """Speak TLS from now on; the server's certificate as DER, of the client's side only."""
+        """Use TLS from now on; on the client's side, return the server's certificate as DER."""
         tls = context.wrap_socket(self.sock, server_side=server_side, do_handshake_on_connect=False)
         self.sock = tls
         await self._call(_READ, tls.do_handshake)
@@ -64,11 +64,11 @@ class Link:
     def end_writing(self) -> None:
         """Let the other side read the end of the stream."""
         with contextlib.suppress(OSError):
-            # SSLSocket's own shutdown would also give up reading.
+            # SSLSocket's own shutdown would end reading too.
             socket.socket.shutdown(self.sock, socket.SHUT_WR)
 
     def detach(self) -> socket.socket:
-        """The socket, for another reader; the loop does not watch it any more."""
+        """Return the socket for another reader; the loop no longer watches it."""
         self._forget()
         return self.sock
 

@@ -1,7 +1,7 @@
-"""The way in: TCP connections that must prove who they are before they reach anybody.
+"""The way in: TCP connections that must authenticate before they reach any process.
 
-Until then at most one hello and one proof are read of them, in 5 seconds, and nothing is decoded
-but fixed fields. Who fails is answered a second later, whatever the failure.
+Before that, at most one hello and one proof are read from them, within 5 seconds, and only fixed
+fields are decoded. A peer that fails is answered a second later, whatever the failure.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from phalanx.runtime.gateway.tls import Identity
 _HANDSHAKE_S = 5.0
 _FAILURE_S = 1.0
 _AT_ONCE = 128
-"""Handshakes at the same time; who comes then waits in the kernel's queue."""
+"""Handshakes at the same time; further peers wait in the kernel's queue."""
 _TLS_RECORD = b"\x16"
 _HARMLESS = (OSError, EOFError, ProtocolError, AuthenticationError, asyncio.TimeoutError)
 
 Welcome = Callable[[Link, ClientHello, GatewaysHandshake, str], Awaitable[None]]
-"""Takes over an authenticated connection: link, hello, the handshake for the verdict, address."""
+"""A function that takes an authenticated connection: link, hello, handshake for the verdict,
+address."""
 
 
 class Listener:
-    """Accepts and authenticates."""
+    """Accepts and authenticates connections."""
 
     def __init__(
         self,
@@ -64,12 +65,12 @@ class Listener:
         self.guard = Guard()
 
     async def serve(self, listening: socket.socket) -> None:
-        """Until cancelled."""
+        """Accept until cancelled."""
         while True:
             await self._slots.acquire()
             try:
                 sock, address = await self._loop.sock_accept(listening)
-            except OSError:  # the peer is gone again, or descriptors have run out
+            except OSError:  # the peer has left again, or descriptors have run out
                 self._slots.release()
                 await asyncio.sleep(0.05)
                 continue
@@ -107,7 +108,7 @@ class Listener:
     async def _authenticate(
         self, link: Link, answer: bytearray
     ) -> tuple[ClientHello, GatewaysHandshake]:
-        """Read hello and proof; `answer`: sent to the peer when that fails."""
+        """Read hello and proof; `answer` collects what the peer is sent when that fails."""
         binding = NO_BINDING
         if await link.peek() == _TLS_RECORD:
             if self._identity is None:
@@ -131,7 +132,7 @@ class Listener:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening TCP socket. Raises OSError."""
+    """Return a listening TCP socket. Raises OSError."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     sock = socket.socket(found[0], socket.SOCK_STREAM)
     try:

@@ -1,4 +1,4 @@
-"""Objects' files as the gateway sees them: names that cannot leave their directories."""
+"""Objects' files for the gateway: names that cannot leave their directories."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Begun(NamedTuple):
     size: int
 
     def close(self) -> None:
-        """Let go of its memory; the file stays."""
+        """Release the file's memory; the file stays."""
         self.mapping.close()
         os.close(self.fd)
 
@@ -46,11 +46,11 @@ class ObjectFiles:
         self._shared = os.open(session.shared, _DIRECTORY)
         self._spill = os.open(session.spill, _DIRECTORY)
         for leftover in os.listdir(self._shared):
-            if leftover.endswith(_PART):  # of a gateway that was killed
+            if leftover.endswith(_PART):  # left by a gateway that was killed
                 self.discard(leftover.removesuffix(_PART))
 
     def open_again(self) -> None:
-        """Where a directory was removed, and is there again: the number stays that of the other."""
+        """Open a directory again that was removed and exists again; its descriptor's number stays."""
         places = ((self._shared, self._session.shared), (self._spill, self._session.spill))
         for held, path in places:
             if not os.fstat(held).st_nlink:
@@ -63,9 +63,9 @@ class ObjectFiles:
         return self._spill if on_disk else self._shared
 
     def open(self, name: str) -> int:
-        """A descriptor of an object's file. Raises FileNotFoundError."""
+        """Return a descriptor of an object's file. Raises FileNotFoundError."""
         assert is_object_name(name)
-        # The node may move it to disk between two looks.
+        # The node may move the file to disk between two looks.
         for directory in (self._shared, self._spill):
             with contextlib.suppress(FileNotFoundError):
                 return os.open(name, _READ, dir_fd=directory)
@@ -80,15 +80,15 @@ class ObjectFiles:
         return True
 
     def begin(self, name: str, size: int, on_disk: bool = False) -> Begun | None:
-        """A new file of `size` bytes that is not an object yet, mapped; None when it has none.
+        """Make and map a file of `size` bytes that is not an object yet; return None for size 0.
 
-        Its memory is there when this returns; OSError (ENOSPC) when there is not so much.
+        The memory is reserved when this returns. Raises OSError (ENOSPC) when there is not enough.
         """
         assert is_object_name(name)
         place = self._place(on_disk)
         free = os.statvfs(place)
         if size > free.f_bavail * free.f_frsize:
-            # Said before the attempt: that would take all there is before it fails.
+            # Checked before the attempt, which would take all the free memory before it fails.
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         fd = os.open(name + _PART, _CREATE, 0o600, dir_fd=place)
         try:
@@ -103,21 +103,21 @@ class ObjectFiles:
             raise
 
     def begin_over(self, spare: str, name: str) -> None:
-        """The file of an object that is gone is that of a new one that is not there yet."""
+        """Make the file of a deleted object that of a new object, which is not complete yet."""
         source, target = spare_file(spare), name + _PART
         os.rename(source, target, src_dir_fd=self._shared, dst_dir_fd=self._shared)
 
     def discard_spare(self, spare: str) -> None:
-        """Delete the file of an object that is gone."""
+        """Delete the file of a deleted object."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(spare_file(spare), dir_fd=self._shared)
 
     def seal(self, name: str, on_disk: bool = False) -> None:
-        """What was begun is the object now."""
+        """Make a file that was begun the object."""
         place = self._place(on_disk)
         os.rename(name + _PART, name, src_dir_fd=place, dst_dir_fd=place)
 
     def discard(self, name: str, on_disk: bool = False) -> None:
-        """Delete what was begun."""
+        """Delete a file that was begun."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name + _PART, dir_fd=self._place(on_disk))

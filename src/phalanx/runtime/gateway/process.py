@@ -1,4 +1,4 @@
-"""The gateway's process, from the fork to its end: puts the parts together and obeys its node."""
+"""The gateway's process, from the fork to its end: it builds the parts and obeys its node."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def run(channel_socket: socket.socket, session: Session, config: GatewayConfig) 
 def _harden(channel_socket: socket.socket) -> None:
     """Keep the token in this process: no core file, no debugger, no sockets of the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to all of a service: it ends with its node
+    # a service manager sends it to all processes; the gateway ends with its node
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.umask(0o077)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -90,20 +91,23 @@ def _harden(channel_socket: socket.socket) -> None:
 
 
 class OwnTimeLoop(asyncio.SelectorEventLoop):
-    """Handshakes and dials have so long by the own time of this process: `_report` looks at it each
-    second, and who answered while it was stopped is not late."""
+    """An event loop whose timers for handshakes and dials follow the process's own time.
+
+    `_report` reads that time each second. A peer that answered while this process was stopped is
+    not late.
+    """
 
     def time(self) -> float:
-        """Seconds, by which the loop's timers go."""
+        """Return the loop's time in seconds."""
         return own_time()
 
 
 class _CannotStart(Exception):
-    """The sentence goes to the node."""
+    """Raised when the gateway cannot start; its sentence goes to the node."""
 
 
 class Gateway:
-    """The parts, and the channel to the node."""
+    """The parts of the gateway, and the channel to its node."""
 
     def __init__(
         self, channel_socket: socket.socket, session: Session, config: GatewayConfig
@@ -115,7 +119,7 @@ class Gateway:
         """Prefixes of nodes of another version that the head takes for dead."""
 
     async def serve(self) -> None:
-        """Until the channel closes."""
+        """Serve until the channel closes."""
         self._loop = asyncio.get_running_loop()
         self._channel.on_writable = self._want_writable
         try:
@@ -126,14 +130,15 @@ class Gateway:
             return
         ended = self._loop.create_future()
         self._loop.add_reader(self._channel.fileno, self._receive, ended)
-        self._receive(ended)  # the addresses that came before, ahead of the first dial
+        self._receive(ended)  # read the addresses that came before, ahead of the first dial
         ended_work = {asyncio.ensure_future(work) for work in serving}
         await asyncio.wait({ended, *ended_work}, return_when=asyncio.FIRST_COMPLETED)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(gate_of(self._session))
         for work in ended_work:
             if work.done():
-                work.result()  # a defect of ours: shown, and the node sees the channel close
+                # a fault in Phalanx: it is raised, and the node sees the channel close
+                work.result()
 
     def _start(self) -> list[Any]:
         config, loop = self._config, self._loop
@@ -169,7 +174,7 @@ class Gateway:
         except OSError as error:
             raise _CannotStart(
                 f"cannot listen on {host}:{port}: {error.strerror}. Choose another address or "
-                "port; port 0 takes any that is free."
+                "port; port 0 takes any free port."
             ) from None
 
     def _identity(self, host: str) -> Identity:

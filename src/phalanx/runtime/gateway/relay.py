@@ -1,4 +1,4 @@
-"""What is given to a process: the TCP socket itself, or under TLS an end that is relayed."""
+"""The socket that a process is given: the TCP socket itself, or under TLS a relayed one."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Relays:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def check(self, link: Link) -> None:
-        """Raise DialError when `link` would need a relay more than there may be."""
+        """Raise DialError when `link` needs a relay and no more are allowed."""
         if link.is_tls and len(self._tasks) >= _AT_ONCE:
             raise DialError(
                 Status.BUSY, f"this node relays {_AT_ONCE} encrypted connections, its limit"
             )
 
     def open_end(self, link: Link) -> socket.socket:
-        """The socket that a process may have. The caller closes it once it has been passed."""
+        """Return the socket that a process may have. The caller closes it once it has been passed."""
         if not link.is_tls:
             return link.detach()
         ours, theirs = socket.socketpair()
@@ -47,7 +47,7 @@ async def _relay(first: Link, second: Link) -> None:
     ]
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        # What one side still sends after the other has ended is waited for, but not for ever.
+        # After one side has ended, wait for the other side's last bytes, but not forever.
         await asyncio.wait(ways, timeout=_LINGER_S)
     finally:
         for way in ways:

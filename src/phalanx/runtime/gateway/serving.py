@@ -1,4 +1,4 @@
-"""Objects of this node for the gateways of others."""
+"""Sending this node's objects to other nodes' gateways."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from phalanx.runtime.gateway.links import Link
 from phalanx.runtime.gateway.object_files import ObjectFiles
 
 _THREADS = 64
-"""So many parts are sent at once. A node that froze in the middle of what it fetches keeps a thread
-for each of its connections until the other side has stalled for too long: those of several nodes
-keep nobody else waiting. Threads are started when they are needed."""
+"""Threads that send parts at the same time; they start when needed.
+
+A node that froze while it fetches keeps a thread for each of its connections until the other side
+has stalled for too long. With this many threads, several such nodes delay no other one.
+"""
 _CONNECTIONS = 4096
 _IDLE_S = 300.0
 

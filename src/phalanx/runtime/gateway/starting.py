@@ -1,4 +1,4 @@
-"""Forks a gateway from the process that it serves."""
+"""Starts a gateway: forks it from the process that it serves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx.runtime.os.session import Session
 
 
 def start_gateway(config: GatewayConfig, session: Session) -> socket.socket:
-    """Fork the gateway; this process's end of the channel to it."""
+    """Fork the gateway; return this process's end of the channel to it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     if os.fork() == 0:
         ours.close()

@@ -1,7 +1,8 @@
-"""TLS 1.3 with a certificate that the gateway makes itself when it starts.
+"""TLS 1.3 with a certificate that the gateway makes when it starts.
 
-Nobody signs it and nobody checks a signature: the handshake of `protocol.handshake` binds both
-proofs to the certificate, so only a holder of the token can stand at either end.
+No authority signs the certificate, and no peer checks a signature: the handshake of
+`protocol.handshake` binds both proofs to the certificate, so only a holder of the token can be at
+either end.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Identity:
 
 
 def dialling_context() -> ssl.SSLContext:
-    """For the side that dials; see above for why it checks no signature."""
+    """Return the context of the side that dials; it checks no signature (see the module's text)."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
@@ -42,12 +43,12 @@ def dialling_context() -> ssl.SSLContext:
 
 
 def fingerprint(certificate: bytes) -> bytes:
-    """The channel binding of a certificate in DER."""
+    """Return the channel binding of a certificate in DER."""
     return hashlib.sha256(certificate).digest()
 
 
 def _self_signed(name: str) -> tuple[bytes, bytes]:
-    """(key and certificate as PEM, certificate as DER)."""
+    """Return (key and certificate as PEM, certificate as DER)."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,4 +1,4 @@
-"""Objects of other nodes into this node's files of objects, in chunks over several connections."""
+"""Fetching other nodes' objects into files of this node, in chunks over several connections."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from phalanx.runtime.gateway.warm_files import WarmFiles
 
 _THREADS = 16
 _WAITING = 16_384
-"""Transfers at the same time, those that wait for a thread included."""
+"""Transfers at the same time, including those that wait for a thread."""
 
 
 class _Transfer:
-    """An object on its way. Its lock guards everything that changes."""
+    """An object that is being fetched. Its lock guards everything that changes."""
 
     def __init__(self, pull: Pull) -> None:
         self.name = pull.name
@@ -35,13 +35,13 @@ class _Transfer:
         self.began = time.monotonic()
         self.nodes = deque(dict.fromkeys(bytes.fromhex(node) for node in pull.nodes))
         self.untaken = 0
-        """Offset of the first chunk that no thread has taken; an empty object has one, empty."""
+        """Offset of the first chunk that no thread has taken; an empty object has one empty chunk."""
         self.reasons: list[str] = []
         self.failure = ""
         self.may_pass = False
-        """Whether it failed because no node could be reached."""
+        """Whether the transfer failed because no node could be reached."""
         self.is_unreached = False
-        """Whether the last node that did not give it could only not be reached."""
+        """Whether the last node that did not give the object only could not be reached."""
         self.threads = 0
         self.begun: Begun | None = None
         self.view: memoryview | None = None
@@ -49,7 +49,7 @@ class _Transfer:
         self.lock = threading.Lock()
 
     def take(self) -> int | None:
-        """The offset of the next chunk; None when there is none to do."""
+        """Return the offset of the next chunk; None when none is left."""
         with self.lock:
             offset = self.untaken
             if self.failure or offset >= max(self.size, 1):
@@ -58,17 +58,18 @@ class _Transfer:
             return offset
 
     def fail(self, reason: str, may_pass: bool = False) -> None:
-        """End it; threads that wait for bytes wake up."""
+        """End the transfer; threads that wait for bytes wake up."""
         with self.lock:
             if not self.failure:
                 self.failure, self.may_pass = reason, may_pass
             for sock in self.sockets:
                 with contextlib.suppress(OSError):
-                    # Not SSLSocket's own, which would take the TLS state from under its reader.
+                    # Not SSLSocket's own shutdown, which would remove the TLS state under its
+                    # reader.
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def give_up(self, node: bytes, reason: str, is_unreached: bool) -> None:
-        """This node does not give the object: go on with the next."""
+        """Continue with the next node: this one does not give the object."""
         with self.lock:
             if node in self.nodes:
                 self.is_unreached = is_unreached
@@ -91,7 +92,7 @@ class Transfers:
         self._lock = threading.Lock()
 
     def pull(self, command: Pull) -> None:
-        """Begin a transfer, or add the nodes to the one that runs already."""
+        """Begin a transfer, or add the nodes to one that runs already."""
         refusal = self._refusal(command)
         with self._lock:
             running = self._transfers.get(command.name)
@@ -115,15 +116,15 @@ class Transfers:
         self._threads.submit(self._begin, transfer)
 
     def let_go(self, name: str) -> None:
-        """An object that was pulled is gone from this node."""
+        """Release the file of a fetched object that was deleted from this node."""
         self._warm.let_go(name)
 
     def cancel(self, name: str) -> None:
-        """Let a transfer fail; nothing when it has ended."""
+        """Let a transfer fail; does nothing when it has ended."""
         with self._lock:
             transfer = self._transfers.get(name)
         if transfer is not None:
-            transfer.fail("nobody waits for it any more")
+            transfer.fail("no reader waits for it any more")
 
     def _refusal(self, command: Pull) -> str:
         if command.spare and not is_object_name(command.spare):
@@ -178,13 +179,13 @@ class Transfers:
             self._end(transfer)
 
     def _fetch_chunk(self, transfer: _Transfer, offset: int) -> None:
-        """One chunk, from whichever of the nodes still gives it."""
+        """Fetch one chunk from the first of the nodes that still gives it."""
         fresh = False
         while not transfer.failure:
             with transfer.lock:
                 node = transfer.nodes[0] if transfer.nodes else None
             if node is None:
-                reason = "no node gave it; " + "; ".join(transfer.reasons)
+                reason = "no node provided it;  " + "; ".join(transfer.reasons)
                 transfer.fail(reason, transfer.is_unreached)
                 return
             was_kept = False
@@ -195,7 +196,7 @@ class Transfers:
             except (OSError, EOFError, GoneError, AuthenticationError, ProtocolError) as error:
                 is_broken = isinstance(error, (OSError, EOFError))
                 if was_kept and is_broken:
-                    fresh = True  # its gateway may have been another's since
+                    fresh = True  # another gateway may have its address by now
                     continue
                 transfer.give_up(node, _reason(error), is_broken)
                 fresh = False
@@ -227,7 +228,7 @@ class Transfers:
             try:
                 self._files.seal(transfer.name, transfer.on_disk)
             except OSError as error:
-                reason = f"the session's directory of objects is gone: {error.strerror}"
+                reason = f"the session's directory of objects was removed: {error.strerror}"
         if transfer.begun is not None:
             if reason or transfer.on_disk:
                 transfer.begun.close()
@@ -251,7 +252,7 @@ def _no_room(transfer: _Transfer, error: OSError) -> str:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, GoneError):
-        return "it does not have it any more"
+        return "it does not have the object any more"
     if isinstance(error, (BlockingIOError, TimeoutError)):
         return f"it sent nothing for {STALL_S} s"
     if isinstance(error, OSError) and error.errno:

@@ -1,7 +1,8 @@
-"""Files that this gateway has filled, held open and mapped: the next object may be written over one
-that is of no use any more, into pages that are there and mapped.
+"""Files that this gateway has filled, held open and mapped for the next objects.
 
-Nobody may have such a file open or mapped: the kernel says so when it is asked for a lease on it.
+The next object may be written over a file that is of no use any more, into pages that are allocated
+and mapped. No process may have such a file open or mapped; the kernel tells when it is asked for a
+lease on the file.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from phalanx.runtime.os.file_leases import is_ours_alone
 
 
 class WarmFiles:
-    """Those filled last, by the names of their objects. Used from several threads."""
+    """The files filled last, by the names of their objects. Used from several threads."""
 
     def __init__(self, files: ObjectFiles) -> None:
         self._files = files
@@ -25,7 +26,7 @@ class WarmFiles:
         self._lock = threading.Lock()
 
     def hold(self, name: str, begun: Begun) -> None:
-        """The object is there; its file may be written over once it is of no use."""
+        """Hold the file of a complete object; it may be reused once the object is deleted."""
         if not MIN_BYTES <= begun.size <= MAX_BYTES:
             begun.close()
             return
@@ -37,13 +38,15 @@ class WarmFiles:
                 self._close(next(iter(self._held)))
 
     def let_go(self, name: str) -> None:
-        """The object is gone: its memory is to be free."""
+        """Release the memory of a deleted object."""
         with self._lock:
             self._close(name)
 
     def reuse(self, spare: str, name: str, size: int) -> Begun | None:
-        """Begin object `name` in the file of one that is gone. None, and that file is gone, when it
-        is not held any more or somebody still reads it."""
+        """Begin object `name` in the file of a deleted one.
+
+        Returns None, after deleting that file, when it is not held any more or is still being read.
+        """
         with self._lock:
             begun = self._held.pop(spare, None)
             if begun is not None:

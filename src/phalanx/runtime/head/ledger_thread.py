@@ -1,4 +1,4 @@
-"""The history of jobs, written and read in a thread: the head goes on meanwhile."""
+"""The history of jobs, written and read in a thread while the head continues."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from phalanx.storage.ledger import HistoryLimits, SqliteLedger
 
 BATCH_ROWS = 1_000
 GATHER_S = 0.1
-"""Records that come within it are written together: one alone costs as much as ten."""
+"""Seconds in which records are gathered and written together: one alone costs as much as ten."""
 AGAIN_S = 5.0
-"""After what could not be written."""
+"""Seconds until another try after a failed write."""
 MAX_WAITING = 100_000
-"""Records that wait to be written, while the disk is full for instance; beyond that they stay in
-the store, until the head starts again."""
+"""The most records that wait to be written, for example while the disk is full. Further records
+stay in the store until the head starts again."""
 MAX_QUESTIONS = 100
-"""That wait; more are refused."""
+"""The most questions that wait; more are refused."""
 _BAD = (sqlite3.Error, StorageError, OSError, msgspec.MsgspecError)
 
 
 class LedgerThread:
-    """See Ledger."""
+    """The history of jobs in a SQLite file, used by one thread."""
 
     def __init__(
         self, path: str, limits: HistoryLimits, call: Callable[[Callable[[], None]], None]
     ) -> None:
-        """`call` has something done by the head's loop; it may be called in any thread."""
+        """`call` runs a function in the head's loop; any thread may use it."""
         self._path = path
         self._limits = limits
         self._call = call
@@ -54,14 +54,14 @@ class LedgerThread:
         self._questions: deque[tuple[Callable[[SqliteLedger], Any], Answered[Any]]] = deque()
         self._failed_at: float | None = None
         self._is_gathering = False
-        """Whether more records are waited for, before they are written."""
+        """Whether the thread waits for more records before it writes."""
         self._thread: threading.Thread | None = None
         self._began = (time.time(), time.monotonic())
 
     # ---- in the head's loop --------------------------------------------------------------------
 
     def add(self, rows: Sequence[LedgerRow], kept: Callable[[], None]) -> None:
-        """See Ledger."""
+        """Keep these records, each once by its key; `kept` is called when that is durable."""
         with self._condition:
             if len(self._rows) + len(rows) > MAX_WAITING:
                 return
@@ -72,11 +72,11 @@ class LedgerThread:
                 self._begin()
 
     def attempts(self, query: AttemptQuery, answered: Answered[AttemptPage]) -> None:
-        """See Ledger."""
+        """Look up attempts, those that ended last first."""
         self._ask(lambda ledger: ledger.attempts(query), answered)
 
     def usage(self, query: UsageQuery, answered: Answered[list[UsageRow]]) -> None:
-        """See Ledger."""
+        """Look up sums of usage."""
         self._ask(lambda ledger: ledger.usage(query), answered)
 
     def _ask(self, look: Callable[[SqliteLedger], Any], answered: Answered[Any]) -> None:
@@ -85,7 +85,11 @@ class LedgerThread:
                 self._questions.append((look, answered))
                 self._begin()
                 return
-        answered(HistoryUnavailableError(f"{MAX_QUESTIONS} questions wait already: ask later."))
+        answered(
+            HistoryUnavailableError(
+                f"{MAX_QUESTIONS} questions are waiting already: ask again later."
+            )
+        )
 
     def _begin(self) -> None:
         if self._thread is None:
@@ -108,7 +112,7 @@ class LedgerThread:
                 self._answer(*question)
 
     def _gather(self) -> None:
-        """Wait for more records, unless there are many, or somebody asks."""
+        """Wait for more records, unless there are many, or a question waits."""
         self._is_gathering = True
         self._condition.wait_for(
             lambda: bool(self._questions) or len(self._rows) >= BATCH_ROWS, GATHER_S
@@ -119,7 +123,7 @@ class LedgerThread:
         return bool(self._questions) or (bool(self._rows) and not self._rest_s())
 
     def _rest_s(self) -> float | None:
-        """How long nothing is written, as it failed; None: there is nothing to wait for."""
+        """Return how long nothing is written after a failure; None: nothing has failed."""
         if self._failed_at is None:
             return None
         return max(self._failed_at + AGAIN_S - time.monotonic(), 0.0) or None
@@ -149,8 +153,10 @@ class LedgerThread:
         self._call(tell)
 
     def _certain(self) -> float:
-        """The time of day that it is at least: a clock that is wrong for a moment must not have a
-        year's history forgotten."""
+        """Return the earliest time of day that it can be.
+
+        A clock that is wrong for a moment must not delete a year's history.
+        """
         wall, steady = self._began
         return min(time.time(), wall + time.monotonic() - steady)
 

@@ -1,4 +1,4 @@
-"""The head's process: the control store behind a gateway. It never unpickles anything."""
+"""The head's process: the head behind a gateway. It never unpickles."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from phalanx.storage.storage import Storage
 
 
 class HeadConfig(msgspec.Struct, kw_only=True):
-    """What a head is started with. Times are in seconds."""
+    """The configuration of a head. Times are in seconds."""
 
     session: sessions.Session
     host: str = "127.0.0.1"
@@ -58,31 +58,31 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     token_file: str
     insecure: bool = False
     store: tuple[str, ...] = ("memory",)
-    """Addresses of the store's shards, see `phalanx.storage`."""
+    """The addresses of the store's shards, see `phalanx.storage`."""
     marks: str = ""
-    """See `open_storage`."""
+    """As in `open_storage`."""
     cluster: str = ""
     """The cluster whose store it must be, as nodes of this machine know it; empty: any."""
     accept_loss: bool = False
-    """Whether to go on with a store that has lost what it confirmed."""
+    """Whether to continue with a store that has lost confirmed changes."""
     history: str = ""
-    """The file that the history of jobs is in; empty: one that goes with the session."""
+    """The file of the history of jobs; empty: a file that is deleted with the session."""
     history_limits: HistoryLimits = HistoryLimits()
     limits: HealthLimits = HealthLimits()
     placement: PlacementPolicy = PlacementPolicy()
     settings: SystemSettings = SystemSettings()
     ready_fd: int = -1
-    """Where the head says that it serves, or why it cannot."""
+    """The descriptor to which the head writes that it serves, or why it cannot."""
     parent_fd: int = -1
     """The head ends when the other end of this pipe closes."""
     log: str
-    """The file that it writes to what people may want to know."""
+    """The file of the head's log."""
     is_private: bool = False
-    """Whether `init(address="auto")` passes it over."""
+    """Whether `init(address="auto")` skips it."""
 
 
 class HeadProcess:
-    """Connections of nodes, the gateway's channel, the control store."""
+    """The connections of nodes, the gateway's channel, and the head."""
 
     def __init__(self, config: HeadConfig, gateway: socket.socket) -> None:
         self._config = config
@@ -95,9 +95,9 @@ class HeadProcess:
         )
         self._nodes: dict[bytes, Connection] = {}
         self._is_quiet = False
-        """Whether nothing was said since the last tick."""
+        """Whether no message has come since the last tick."""
         storage = _open(config)
-        with made_to_stay():  # what was stored is much, and waits in a queue for long
+        with made_to_stay():  # stored rows are many, and are kept in a queue for long
             stored = NOTHING_STORED if storage is None else _read(storage)
             self._journal = None if storage is None else Journal(storage)
             history = config.history or os.path.join(config.session.directory, "history.db")
@@ -134,8 +134,10 @@ class HeadProcess:
         self._loop.stop()
 
     def _or_end(self, write: Callable[[], None]) -> None:
-        """Go on with the store. What the store refuses for good ends the head: the next one reads
-        what is there."""
+        """Write to the store, or end the head when the store refuses for good.
+
+        The next head then reads the store.
+        """
         try:
             write()
         except StorageError as error:
@@ -143,19 +145,19 @@ class HeadProcess:
             self._stop()
 
     def serve(self) -> None:
-        """Until asked to stop, or the gateway is gone."""
+        """Run until a stop is requested, or the gateway has ended."""
         self._loop.serve()
         if self._journal is not None:
             try:
                 self._journal.close()
-            except StorageFullError as error:  # what is not written was confirmed to nobody
+            except StorageFullError as error:  # what was not written was not confirmed either
                 say(f"the head ends while its store is full: {error}")
 
     def _committed(self, seconds: float) -> None:
         self._control.meter.observe("phalanx_store_commit_seconds", seconds)
 
     def _look(self, meter: Meter) -> None:
-        """What this process knows, for metrics."""
+        """Add what this process knows to the metrics."""
         visitors = self._loop.connection_count - len(self._nodes) - 1  # the gateway's
         meter.set("phalanx_connections", len(self._nodes), "node")
         meter.set("phalanx_connections", visitors, "visitor")
@@ -177,7 +179,7 @@ class HeadProcess:
             connection.post(message)
 
     def on_message(self, connection: Connection, message: Any) -> None:
-        """See Handler."""
+        """Handle a message, by the connection that it came from."""
         self._is_quiet = False
         if connection is self._gateway:
             self._from_gateway(message)
@@ -226,7 +228,7 @@ class HeadProcess:
                 say(f"{message.count} connections from {message.address} did not know the token")
 
     def on_lost(self, connection: Connection) -> None:
-        """See Handler."""
+        """Handle the end of a connection."""
         if connection is self._gateway:
             self._stop()
         elif connection.tag == "node":
@@ -236,7 +238,7 @@ class HeadProcess:
                 self._control.on_lost(prefix)
 
     def on_tick(self, now: float) -> None:
-        """See Handler."""
+        """Let time pass."""
         self._keeper.tick(now)
         self._control.on_tick(now)
         if self._is_quiet:
@@ -244,7 +246,7 @@ class HeadProcess:
         self._is_quiet = True
 
     def on_round(self) -> None:
-        """See Handler."""
+        """Finish a round: send the answers and write to the store."""
         self._loop.wake_at(self._control.on_round(own_time()))
         self._or_end(self._control.state_store.flush)
 

@@ -1,7 +1,7 @@
-"""Reading in the code that the first gang or job needs, before anybody asks for one.
+"""Imports of the code that the first gang or job needs, ahead of time.
 
-All of it takes a quarter of a second, which a start is not to wait for, and no job either. So it is
-read while there is nothing else to do, in parts that keep nobody waiting for long.
+All of it takes a quarter of a second, which should delay neither a start nor a job. So it is
+imported while there is nothing else to do, in parts that delay nothing for long.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ PARTS = (
 
 
 class Warming:
-    """The parts that are left."""
+    """The parts that are not imported yet."""
 
     def __init__(self) -> None:
         self._left = list(PARTS)
 
     def step(self) -> bool:
-        """Read the next part in; False when all are there."""
+        """Import the next part; False when all are imported."""
         if not self._left:
             return False
         import_module(self._left.pop(0))
         if not self._left:
             from phalanx.head.gangs.cycles import configuration
 
-            configuration()  # with the plugins that it names
+            configuration()  # imports the plugins that it names
         return True

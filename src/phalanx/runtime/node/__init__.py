@@ -1,1 +1,1 @@
-"""A node's process: leases, bundles, workers, shared memory, and its ways to head and others."""
+"""A node's process: leases, bundles, workers, shared memory, and its links to head and others."""

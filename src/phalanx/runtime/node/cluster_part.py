@@ -1,4 +1,4 @@
-"""What the embedded node has besides in a cluster: a gateway, a head elsewhere, other nodes."""
+"""The parts that a node has only in a cluster: a gateway, a head elsewhere, other nodes."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.connection_loop import ConnectionLoop
 
 LEAVE_S = 1.0
+"""Seconds that an ending node waits for its goodbye to be sent."""
 KILLED = "its {} was killed, most likely by something that ran there"
-"""So long a node that ends waits for its goodbye to leave."""
+"""The reason of a node that ends because a part of it was killed."""
 
 
 class ClusterReach:
-    """What the gateway does for the node; see object_store.Transfers."""
+    """The gateway as the node uses it: dialling, addresses, and transfers of objects."""
 
     def __init__(self, config: NodeConfig, member: MemberConfig, loop: ConnectionLoop) -> None:
-        """Start the gateway. It says where it listens, or why it cannot."""
+        """Start the gateway. It reports where it listens, or why it cannot."""
         self._session = config.session
         self._loop = loop
         gateway = GatewayConfig(
@@ -55,33 +56,35 @@ class ClusterReach:
         channel = start_gateway(gateway, config.session)
         self.channel = Connection(channel, decode=decode_body)
         loop.watch(self.channel)
-        # Before anybody can ask for a connection.
+        # Sent before any process can ask for a connection.
         self.channel.send(AddressBook({CONTROL[:PREFIX_BYTES].hex(): member.head}))
 
     def dial(self, process: bytes) -> Connection:
-        """Begin a connection to a process of another node, or to the head. Raises OSError when the
-        gateway is not there."""
+        """Begin a connection to a process of another node, or to the head.
+
+        Raises OSError when the gateway has ended.
+        """
         connection = Connection(request_dial(self._session, process), is_dialling=True)
         self._loop.watch(connection)
         return connection
 
     def know_addresses(self, rows: Iterable[ViewRow]) -> None:
-        """Other nodes are reached at the addresses in their rows."""
+        """Give the gateway the addresses of other nodes in these rows."""
         book = {row.prefix.hex(): (row.host, row.port) for row in rows}
-        if book:  # at once: whoever learns of the node next may want a connection to it
+        if book:  # at once: a process that learns of the node may want a connection to it next
             self.channel.send(AddressBook(book))
 
     def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
-        """See Transfers."""
+        """Let the gateway copy an object here."""
         self.channel.post(Pull(name, size, [node.hex() for node in nodes], on_disk, spare))
 
     def let_go(self, name: str) -> None:
-        """See Transfers."""
+        """Tell the gateway that a copy was deleted here."""
         self.channel.post(LetGo(name))
 
 
 class ClusterPart:
-    """The node's machines in a cluster, and what the gateway says to them."""
+    """The node's machines in a cluster, and the gateway's messages to them."""
 
     def __init__(
         self,
@@ -95,7 +98,7 @@ class ClusterPart:
         self._head = HeadLink(config, member, reach.dial, loop.stop)
         self._channel = reach.channel
         self._failure = ""
-        """Why the node has to end, where nobody asked it to."""
+        """Why the node must end when it was not asked to."""
         self.node: Node[ClusterMembership] = cluster_node(
             setup,
             effects,
@@ -128,12 +131,12 @@ class ClusterPart:
         return connection is self._channel
 
     def gateway_lost(self) -> None:
-        """The gateway has ended, and the node with it."""
+        """End the node, as its gateway has ended."""
         self._failure = KILLED.format("gateway")
         self._head.end(self._failure, is_about_token=False)
 
     def on_gateway(self, message: Any) -> None:
-        """The gateway says something."""
+        """Handle a message of the gateway."""
         match message:
             case Listening():
                 self.node.membership.join(message.host, message.port)

@@ -1,6 +1,6 @@
-"""The embedded node put together: its machines, and the processes, sockets and files that they use.
+"""A node put together: its machines, and the processes, sockets and files that they use.
 
-One thread, one loop. It never unpickles anything: what users wrote passes through as bytes.
+One thread runs one loop. It never unpickles: user data passes through as bytes.
 """
 
 from __future__ import annotations
@@ -66,29 +66,29 @@ if TYPE_CHECKING:
 
 LOOK_AT_MEMORY_EVERY_S = 0.25
 FILES_OF_A_WORKER = 3
-"""Which the fork server holds open: two pipes, and what watches the process."""
+"""Files that the fork server holds open for a worker: two pipes, and the process's descriptor."""
 FILES_OF_ITS_OWN = 32
 
 
 class Reach(Transfers, Protocol):
-    """How the node reaches others."""
+    """The node's means to reach other nodes."""
 
     def dial(self, process: bytes) -> Connection:
         """Begin a connection to a process of another node."""
         ...
 
     def know_addresses(self, rows: Iterable[ViewRow]) -> None:
-        """Other nodes are reached at the addresses in their rows."""
+        """Use these rows' addresses to reach other nodes."""
         ...
 
 
 class EmbeddedNode:
-    """Hands what happens to the machines; see Handler."""
+    """The node's process: it hands events of sockets, pipes and clocks to the machines."""
 
     def __init__(
         self, config: NodeConfig, fork_server: socket.socket, fork_server_pid: int
     ) -> None:
-        """`fork_server`: the socket to it."""
+        """Put the node together. `fork_server` is the socket to the fork server."""
         self._config = config
         self._forks = ForkClient(fork_server, fork_server_pid)
         listener = listen(config.session.socket_of(b"node"))
@@ -101,7 +101,7 @@ class EmbeddedNode:
         self._devices = self._device_reading()
         self._checks = CheckCommands(config.checks, config.session.logs)
         self.has_lost_fork_server = False
-        """Whether the process has ended that ends all others."""
+        """Whether the fork server, which ends all others, has ended."""
         self._cluster: ClusterPart | None = None
         self.node: Node[Membership]
         setup = _setup(config)
@@ -109,7 +109,7 @@ class EmbeddedNode:
             effects = self._effects(NoReach(self._pulled))
             self.node = _single(setup, effects, self._head_wakes, config.spilling)
         else:
-            # Only in a cluster: what reaches and chooses other nodes would be a third of a start.
+            # Only in a cluster: these modules would take a third of a node's start.
             from phalanx.runtime.node.cluster_part import ClusterPart, ClusterReach
 
             reach = ClusterReach(config, config.member, self.loop)
@@ -149,8 +149,11 @@ class EmbeddedNode:
         )
 
     def _directories(self, store: ObjectStore) -> DirectoryReading:
-        """Of a node of a cluster. A program with a node of its own has nobody to send its work to,
-        and each part of it says what it cannot do."""
+        """Return the reading of directories of a node in a cluster.
+
+        A program's own node can send its work to no other node, and its parts report errors
+        themselves.
+        """
         if self._config.member is None:
             return NoDirectories()
         session, accounting = self._config.session, store.accounting
@@ -168,7 +171,7 @@ class EmbeddedNode:
         )
 
     def _look(self, meter: Meter) -> None:
-        """What this process knows, for metrics."""
+        """Add what this process knows to the metrics."""
         meter.set("phalanx_loop_lag_seconds", self.loop.take_lag(), NODE)
         meter.set("phalanx_frames_rejected_total", self.loop.rejected, NODE)
 
@@ -189,7 +192,7 @@ class EmbeddedNode:
         self.node.devices.ended(reason)
 
     def serve(self, driver: Connection | None) -> None:
-        """Until asked to stop, or the driver that it lives with is gone."""
+        """Run until a stop is requested, or the node's driver is gone."""
         self._driver = driver
         if driver is not None:
             self.loop.watch(driver)
@@ -209,10 +212,10 @@ class EmbeddedNode:
     def _pulled(self, message: Pulled) -> None:
         self.node.store.pulled(message)
 
-    # ---- what the loop hands in --------------------------------------------------------------
+    # ---- the loop's calls ------------------------------------------------------------------------
 
     def on_message(self, connection: Connection, message: Any) -> None:
-        """See Handler."""
+        """Handle a message, by the connection that it came from."""
         if connection is self._forks.connection:
             self._from_fork_server(message)
         elif self._cluster is not None and self._cluster.is_gateway(connection):
@@ -221,7 +224,7 @@ class EmbeddedNode:
             self.node.on_message(connection, message)
 
     def on_lost(self, connection: Connection) -> None:
-        """See Handler."""
+        """Handle the end of a connection."""
         if connection is self._forks.connection:
             self.has_lost_fork_server = True
             self.loop.stop()
@@ -235,7 +238,7 @@ class EmbeddedNode:
                 self.loop.stop()
 
     def on_tick(self, now: float) -> None:
-        """See Handler."""
+        """Let time pass."""
         self._keeper.tick(now)
         self.node.on_tick(now)
         if now >= self._look_at_memory_at:
@@ -243,7 +246,7 @@ class EmbeddedNode:
             self._relieve_memory()
 
     def on_round(self) -> None:
-        """See Handler."""
+        """Finish a round: all messages that had come are handled."""
         self.node.on_round()
         self.loop.wake_at(min(self._head_wakes_at, self.node.leases.look_at))
 
@@ -288,7 +291,7 @@ class EmbeddedNode:
             os.unlink(self._config.session.socket_of(worker))
 
     def _read_rest(self, connection: Connection) -> None:
-        """What a process sent before it ended: that it left by its own will, for one."""
+        """Handle the messages that a process sent before it ended, such as its reason for leaving."""
         with contextlib.suppress(ProtocolError):
             while messages := connection.receive():
                 for message in messages:
@@ -298,7 +301,7 @@ class EmbeddedNode:
 def _setup(config: NodeConfig) -> NodeSetup:
     wiring = read_topology(config.topology) if config.topology else None
     if wiring is not None and len(wiring.numa) < config.resources.get("GPU", 0):
-        wiring = None  # of fewer devices than this node declares
+        wiring = None  # the topology has fewer devices than this node declares
     return NodeSetup(
         node_id=config.node_id,
         resources=NodeResources(
@@ -324,7 +327,7 @@ def _single(
     wake_at: Callable[[float], None],
     spilling: SpillOptions,
 ) -> Node[SingleNodeMembership]:
-    """The machines of a node that is a cluster of its own. `wake_at`: see SingleNode."""
+    """Return the machines of a node that is a cluster of its own. `wake_at`: see SingleNode."""
     from phalanx.runtime.head.warming import Warming
 
     def make_head(send: Callable[[bytes, Any], None]) -> LocalHead:
@@ -350,7 +353,7 @@ def _single(
     def make_spilling(inquiries: LeaseInquiries, places: GroupPlaces) -> Spills:
         if spilling.placement.starts_here_first:
             return NoOtherNodes()
-        # Only for a policy that chooses devices and refuses: it needs numpy.
+        # Imported only for a policy that chooses devices and refuses: it needs numpy.
         from phalanx.node.cluster_node import spilling_of
 
         return spilling_of(setup.node_id, spilling, random.Random())(inquiries, places)
@@ -359,51 +362,53 @@ def _single(
 
 
 class _Connections:
-    """See node_links.Connections."""
+    """The node's connections to processes of other nodes."""
 
     def __init__(self, loop: ConnectionLoop, reach: Reach) -> None:
         self._loop = loop
         self._reach = reach
 
     def dial(self, process: bytes) -> Connection:
-        """See Connections."""
+        """Begin a connection to a process of another node."""
         return self._reach.dial(process)
 
     def forget(self, peer: Peer) -> None:
-        """See Connections."""
+        """Drop a connection without an event."""
         assert isinstance(peer, Connection)
         self._loop.forget(peer)
 
     def lose(self, peer: Peer) -> None:
-        """See Connections."""
+        """Drop a connection, and handle that as its loss."""
         assert isinstance(peer, Connection)
         self._loop.lose(peer)
 
 
 class NoReach:
-    """The Reach of a node that has no others."""
+    """The Reach of a node that is alone."""
 
     def __init__(self, pulled: Callable[[Pulled], None]) -> None:
         self._pulled = pulled
 
     def dial(self, process: bytes) -> Connection:
-        """See Reach."""
+        """Raise ConnectionError: there is no other node."""
         raise ConnectionError("there is no other node")
 
     def know_addresses(self, rows: Iterable[ViewRow]) -> None:
-        """See Reach."""
+        """Do nothing: there are no other nodes."""
 
     def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
-        """See Transfers."""
+        """Report that the object was not copied."""
         self._pulled(Pulled(name, False, "there is no other node", 0, 0.0))
 
     def let_go(self, name: str) -> None:
-        """See Transfers."""
+        """Do nothing: there are no copies."""
 
 
 def _max_workers() -> int:
-    """How many workers the limit of open files allows, which the fork server has in common with
-    this process."""
+    """Return how many workers the limit of open files allows.
+
+    The fork server has the same limit as this process.
+    """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return 0
@@ -416,7 +421,10 @@ def _how_worker_ended(pid: int, code: int) -> str:
 
 
 def _sweeping(root: str) -> Callable[[], None]:
-    """Deletes what dead sessions have left under this root, beside the loop: it may be much."""
+    """Return a function that deletes the remains of dead sessions below this root.
+
+    A thread does that, since there may be many.
+    """
 
     def sweep() -> None:
         threading.Thread(target=sessions.sweep, args=(root,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""What a node's process is started with."""
+"""The configuration of a node's process."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ class MemberConfig(msgspec.Struct, kw_only=True):
     """How a node belongs to a cluster. Times are in seconds."""
 
     head: tuple[str, int]
-    """Address of the head."""
+    """The address of the head."""
     host: str = "127.0.0.1"
-    """Where this node's own gateway listens."""
+    """The address where this node's own gateway listens."""
     port: int = 0
     token_file: str = ""
     insecure: bool = False
     patience_s: float = PATIENCE_S
-    """See MembershipOptions."""
+    """As in MembershipOptions."""
     comes_back: bool = False
-    """See MembershipOptions."""
+    """As in MembershipOptions."""
 
 
 class NodeConfig(msgspec.Struct, kw_only=True):
-    """What a node is started with."""
+    """The configuration of a node."""
 
     session: sessions.Session
     resources: dict[str, float]
@@ -37,7 +37,7 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     object_store_bytes: int
     node_id: str
     node_name: str = ""
-    """What people call it; empty: as its machine."""
+    """The name for display; empty: the machine's name."""
     preload: list[str] = []
     unit_resources: tuple[str, ...] = ACCELERATORS
     prestart: int = 0
@@ -50,21 +50,20 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     devices: str = ""
     """The file that GPUs are read from; empty: their driver."""
     checks: dict[str, str] = {}
-    """Programs that say whether the node is well, by name, for a shell."""
+    """Shell commands that report whether the node is healthy, by name."""
     check_rules: CheckRules = CheckRules()
     spilling: SpillOptions = SpillOptions()
     settings: SystemSettings = SystemSettings()
-    """Of a cluster that is this node alone."""
+    """The settings of a cluster of this node alone."""
     member: MemberConfig | None = None
-    """The cluster that it joins; None: it is a cluster of its own."""
+    """The cluster that the node joins; None: it is a cluster of its own."""
     address: str = ""
-    """HOST:PORT of the cluster's head; empty for a cluster of one."""
+    """HOST:PORT of the cluster's head; empty for a cluster of one machine."""
     ready_fd: int = -1
-    """Where a daemon says that it has joined, or why it cannot."""
+    """The descriptor to which a daemon writes that it has joined, or why it cannot."""
     parent_fd: int = -1
     """The node ends when the other end of this pipe closes."""
     log: str = ""
-    """The file that it writes to what people may want to know; empty: one that goes with the
-    session, and its standard error."""
+    """The file of its log; empty: a file that is deleted with the session, and standard error."""
     is_private: bool = False
-    """Whether `init(address="auto")` passes it over."""
+    """Whether `init(address="auto")` skips it."""

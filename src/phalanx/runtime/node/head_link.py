@@ -1,4 +1,4 @@
-"""A node's way to its head, and what it tells whoever started it about that."""
+"""A node's connection to its head, and its reports about that to the process that started it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phalanx.runtime.os.system import say
 
 
 class HeadLink:
-    """See membership.HeadEffects."""
+    """The link of a node in a cluster to its head."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class HeadLink:
         dial: Callable[[bytes], Connection],
         stop: Callable[[], None],
     ) -> None:
-        """`dial`: begins a connection to a process, raises OSError. `stop`: ends the node."""
+        """`dial` begins a connection to a process, and raises OSError. `stop` ends the node."""
         self._config = config
         self._member = member
         self._dial = dial
@@ -32,14 +32,14 @@ class HeadLink:
         self._is_announced = False
 
     def dial_head(self) -> Connection | None:
-        """See HeadEffects."""
+        """Begin a connection to the head; None when that is not possible now."""
         try:
             return self._dial(CONTROL)
         except OSError:
             return None
 
     def joined(self, cluster: str) -> None:
-        """See HeadEffects."""
+        """Announce that the node belongs to the cluster of this name."""
         self._announce(
             Announcement(
                 kind="node",
@@ -54,11 +54,11 @@ class HeadLink:
         )
 
     def note(self, text: str) -> None:
-        """See HeadEffects."""
+        """Write a line to the node's log."""
         say(text)
 
     def end(self, reason: str, is_about_token: bool) -> None:
-        """See HeadEffects."""
+        """Announce why the node must end, and end it."""
         self._announce(Failure(reason, is_about_token))
         say(reason)
         self._stop()

@@ -16,23 +16,23 @@ from phalanx.runtime.os import log_files
 from phalanx.runtime.os.daemon_log import LOG, time_text
 
 WORKER_LOG_BYTES = 16 << 20
-"""Of each of a worker's two files."""
+"""Bytes of each of a worker's two files."""
 ALL_LOGS_BYTES = 1 << 30
-"""Of all workers of a node together."""
+"""Bytes of the logs of all workers of a node together."""
 
 
 class NodeLogFiles:
-    """See local_processes.NodeLogs. A log for each worker in `directory`, named by its id."""
+    """Logs of workers: a file for each in `directory`, named by the worker's id."""
 
     def __init__(self, directory: str, wall: Callable[[], float]) -> None:
         self._directory = directory
         self._wall = wall
         self._written: dict[str, int] = {}
-        """Bytes on the disk at most, by worker; the one whose log is the oldest first."""
+        """The most bytes on the disk, by worker; the worker with the oldest log comes first."""
         self._total = 0
 
     def append(self, worker: str, line: LogLine) -> None:
-        """See NodeLogs."""
+        """Append a line that a worker has printed."""
         record = LogRecord(
             time=time_text(datetime.fromtimestamp(self._wall(), UTC)),
             stream="stderr" if line.is_error else "stdout",
@@ -40,15 +40,15 @@ class NodeLogFiles:
             text=line.line,
         )
         data = encoded(msgspec.json.encode, record) + b"\n"
-        with contextlib.suppress(OSError):  # a full disk; drivers get the line all the same
+        with contextlib.suppress(OSError):  # the disk is full; drivers get the line all the same
             log_files.append(self._path(worker), data, WORKER_LOG_BYTES)
         self._count(worker, len(data))
 
     def read(self, worker: str, file: int, offset: int, limit: int) -> LogPiece:
-        """See NodeLogs."""
+        """Return a part of a worker's log, or of the node's own log when `worker` is empty."""
         if not worker:
             return LOG.read(file, offset, limit)
-        if not worker.isalnum():  # it comes from afar, and becomes a part of a path
+        if not worker.isalnum():  # the id comes from another machine, and becomes a part of a path
             return LogPiece()
         return log_files.read_on(self._path(worker), file, offset, limit)
 

@@ -1,4 +1,4 @@
-"""Watches a node's memory: whose worker ends before the kernel picks a process at random."""
+"""Watches a node's memory, and picks a worker to end before the kernel picks a process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phalanx.scheduler.placement.memory_pressure import WorkerMemory, kills_by_t
 
 
 class MemoryMonitor:
-    """Picks one worker at a time: what it frees is seen when it is gone."""
+    """Picks one worker at a time: the memory that it frees shows once it has ended."""
 
     def __init__(
         self,
@@ -20,8 +20,10 @@ class MemoryMonitor:
         measure: Callable[[], MemoryRoom] = fullest_memory,
         sizes: Callable[[Iterable[int]], dict[int, int]] = resident_below,
     ) -> None:
-        """`limit`: how much of the memory may be used, 0 to 1. `sizes`: the bytes that processes
-        hold with all below them."""
+        """`limit` is the part of the memory that may be used, 0 to 1.
+
+        `sizes` gives the bytes that processes hold, with all processes below them.
+        """
         self._leases = leases
         self._limit = limit
         self._measure = measure
@@ -30,8 +32,10 @@ class MemoryMonitor:
         """The worker that was picked last."""
 
     def worker_to_end(self) -> tuple[bytes, str] | None:
-        """(worker, reason) when too much memory is used and no worker that was picked for that is
-        still there, else None."""
+        """Return (worker, reason) when too much memory is used; else None.
+
+        None too while a worker that was picked has not ended.
+        """
         if self._leases.workers.get(self._last) is not None:
             return None
         room = self._measure()
@@ -51,7 +55,7 @@ class MemoryMonitor:
         )
 
     def _workers(self) -> list[WorkerMemory]:
-        """All that have a process and are not about to get work or to end."""
+        """Return all workers that have a process and are not about to get work or to end."""
         machine = self._leases
         all_workers = [w for w in machine.workers.all() if w.is_ready and w.pid]
         sizes = self._sizes([worker.pid for worker in all_workers])

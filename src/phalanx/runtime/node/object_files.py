@@ -15,21 +15,21 @@ _PART = ".part"
 
 
 class SessionFiles:
-    """See object_store.StoreFiles."""
+    """The files of a session's objects, in memory and on disk."""
 
     def __init__(self, session: Session) -> None:
         self._shared, self._spill = session.shared, session.spill
 
     def is_in_memory(self, name: str) -> bool:
-        """See StoreFiles."""
+        """Whether the object lies in shared memory."""
         return os.path.exists(os.path.join(self._shared, name))
 
     def is_here(self, name: str) -> bool:
-        """See StoreFiles."""
+        """Whether the object lies in shared memory or on disk."""
         return self.is_in_memory(name) or os.path.exists(os.path.join(self._spill, name))
 
     def stat(self, name: str) -> tuple[float, int] | None:
-        """See StoreFiles."""
+        """Return (time of writing, in seconds since the epoch; bytes) of a file in memory, or None."""
         try:
             found = os.stat(os.path.join(self._shared, name))
         except OSError:
@@ -37,37 +37,40 @@ class SessionFiles:
         return found.st_mtime, found.st_size
 
     def delete(self, name: str) -> None:
-        """See StoreFiles."""
+        """Delete the object's files, in memory and on disk."""
         _unlink(os.path.join(self._shared, name))
         self.delete_spilled(name)
 
     def delete_spilled(self, name: str) -> None:
-        """See StoreFiles."""
+        """Delete the object's file on disk."""
         _unlink(os.path.join(self._spill, name))
 
     def rename(self, name: str, to: str) -> None:
-        """See StoreFiles."""
+        """Rename a file in memory."""
         with contextlib.suppress(FileNotFoundError):
             os.rename(os.path.join(self._shared, name), os.path.join(self._shared, to))
 
     def written_by(self, process: bytes) -> list[str]:
-        """See StoreFiles."""
+        """Return the objects that a process has written, in memory and on disk."""
         prefix = f"{process.hex()}-"
         places = (self._shared, self._spill)
         return [n for place in places for n in os.listdir(place) if n.startswith(prefix)]
 
 
 class ThreadedSpill:
-    """See object_room.SpillFiles. A thread copies each batch of files, of which there is one at a
-    time, so that the node does not wait for the disk."""
+    """Copies objects' files from memory to disk, in a thread.
+
+    A thread copies each batch of files, one batch at a time, so that the node does not wait for the
+    disk.
+    """
 
     def __init__(self, session: Session, call: Callable[[Callable[[], None]], None]) -> None:
-        """`call`: does something in the node's thread, from any other."""
+        """`call` runs a function in the node's thread; any thread may use it."""
         self._shared, self._spill = session.shared, session.spill
         self._call = call
 
     def copy(self, names: Sequence[str], copied: Copied) -> None:
-        """See SpillFiles."""
+        """Begin to copy these files; then call `copied` with each one's error or None."""
         threading.Thread(target=self._copy, args=(names, copied), daemon=True).start()
 
     def _copy(self, names: Sequence[str], copied: Copied) -> None:
@@ -75,7 +78,7 @@ class ThreadedSpill:
         self._call(lambda: copied(failures))
 
     def copy_one(self, name: str) -> OSError | None:
-        """Copy a file; what went wrong."""
+        """Copy a file; return the error, or None."""
         try:
             shutil.copyfile(os.path.join(self._shared, name), self._part(name))
         except OSError as error:
@@ -83,7 +86,7 @@ class ThreadedSpill:
         return None
 
     def keep_copy(self, name: str) -> bool:
-        """See SpillFiles."""
+        """Replace the file in memory by the copy, and delete the file; False when the copy is gone."""
         try:
             os.rename(self._part(name), os.path.join(self._spill, name))
         except FileNotFoundError:
@@ -92,7 +95,7 @@ class ThreadedSpill:
         return True
 
     def discard_copy(self, name: str) -> None:
-        """See SpillFiles."""
+        """Delete a copy that is of no use."""
         _unlink(self._part(name))
 
     def _part(self, name: str) -> str:

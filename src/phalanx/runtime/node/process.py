@@ -25,9 +25,9 @@ from phalanx.scheduler.placement.labels import NODE_LABEL
 
 
 def main() -> NoReturn:
-    """Read the configuration from standard input, fork the helpers, serve."""
+    """Read the configuration from standard input, fork the fork server, serve."""
     keep_private()
-    gc.disable()  # until all is imported: of that nothing goes away
+    gc.disable()  # until all modules are imported, since they stay
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     driver_fd = int(sys.argv[1])
     config = msgspec.convert(json.loads(sys.stdin.readline()), NodeConfig)
@@ -44,14 +44,14 @@ def main() -> NoReturn:
         LOG.become("fork server")
         fork_server.run(server_end, config.session, config.preload)
     server_end.close()
-    keep_descendants()  # of the fork server, should it be killed
+    keep_descendants()  # those of the fork server, if it is killed
     driver = None
     if driver_fd >= 0:
         driver = Connection(socket.socket(fileno=driver_fd))
     code = 0
     node = None
     try:
-        # Only now: the fork server warms up while this process imports what decides.
+        # Only now: the fork server imports its modules while this process imports the machines.
         from phalanx.runtime.node.composition import EmbeddedNode
 
         node = EmbeddedNode(config, node_end, fork_server_pid)
@@ -74,7 +74,8 @@ def main() -> NoReturn:
 
 
 def come_back(config: NodeConfig) -> NoReturn:
-    """The head has given this node up: it is another one from now on, and holds nothing."""
+    """Start this process again as a new node, which holds nothing: the head has given the old one
+    up."""
     again = as_another(config, sessions.create(os.path.dirname(config.session.directory)))
     text = json.dumps(msgspec.to_builtins(again)).encode() + b"\n"
     source = os.memfd_create("phalanx-node")
@@ -83,12 +84,12 @@ def come_back(config: NodeConfig) -> NoReturn:
     os.dup2(source, 0)
     if config.parent_fd >= 0:
         os.set_inheritable(config.parent_fd, True)
-    os.umask(mask_of_work())  # which the new process finds as its starter's
+    os.umask(mask_of_work())  # the new process finds the mask that its starter had
     os.execv(sys.executable, [sys.executable, "-m", __spec__.name, "-1"])
 
 
 def as_another(config: NodeConfig, session: sessions.Session) -> NodeConfig:
-    """What a node of a cluster is started with that comes back under another id."""
+    """Return the configuration of a node that comes back under another id."""
     assert config.member is not None
     node_id = secrets.token_hex(28)
     return msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""What the engines run on each machine: directories, connections, loops, and processes of commands.
+"""The operating system's parts: directories, connections, loops, and processes of commands.
 
-The embedded engine's node and head are built on it, and so is the node agent of the Ray engine.
+The runtime's node and head are built on them, and so is the node agent of the Ray engine.
 """

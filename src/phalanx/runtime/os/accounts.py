@@ -1,4 +1,4 @@
-"""Whose account a process runs in, by name, and how files are made for it."""
+"""The account of this process, by name, and its file mode mask."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 
 def user_name() -> str:
-    """By this process's account; "" where the machine knows no name for it."""
+    """Return the name of this process's account; "" when the machine knows no name for it."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -15,8 +15,11 @@ def user_name() -> str:
 
 
 def current_umask() -> int:
-    """The file mode creation mask of this process, which is left as it is. Other threads may be
-    making files: the kernel tells the mask only to who sets another, so it is read from /proc."""
+    """Return the file mode creation mask of this process, without changing it.
+
+    Other threads may be making files, and the kernel tells the mask only to a process that sets
+    another one, so it is read from /proc.
+    """
     try:
         with open("/proc/self/status") as file:
             return next(int(line.split()[1], 8) for line in file if line.startswith("Umask:"))

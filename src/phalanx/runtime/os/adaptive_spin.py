@@ -1,11 +1,11 @@
-"""Looking again and again for a moment before sleeping, where that moment is likely to be enough.
+"""Looking repeatedly for a moment before sleeping, when that moment is likely to be enough.
 
-To sleep and to be woken costs two processes that answer each other more than their work does: the
-kernel's switches, and on a virtual machine the call of one processor to another, 50 µs there and
-back where two that look need 5. Looking for about as long as a wake-up costs is never more than
-twice as dear as the best choice would have been (Karlin, Li, Manasse and Owicki, "Empirical studies
-of competitive spinning for a shared-memory multiprocessor", 1991); it is much less here, as who
-waited for long, or looked in vain, sleeps at once for a while.
+Sleeping and waking costs two processes that answer each other more than their work does: the
+kernel's switches, and on a virtual machine the call of one processor to another, 50 µs for a round
+trip where two looking processes need 5. Looking for about as long as a wake-up costs is never more
+than twice as expensive as the best choice would have been (Karlin, Li, Manasse and Owicki,
+"Empirical studies of competitive spinning for a shared-memory multiprocessor", 1991). Here it is
+much less: after a long wait, or a look in vain, a thread sleeps at once for a while.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from typing import TypeVar
 T = TypeVar("T")
 
 SPIN_S = 80e-6
-"""So long is looked for before sleeping."""
+"""Seconds of looking before sleeping."""
 SHORT_S = 2 * SPIN_S
-"""A wait after whose like the next one may be worth it: with the wake-up in it."""
+"""Seconds of a wait, its wake-up included, after which looking at the next one may be worth it."""
 MOST_SKIPPED = 256
 
 
 class AdaptiveSpin:
-    """The waits of one thread at a time; several may take turns."""
+    """The waits of one thread at a time; several threads may take turns."""
 
     def __init__(
         self, processors: int | None = None, clock: Callable[[], float] = time.perf_counter
     ) -> None:
-        """`processors`: how many this process may use, by default what the kernel says; looking
-        helps only beside another. `clock` counts seconds."""
+        """`processors` is how many this process may use, by default what the kernel says.
+
+        Looking helps only with another processor. `clock` counts seconds.
+        """
         if processors is None:
             processors = len(os.sched_getaffinity(0))
         self._is_able = processors > 1
@@ -43,8 +45,11 @@ class AdaptiveSpin:
         """How many of them are left."""
 
     def poll(self, look: Callable[[float], list[T]], timeout_s: float) -> list[T]:
-        """What `look(timeout)` finds; as epoll's `poll` it sleeps for so long in seconds, negative:
-        for ever, and finds an empty list where nothing came."""
+        """Return what `look(timeout)` finds, after looking repeatedly when that is worth it.
+
+        `look` works like epoll's `poll`: it sleeps for `timeout_s` seconds (negative: forever), and
+        returns an empty list when nothing came.
+        """
         if 0 <= timeout_s <= SPIN_S:
             return look(timeout_s)
         clock = self._clock

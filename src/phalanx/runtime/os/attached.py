@@ -1,10 +1,10 @@
-"""Stands on a node for the input and output of one program: a terminal, or three pipes.
+"""Carries the input and output of one program on a node: a terminal, or three pipes.
 
-Whoever types and reads connects to the Unix socket that is named by its id, from another node by
-way of the gates. There is one such connection, and the program begins with it. It is over when the
-program ends, or when the connection is lost: then the program gets SIGTERM, at a terminal SIGHUP,
-too, and SIGKILL after the grace of its job. A program that was asked to end has ended
-once all that it has started has. All that it prints stands in the log, too.
+The user's side connects to the Unix socket named by the program's id, from another node through the
+gates. There is one such connection, and the program starts with it. The connection ends when the
+program ends. When the connection is lost, the program gets SIGTERM, at a terminal SIGHUP too, and
+SIGKILL after the grace of its job. A program that was asked to end has ended once all that it has
+started has ended. All its output goes to the log, too.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_tree import ask_to_end, end_with_parent, own_children
 
 PATIENCE_S = 60.0
-"""So long a program waits for somebody to connect."""
+"""Seconds that a program waits for a connection."""
 _CHUNK = 1 << 15
 _UNREAD = 1 << 18
-"""So many bytes may wait for a program that does not read, or for a connection that is slow."""
+"""Bytes that may wait for a program that does not read, or for a slow connection."""
 _END_OF_INPUT = b"\x04"
 _SIZE = struct.Struct("4H")
 _LARGEST_SIZE = 0xFFFF
@@ -67,7 +67,7 @@ def stand_for(order: RunCommand, listening: socket.socket, path: str) -> NoRetur
 
 
 def _end_by(number: int) -> None:
-    """End by the signal that the program was ended by, and leave no core: it has left one."""
+    """End by the signal that ended the program, without a core file: the program has left one."""
     if number:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if number != signal.SIGKILL:
@@ -85,7 +85,7 @@ def _open_log(log: str) -> int:
 
 
 class _Stand:
-    """One program, and who is connected to it."""
+    """One program, and its connection."""
 
     def __init__(self, order: RunCommand, listening: socket.socket, path: str) -> None:
         assert order.streams is not None
@@ -98,7 +98,7 @@ class _Stand:
         self._pid = 0
         self._input = -1
         self._outputs: dict[int, bool] = {}
-        """What it prints into, and whether that is its standard error."""
+        """The descriptors of the program's output; the value says whether it is its standard error."""
         self._unread = bytearray()
         self._is_input_over = False
         self._is_asked_to_end = False
@@ -110,12 +110,13 @@ class _Stand:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
     def run(self) -> tuple[int, int]:
-        """Until the program has ended; its exit code as shells give it, and the signal or 0."""
+        """Run the program until it has ended; return its exit code as shells give it, and signal or
+        0."""
         begin = self._wait_for_somebody()
         if begin is None:
             return NOT_STARTED, 0
         self._start(begin)
-        self._close_input()  # its end may have come with the beginning
+        self._close_input()  # the end of the input may have come with the beginning
         pidfd = os.pidfd_open(self._pid)
         while pidfd not in self._round(pidfd):
             pass
@@ -216,13 +217,13 @@ class _Stand:
     # ---- between the two ---------------------------------------------------------------------
 
     def _has_more(self) -> bool:
-        """Whether any of what the program has started goes on. A signal tells of each end."""
+        """Whether any process that the program has started still runs. A signal announces each end."""
         below = [pid for pid in own_children() if pid != self._pid]
         reaped = {os.waitpid(pid, os.WNOHANG)[0] for pid in below}
         return not reaped.issuperset(below)
 
     def _round(self, watched: int) -> dict[int, int]:
-        """Pass on what has come; what was ready, `watched` among it where that is."""
+        """Pass on what has come; return what was ready, with `watched` if that was."""
         connection = self._connection
         poll = select.poll()
         poll.register(watched, select.POLLIN)
@@ -241,7 +242,7 @@ class _Stand:
         ready = dict(poll.poll(None if left_s == float("inf") else max(left_s, 0) * 1000))
         if time.monotonic() >= self._kill_at:
             self._kill_at = float("inf")
-            self._is_asked_to_end = False  # what is left ends with this process
+            self._is_asked_to_end = False  # the remaining processes end with this one
             self._signal(signal.SIGKILL)
         if self._wakeup in ready and signal.SIGTERM in os.read(self._wakeup, _CHUNK):
             self._ask_to_end()
@@ -296,30 +297,30 @@ class _Stand:
                 self._signal(message.number)
 
     def _close_input(self) -> None:
-        """Once all has been read that came."""
+        """Close the program's input once all input that came was written."""
         if self._is_input_over and not self._unread and self._input >= 0:
             os.close(self._input)
             self._input = -1
 
     def _pass_input(self) -> None:
         if self._input < 0:
-            return  # it has not begun
+            return  # the program has not begun
         try:
             sent = os.write(self._input, self._unread[:_CHUNK])
         except BlockingIOError:
             return
-        except OSError:  # it reads no more
+        except OSError:  # the program reads no more
             sent = len(self._unread)
         del self._unread[:sent]
         self._close_input()
 
     def _pass_output(self, fd: int) -> bool:
-        """Whether there may be more."""
+        """Pass on output of the program; return whether there may be more."""
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
             return False
-        except OSError:  # EIO: nobody has the terminal open any more
+        except OSError:  # EIO: no process has the terminal open any more
             data = b""
         if not data:
             del self._outputs[fd]
@@ -335,17 +336,18 @@ class _Stand:
     # ---- ending ------------------------------------------------------------------------------
 
     def _ask_to_end(self) -> None:
-        """Once: who writes its last state now is not to be disturbed again."""
+        """Ask the program to end, once: it may be writing its last state, which must not be
+        disturbed."""
         if self._is_asked_to_end:
             return
         self._is_asked_to_end = True
         ask_to_end(self._pid, own_children())
         if self._is_terminal:
-            self._signal(signal.SIGHUP)  # a shell at a terminal heeds no SIGTERM
+            self._signal(signal.SIGHUP)  # a shell at a terminal ignores SIGTERM
             self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
-        """To the program's process group, and to the one that has the terminal now."""
+        """Send a signal to the program's process group, and to the one that has the terminal now."""
         groups = {self._pid}
         if self._is_terminal:
             with contextlib.suppress(OSError):
@@ -355,8 +357,10 @@ class _Stand:
                 os.killpg(group, number) if group > 0 else None
 
     def _say_goodbye(self, code: int) -> None:
-        """What it printed last, and how it ended. Who still runs below it may go on printing, which
-        nobody reads."""
+        """Send the program's last output, and how it ended.
+
+        Processes below it that still run may go on printing, which is not read.
+        """
         for fd in list(self._outputs):
             for _ in range(_UNREAD // _CHUNK * 16):
                 if not self._pass_output(fd):

@@ -1,4 +1,4 @@
-"""Files below a directory, whatever links lie in it: those whose names people had a part in."""
+"""Files below a directory whose names users influence: links in it are never followed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import os
 
 
 def directory_name(text: str) -> str:
-    """A file's name that stands for a text of people, such as a job's name, and for no other."""
+    """Return a file name that stands for a user's text, such as a job's name, and for no other."""
     return hashlib.sha256(os.fsencode(text)).hexdigest()[:32]
 
 
 def open_below(root: str, path: str, flags: int) -> int:
     """Open a file by its path below `root`; no link on the way from there is followed.
 
-    With O_CREAT it gets mode 0600, and its directories, mode 0700, are made. Raises OSError, with
-    EINVAL for a path that leads elsewhere, and ELOOP or ENOTDIR for a link.
+    With O_CREAT the file gets mode 0600, and missing directories are made with mode 0700. Raises
+    OSError, with EINVAL for a path that leads elsewhere, and ELOOP or ENOTDIR for a link.
     """
     *directories, name = _components(path)
     at = _open_directory(root, directories, is_made=bool(flags & os.O_CREAT))
@@ -27,14 +27,14 @@ def open_below(root: str, path: str, flags: int) -> int:
 
 
 def make_below(root: str, path: str) -> None:
-    """Make a directory of mode 0700, and those above it, in the same way. It may be there."""
+    """Make a directory of mode 0700, and those above it, in the same way. It may exist."""
     os.close(_open_directory(root, _components(path), is_made=True))
 
 
 def _components(path: str) -> list[str]:
     found = path.split(os.sep)
     if any(part in ("", os.curdir, os.pardir) or "\0" in part for part in found):
-        raise OSError(errno.EINVAL, "it is no path below a directory", path)
+        raise OSError(errno.EINVAL, "the path does not stay below its directory", path)
     return found
 
 

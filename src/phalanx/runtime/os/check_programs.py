@@ -1,4 +1,4 @@
-"""Runs the checks of a node: a shell's child in a session of its own, with little priority."""
+"""Runs the checks of a node: a shell's child in a session of its own, with low priority."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from phalanx.runtime.os.file_modes import mask_of_work
 _NICE = 10
 _MOST_OUTPUT = 1 << 20
 _TAIL = 4096
-# Set by the child itself, before the check begins: what a check has forked before a limit is set
-# from outside prints without one. A shell counts this limit in blocks of 512 bytes.
+# The child sets the limit itself, before the check begins: processes that a check had forked before
+# would print without a limit set from outside. A shell counts this limit in blocks of 512 bytes.
 _LIMITED = f'ulimit -f {_MOST_OUTPUT // 512} && exec nice -n {_NICE} /bin/sh -c "$1"'
 
 
 class CheckCommands:
-    """See CheckPrograms. The output of the last run of each stands in a file of its own."""
+    """The check commands of a node. The output of each one's last run is in a file of its own."""
 
     def __init__(self, commands: Mapping[str, str], directory: str) -> None:
-        """`commands`: for a shell, by name. `directory`: for what they print."""
+        """`commands` are shell commands by name; `directory` is for their output."""
         self._commands = commands
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
@@ -33,11 +33,11 @@ class CheckCommands:
 
     @property
     def names(self) -> Sequence[str]:
-        """See CheckPrograms."""
+        """The names of the checks."""
         return tuple(self._commands)
 
     def start(self, name: str, when: str) -> None:
-        """See CheckPrograms."""
+        """Start a check; `when` says at which occasion."""
         self._path = os.path.join(self._directory, f"check-{name}.log")
         try:
             with open(self._path, "wb") as output:
@@ -55,19 +55,19 @@ class CheckCommands:
             self._failure = Exit(None, error.strerror or str(error))
 
     def ended(self) -> Exit | None:
-        """See CheckPrograms."""
+        """Return how the running check ended; None while it runs."""
         failure, self._failure = self._failure, None
         if failure is not None or self._process is None:
             return failure
         code = self._process.poll()
         if code is None:
             return None
-        self.kill()  # what it has left behind
+        self.kill()  # kill the processes that the check left behind
         self._process = None
         return Exit(code, self._last_line())
 
     def kill(self) -> None:
-        """See CheckPrograms."""
+        """Kill the running check, with all its processes."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -1,12 +1,12 @@
 """A child that makes calls of the C library, one after another, and becomes another program.
 
-A fork copies the page tables of its process, and then each page that one of both writes to: for a
-child that is another program a moment later. A child that shares its parent's memory until then,
-while the thread that made it waits (clone(2): CLONE_VM, CLONE_VFORK), costs a third of that, and as
-little from a large process. But it must not run Python, whose state is its parent's, too. So its
+A fork copies the page tables of its process, and then each page that either of both writes to, for
+a child that is another program a moment later. A child that shares its parent's memory until then,
+while the thread that made it waits (clone(2): CLONE_VM, CLONE_VFORK), costs a third of that, and no
+more from a large process. But it must not run Python, whose state is its parent's, too. So its
 calls lie ready as a chain of contexts (makecontext(3)): each has a stack of its own and makes one
-call, and when that returns the C library goes on with the next. All that it writes to in common is
-the C library's error number, of the thread that waits.
+call, and when that returns, the C library goes on with the next. The only common memory that it
+writes is the C library's error number, of the thread that waits.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from typing import Any
 
 _c = ctypes.PyDLL(None)
 _waiting_c = ctypes.CDLL(None, use_errno=True)
-"""Lets other threads go on meanwhile."""
+"""The C library, for calls during which other threads go on."""
 Function = Any
-"""Of the C library, by ctypes."""
+"""A function of the C library, by ctypes."""
 Call = tuple[Function, tuple[int, ...]]
-"""A function, and up to six arguments, numbers or addresses. What it returns is not looked at."""
+"""A function, and up to six arguments, numbers or addresses. Its result is ignored."""
 
 _VM, _VFORK, _PARENT_SETTID = 0x100, 0x4000, 0x100000
 _CONTEXT_BYTES = 8192
-"""More than a ucontext_t has anywhere: 968 bytes on x86-64, 4,560 on aarch64."""
+"""Bytes that hold a ucontext_t anywhere: it has 968 on x86-64, 4,560 on aarch64."""
 _LINK, _STACK, _STACK_BYTES = 1, 2, 4
-"""Where it has them, in words: uc_flags, uc_link, uc_stack.ss_sp, ss_flags, ss_size."""
+"""Places of the fields, in words: uc_flags, uc_link, uc_stack.ss_sp, ss_flags, ss_size."""
 _ROOM = 16384
-"""Of each call's stack."""
+"""Bytes of each call's stack."""
 
 
 class ChildCalls:
-    """Memory for chains of calls, used again for each: one for each thread."""
+    """Memory for chains of calls, used again for each: one object for each thread."""
 
     def __init__(self) -> None:
-        """Raises OSError where the C library has no contexts."""
+        """Find the C library's functions. Raises OSError when the library has no contexts."""
         try:
             self._make, self._get = _c.makecontext, _c.getcontext
             self._begin = address_of(_c.setcontext)
@@ -48,10 +48,11 @@ class ChildCalls:
         self._length = 0
 
     def run(self, calls: Sequence[Call], pid: ctypes.c_int) -> None:
-        """Start a child that makes these calls. When this returns it has become another program or
-        has ended, as it has to; `pid` is its own as soon as there is one.
+        """Start a child that makes these calls.
 
-        Raises OSError where there can be no more processes.
+        When this returns, the child has become another program or has ended; the calls must see to
+        that. `pid` is the child's as soon as it exists. Raises OSError when there can be no more
+        processes.
         """
         if self._length < len(calls):
             self._length = len(calls)
@@ -61,24 +62,24 @@ class ChildCalls:
         begin = ctypes.addressof(self._memory) + _ROOM
         places = [begin + at * (_CONTEXT_BYTES + _ROOM) for at in range(len(calls))]
         for place, behind, (function, given) in zip(places, [*places[1:], 0], calls, strict=True):
-            self._get(ctypes.c_void_p(place))  # the signals that it blocks are its parent's
+            self._get(ctypes.c_void_p(place))  # the child blocks the same signals as its parent
             words = (ctypes.c_size_t * (_STACK_BYTES + 1)).from_address(place)
             words[_LINK] = behind
             words[_STACK], words[_STACK_BYTES] = place + _CONTEXT_BYTES, _ROOM
             numbers = map(ctypes.c_long, given)
             called = ctypes.c_void_p(address_of(function))
             self._make(ctypes.c_void_p(place), called, len(given), *numbers)
-        first, top = ctypes.c_void_p(begin), ctypes.c_void_p(begin)  # below it is a stack, too
+        first, top = ctypes.c_void_p(begin), ctypes.c_void_p(begin)  # the stack lies below it
         flags = _VM | _VFORK | _PARENT_SETTID | int(signal.SIGCHLD)
         if self._clone(ctypes.c_void_p(self._begin), top, flags, first, ctypes.byref(pid)) < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def function(name: str) -> Function:
-    """One of the C library's."""
+    """Return a function of the C library."""
     return getattr(_c, name)
 
 
 def address_of(thing: Any) -> int:
-    """Where a function is, or what a pointer of C points to."""
+    """Return the address of a function, or of what a pointer of C points to."""
     return ctypes.cast(thing, ctypes.c_void_p).value or 0

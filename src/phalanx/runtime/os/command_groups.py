@@ -1,7 +1,8 @@
-"""Control groups of jobs' commands, where this process may make some (cgroup v2, cgroups(7)).
+"""Control groups of jobs' commands, when this process may make them (cgroup v2, cgroups(7)).
 
-What runs in a group can leave neither by setsid nor by having its parent end, and one write ends
-all of it at once. Elsewhere what a command has started is found by parentage; see `process_tree`.
+Processes in a group can leave it neither by setsid nor by the end of their parents, and one write
+ends all of them at once. Without groups, the processes of a command are found by parentage; see
+`process_tree`.
 """
 
 from __future__ import annotations
@@ -16,23 +17,26 @@ from phalanx.runtime.os.polling import wait_for
 
 _PREFIX = "phalanx-"
 _EMPTY_S = 0.5
-"""So long an ended group may take to empty before others are seen to."""
+"""Seconds that an ended group may take to become empty before work continues."""
 
 
 class CommandGroup(Protocol):
     """The group of one command and of all that it starts."""
 
     def entrance(self) -> int:
-        """A descriptor: who writes "0" to it is in the group from then on. -1: it is gone."""
+        """Return a descriptor: a process that writes "0" to it joins the group. -1: the group is
+        gone."""
         ...
 
     def processes(self) -> list[int]:
-        """All that are in the group."""
+        """Return the process ids in the group."""
         ...
 
     def end(self) -> str:
-        """End all that is in the group, and delete it once it is empty. Why the kernel has ended
-        some of it; else ""."""
+        """End all processes in the group, and delete it once it is empty.
+
+        Returns why the kernel has ended some of them, or "".
+        """
         ...
 
 
@@ -40,15 +44,16 @@ class CommandGroups(Protocol):
     """Makes groups."""
 
     def make(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
-        """A group for a command that may use so much memory (0: any amount); None without one."""
+        """Make a group for a command that may use this much memory (0: any amount); None without
+        one."""
         ...
 
 
 class NoGroups:
-    """None may be made here."""
+    """Stands for groups where none can be made."""
 
     def make(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
-        """See CommandGroups."""
+        """Return None: the command runs without a group."""
         return None
 
 
@@ -56,16 +61,17 @@ class Cgroups:
     """Groups below a directory of the cgroup file system."""
 
     def __init__(self, directory: Path) -> None:
-        """Deletes what an earlier session has left there, as far as it is empty."""
+        """Delete the empty groups that an earlier session has left there."""
         self._prefix = str(directory / _PREFIX)
         for left in directory.glob(f"{_PREFIX}*"):
             with contextlib.suppress(OSError):
                 left.rmdir()
-        # Refused where processes are in this group itself: then there are no memory limits.
+        # The kernel refuses this when processes are in this group itself: then there are no memory
+        # limits.
         _write(f"{directory}/cgroup.subtree_control", "+memory")
 
     def make(self, process: bytes, memory_bytes: int) -> Cgroup | None:
-        """See CommandGroups."""
+        """Make a group with a memory limit; None when the kernel refuses."""
         path = self._prefix + process.hex()
         try:
             os.mkdir(path)
@@ -77,21 +83,22 @@ class Cgroups:
 
 
 class Cgroup:
-    """See CommandGroup."""
+    """One group of the cgroup file system."""
 
     def __init__(self, path: str, memory_bytes: int) -> None:
         self._path = path
         self._memory_bytes = memory_bytes
 
     def entrance(self) -> int:
-        """See CommandGroup."""
+        """Return a descriptor: a process that writes "0" to it joins the group. -1: the group is
+        gone."""
         try:
             return os.open(f"{self._path}/cgroup.procs", os.O_WRONLY)
         except OSError:
             return -1
 
     def processes(self) -> list[int]:
-        """See CommandGroup."""
+        """Return the process ids in the group."""
         try:
             with open(f"{self._path}/cgroup.procs") as file:
                 return [int(pid) for pid in file.read().split()]
@@ -99,16 +106,16 @@ class Cgroup:
             return []
 
     def end(self) -> str:
-        """See CommandGroup."""
+        """End all processes in the group, and delete it once it is empty."""
         why = self._killed_by_kernel()
         if not self._is_deleted():
             _write(f"{self._path}/cgroup.kill", "1")
             self._wait_until_empty()
-            self._is_deleted()  # or not empty yet: the next session deletes it
+            self._is_deleted()  # when it is not empty yet, the next session deletes it
         return why
 
     def _is_deleted(self) -> bool:
-        """Only what is empty can be."""
+        """Delete the group; return whether that succeeded. It fails while the group is not empty."""
         try:
             os.rmdir(self._path)
         except OSError:
@@ -124,13 +131,13 @@ class Cgroup:
         with contextlib.suppress(OSError), open(events) as file:
             while _fields(events).get("populated", 0):
                 file.seek(0)
-                file.read()  # only what changes after a read is signalled
+                file.read()  # only a change after a read is signalled
                 if not wait_for(file.fileno(), select.POLLPRI, _EMPTY_S):
                     return
 
 
 def find_command_groups(root: Path = Path("/")) -> CommandGroups:
-    """Where this process may make groups: below its own one."""
+    """Return the means to make groups below this process's own group."""
     try:
         mounts = (root / "proc/self/mountinfo").read_text().splitlines()
         own = (root / "proc/self/cgroup").read_text().splitlines()
@@ -146,7 +153,7 @@ def find_command_groups(root: Path = Path("/")) -> CommandGroups:
 
 
 def _write(path: str, text: str) -> bool:
-    """Whether the kernel took it."""
+    """Write to a file of the kernel; return whether the kernel took it."""
     try:
         fd = os.open(path, os.O_WRONLY)
     except OSError:

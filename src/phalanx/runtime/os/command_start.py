@@ -1,7 +1,7 @@
-"""Starts the commands of jobs: by a child that makes calls of the kernel and nothing else.
+"""Starts the commands of jobs, with a child that makes kernel calls and nothing else.
 
-Only where it could not become the program, or the C library cannot do so, a fork of this process
-tries again in Python, which says why.
+When the child could not become the program, or the C library has no such calls, a fork of this
+process tries again in Python, which reports the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Strings = ctypes.Array[ctypes.c_char_p]
 
 
 class _Ends(NamedTuple):
-    """Descriptors: to its control group (-1: none), and of its input and its output."""
+    """Descriptors: to the control group (-1: none), of the input and of the output."""
 
     entrance: int
     null: int
@@ -36,14 +36,14 @@ class _Ends(NamedTuple):
 
 
 class CommandStart:
-    """Starts commands, from one thread. With that they end, too."""
+    """Starts commands, from one thread. The commands end with that thread, too."""
 
     def __init__(self) -> None:
         self._calls: ChildCalls | None = None
         with contextlib.suppress(OSError):
             self._calls = ChildCalls()
         self.opened: set[int] = set()
-        """Descriptors that it uses and nobody else: who is forked meanwhile closes them."""
+        """Descriptors that only this object uses: a process forked in the meantime closes them."""
 
     def start(
         self,
@@ -55,13 +55,12 @@ class CommandStart:
         pid: ctypes.c_int,
         umask: int,
     ) -> None:
-        """Start `argv` in a session of its own, its output appended to the file `log`, and with
-        this mask of the files that it makes.
+        """Start `argv` in a session of its own, its output appended to the file `log`.
 
-        `pid` is its own when this returns, and that of who tries to be it before. `entrance` opens
-        its control group, and gives -1 where it has none. Raises OSError where there is no process
-        for it, or it could not be given what it is to have; what goes wrong later stands in the
-        file.
+        `umask` is the mask of the files that it makes. `pid` is its id when this returns, and
+        before that the id of a process that tries to become it. `entrance` opens its control group,
+        and returns -1 without one. Raises OSError when there is no process for it, or no
+        descriptor; later errors are written to the file.
         """
         given = command_variables(variables)
         paths = _encoded(_paths(argv[0], given))
@@ -74,7 +73,7 @@ class CommandStart:
         ):
             ends = _Ends(group, null, out)
             with contextlib.suppress(OSError):
-                # A directory that may be seen and not entered has no such file.
+                # A directory that may be seen but not entered has no such file.
                 where = os.open(os.path.join(directory, os.curdir), os.O_PATH)
                 with self._use(where):
                     if self._becomes(paths, words, environment, where, ends, pid, umask):
@@ -91,7 +90,7 @@ class CommandStart:
         pid: ctypes.c_int,
         umask: int,
     ) -> bool:
-        """Whether a child has become one of these files."""
+        """Start a child that becomes one of these files; return whether that succeeded."""
         if self._calls is None:
             return False
         given = address_of(words), address_of(environment)
@@ -101,7 +100,7 @@ class CommandStart:
         with self._use(ends_of_pipe[0]) as read, self._use(ends_of_pipe[1]) as write:
             calls: list[Call] = [
                 *tie_to_parent(read, write),
-                # A group that is gone is done without.
+                # Without effect when the group is gone.
                 (function("write"), (ends.entrance, address_of(zero), 1)),
                 (function("setsid"), ()),
                 (function("dup2"), (ends.null, 0)),
@@ -135,14 +134,14 @@ class CommandStart:
 def _fork(
     argv: Sequence[str], variables: Mapping[str, str], directory: str, ends: _Ends, umask: int
 ) -> int:
-    """The same in Python, which writes to the log what goes wrong. Its pid."""
+    """Start the command with a fork, which writes errors to the log; return its pid."""
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
             end_with_parent(parent)
             keep_descendants()
-            with contextlib.suppress(OSError):  # its group is gone, or there is none
+            with contextlib.suppress(OSError):  # the group is gone, or there is none
                 os.write(ends.entrance, b"0")
             os.setsid()
             for to, end in enumerate((ends.null, ends.out, ends.out)):
@@ -157,7 +156,7 @@ def _fork(
 
 
 def _paths(name: str, variables: Mapping[str, str]) -> list[str]:
-    """Where a command's file may be, in the order of its own PATH."""
+    """Return the paths that a command's file may have, in the order of its own PATH."""
     if os.path.dirname(name):
         return [name]
     path = variables.get("PATH", os.defpath)
@@ -166,17 +165,17 @@ def _paths(name: str, variables: Mapping[str, str]) -> list[str]:
 
 def _encoded(texts: Sequence[str]) -> list[bytes]:
     if "\0" in "".join(texts):  # C would take it for the end
-        raise OSError(errno.EINVAL, "there is a null byte in its words or its variables")
+        raise OSError(errno.EINVAL, "there is a null byte in the command's words or variables")
     return [os.fsencode(text) for text in texts]
 
 
 def _strings(texts: Sequence[bytes]) -> _Strings:
-    """As C has them, with nothing after the last."""
+    """Return an array of C strings that ends with NULL."""
     return (ctypes.c_char_p * (len(texts) + 1))(*texts)
 
 
 def _open_log(log: str) -> int:
-    """Nobody waits here: a pipe may lie there that nobody reads."""
+    """Open the log without waiting: a pipe without a reader may have its path."""
     out = open_below(*os.path.split(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK)
     os.set_blocking(out, True)
     return out

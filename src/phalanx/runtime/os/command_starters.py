@@ -1,9 +1,9 @@
 """Threads that start commands for a process that must not wait for them.
 
-Whoever starts a command waits until that is another program: a moment, or for as long as a file
-server takes to answer where its directory or its program lies there. So a thread does it, and one
-more takes what is behind a command that takes long. Commands end with the thread that started them
-(prctl(2), PR_SET_PDEATHSIG), so these threads stay.
+A thread that starts a command waits until the command is another program: a moment, or as long as a
+file server with its directory or program takes to answer. So threads do that, and another one takes
+the commands behind one that takes long. Commands end with the thread that started them (prctl(2),
+PR_SET_PDEATHSIG), so these threads stay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from phalanx.runtime.os.command_start import CommandStart
 from phalanx.runtime.os.file_modes import mask_of_work
 
 LONG_S = 0.1
-"""A command that takes longer to start has those behind it started by another thread."""
+"""Seconds of a start after which another thread starts the commands behind it."""
 MOST_THREADS = 64
 _IDLE = float("inf")
 
@@ -34,33 +34,33 @@ class Starting:
     def __init__(self, order: RunCommand, group: CommandGroup | None) -> None:
         self.order = order
         self.group = group
-        """See Child."""
+        """As in Child."""
         self.pid = ctypes.c_int(0)
-        """Of who is it or tries to be it, as soon as there is one."""
+        """The id of the process that is the command or tries to become it, as soon as it exists."""
         self.error: OSError | None = None
-        """Why there is none."""
+        """Why there is no process."""
         self.signals: list[SendSignal | SignalCommand] = []
-        """What it is to be sent once it has begun."""
+        """Signals to send to the command once it has begun."""
 
 
 class CommandStarters:
     """Starts commands in the order in which they come, as long as none takes long."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock`: in seconds, one that never goes back."""
+        """`clock` counts seconds, and never goes back."""
         self._clock = clock
         self.fileno = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        """Readable when `begun` has some to tell."""
+        """Readable when `begun` has results."""
         self._waiting: SimpleQueue[Starting] = SimpleQueue()
         self._begun: deque[Starting] = deque()
         self._starts: list[CommandStart] = []
-        """Of each thread."""
+        """The starter of each thread."""
         self._since: list[float] = []
-        """Of each thread, since when it is at a command; never: at none."""
+        """For each thread, the time when it began with its command; infinite without one."""
 
     @property
     def is_behind(self) -> bool:
-        """Whether some wait for a thread: `look` is to be called soon."""
+        """Whether commands wait for a thread: `look` must be called soon."""
         return not self._waiting.empty()
 
     def start(self, starting: Starting) -> None:
@@ -69,7 +69,7 @@ class CommandStarters:
         self.look()
 
     def look(self) -> None:
-        """See to it that what waits does not wait long."""
+        """Start another thread when waiting commands would wait long."""
         late = self._clock() - LONG_S
         if len(self._since) < MOST_THREADS and all(since < late for since in self._since):
             self._since.append(_IDLE)
@@ -81,13 +81,13 @@ class CommandStarters:
                 del self._since[me], self._starts[me]
 
     def close_in_child(self) -> None:
-        """In a fork of this process: let go of all that the threads use, which are not there."""
+        """Close in a fork of this process the descriptors of the threads, which it does not have."""
         for fd in {fd for start in self._starts for fd in start.opened if fd >= 0}:
-            with contextlib.suppress(OSError):  # closed, and not yet taken out
+            with contextlib.suppress(OSError):  # closed, and not yet removed from the set
                 os.close(fd)
 
     def begun(self) -> list[Starting]:
-        """Those that have begun, or cannot, since the last call."""
+        """Return the commands that have begun, or cannot begin, since the last call."""
         os.eventfd_read(self.fileno)
         return [self._begun.popleft() for _ in range(len(self._begun))]
 
@@ -110,7 +110,8 @@ class CommandStarters:
                 )
             except OSError as error:
                 starting.error = error
-            except Exception as error:  # a defect: its node is told, and the next one can begin
+            # a fault in Phalanx: the node hears of it, and the next command can begin
+            except Exception as error:
                 starting.error = OSError(errno.EIO, f"{type(error).__name__}: {error}")
             self._since[me] = _IDLE
             self._begun.append(starting)

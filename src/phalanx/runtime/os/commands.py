@@ -1,4 +1,4 @@
-"""Commands of jobs: what they get of their node, and how they ended, in words."""
+"""Commands of jobs: the variables that they get from their node, and how they ended, in words."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _INHERITED = {
     *("MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PHALANX_ADDRESS", "PHALANX_TOKEN_FILE"),
     AMD_RUNTIME,
 }
-"""What a command needs to find programs, its user, its cluster, and its devices. All
-else may be a secret."""
+"""The variables with which a command finds programs, its user, its cluster, and its devices. All
+others may be secrets."""
 NAMED = "PHALANX_JOB_ENV"
-"""A variable of the node: names of others that commands get too, with commas between them; one
-that ends with a star stands for all that begin so."""
+"""A variable of the node: names of others that commands get too, separated by commas. A name that
+ends with a star stands for all names with that beginning."""
 PYTHON = "PHALANX_PYTHON"
 """The variable by which a command finds the Python that has this package on its node."""
 
 
 def inherited(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those of a node's variables that the commands of jobs get."""
+    """Return those of a node's variables that the commands of jobs get."""
     variables = without_our_path(variables)
     named = [name.strip() for name in variables.get(NAMED, "").split(",")]
     begins = ("LC_", *(name[:-1] for name in named if name.endswith("*")))
@@ -42,18 +42,18 @@ def inherited(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def command_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a command: these, and beside them what it gets of this node's."""
+    """Return all variables of a command: these, and those that it gets from its node."""
     return {**_of_node(), **of_command(dict(variables), os.environ)}
 
 
 @functools.cache
 def _of_node() -> dict[str, str]:
-    """What each command gets: the process that starts commands keeps its own variables."""
+    """Return what each command gets; the process that starts commands keeps its own variables."""
     return inherited(os.environ) | {PYTHON: sys.executable}
 
 
 def exec_command(argv: Sequence[str], variables: Mapping[str, str], directory: str) -> NoReturn:
-    """Become `argv` with the streams that this process has; never returns."""
+    """Become `argv` with the streams of this process; never returns."""
     code = NOT_STARTED
     try:
         os.chdir(directory)
@@ -76,20 +76,22 @@ def _say(text: str) -> None:
 
 
 def exit_of(code: int) -> tuple[int, str, int]:
-    """(code as shells give it, why where that is known, the signal or 0) of how a process ended:
-    `code` is its exit code, or a signal's number with a minus."""
+    """Return how a process ended: (code as shells give it, reason if known, signal or 0).
+
+    `code` is its exit code, or a signal's number with a minus.
+    """
     if code < 0:
         return SIGNALLED - code, f"it was ended by {signal_name(-code)}", -code
     if code == NOT_FOUND:
         return code, f"exit code {NOT_FOUND}: its command was not found", 0
     with contextlib.suppress(ValueError):  # there is no such signal
         name = signal.Signals(code - SIGNALLED).name
-        return code, f"exit code {code}, which a shell has whose command was ended by {name}", 0
+        return code, f"exit code {code}, as a shell returns when {name} ended its command", 0
     return code, "", 0
 
 
 def signal_name(number: int) -> str:
-    """SIGTERM, or a number where it has no name."""
+    """Return a signal's name, such as SIGTERM, or its number when it has none."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -1,1 +1,1 @@
-"""Processes that run tasks, actors and commands, and the zygote that forks them."""
+"""Processes that run tasks, actors and commands, and the fork server that starts them."""

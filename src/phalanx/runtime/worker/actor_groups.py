@@ -1,4 +1,4 @@
-"""Where calls of an actor's concurrency groups run: threads."""
+"""The threads in which calls of an actor's concurrency groups run."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ class _Pool:
 
 
 class GroupThreads:
-    """Threads by group. They stay: what user code keeps by thread is there at the next call."""
+    """Threads by group. They are kept, so that thread-local data of user code is there at the next
+    call."""
 
     def __init__(self, run: Callable[[str, Entry], None]) -> None:
-        """`run(group, call)` runs a call, and those that may begin in its place."""
+        """Make no thread yet. `run(group, call)` runs a call, and those that follow in its place."""
         self._run = run
         self._pools: defaultdict[str, _Pool] = defaultdict(_Pool)
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _SHUTDOWN_S = 30.0
 _LAST_CALLS_S = 30.0
-"""So long an actor that is to end waits for its other calls that run: some never end."""
+"""Seconds that an ending actor waits for its other running calls: some never end."""
 _LONGEST_NAME = 256
 _EXIT_ACTOR = "The actor died because it called exit_actor()."
 
@@ -93,29 +93,29 @@ class ActorHost:
         self._tasks: dict[Key, asyncio.Task[Any]] = {}
         self._pools = GroupThreads(self._run_in_thread)
         self._loops: dict[str, asyncio.AbstractEventLoop] = {}
-        """By group, the loops of an async actor that has groups."""
+        """The loops of an async actor that has groups, by group."""
         self._admitting = threading.Lock()
-        """Around the groups of an actor with several threads."""
+        """Guards the groups of an actor with several threads."""
         self._flush_planned = False
         self._exit_reason = ""
         self._crash: SystemExit | None = None
-        """By what exit the process is to end, where that is a crash."""
+        """The exit with which the process must end, when that is a crash."""
         self.is_drained = False
         """Whether the actor has ended, and all its results have left."""
         self._draining = False
         self._means: dict[str, float] = {}
         self._methods = ActorMethods(None)
         self.setup_error: RuntimeEnvSetupError | None = None
-        """Why it cannot be made here: the setup hook of its job raised."""
+        """The error of the job's setup hook, which prevents the actor's construction; or None."""
 
     def path_of(self, method: str) -> str:
-        """See HostedActor."""
+        """Return the module, class and name of a method."""
         return self._methods.path_of(method, self.is_async)
 
     # ---- life --------------------------------------------------------------------------------
 
     def serve(self) -> int:
-        """Construct the actor and run its calls until it ends; the exit code."""
+        """Construct the actor and run its calls until it ends; return the exit code."""
         creation = self._creation
         of_process.lease = of_process.actor = self._lease
         gang = self._lease.gang
@@ -133,14 +133,17 @@ class ActorHost:
         return 0
 
     async def _construct(self) -> bool:
-        """Whether the instance was made. Waits only for a constructor that is a coroutine."""
+        """Construct the instance; return whether that succeeded.
+
+        Waits only for a constructor that is a coroutine.
+        """
         creation = self._creation
         context = TaskContext(b"", 0, f"{creation.class_name}.__init__", 0, self._lease, True)
         token = current.set(context)
         try:
             if self.setup_error is not None:
                 raise self.setup_error
-            cls = pickle.loads(creation.class_pickle)  # noqa: S301  (from our owner)
+            cls = pickle.loads(creation.class_pickle)  # noqa: S301  # from the actor's owner
             args, kwargs = self._values.constructor_arguments(creation, context)
             for name in dir(cls):
                 options = getattr(getattr(cls, name, None), "__phalanx_method__", None)
@@ -158,7 +161,7 @@ class ActorHost:
                 return False
             name = f"{creation.class_name}.__init__"
             data = failures.describe(error, name, os.getpid(), None)
-            # There may never be a call that would raise it.
+            # A call that would raise the error may never come, so it is printed too.
             print(f"The actor cannot be made: {failures.told(data)}", file=sys.stderr, flush=True)
             self._node.send(ActorFailed(self.actor, data))
             return False
@@ -169,7 +172,7 @@ class ActorHost:
         return True
 
     def _end_unmade(self) -> int:
-        """The constructor raised, or wants the actor to end."""
+        """End an actor whose constructor raised, or called exit_actor."""
         if self._exit_reason:
             self._finish()
             return 0
@@ -177,14 +180,15 @@ class ActorHost:
         return 1
 
     def drain(self) -> None:
-        """See HostedActor."""
+        """End once the calls that have come are done."""
         self._draining = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._end_if_drained)
         self._wake()
 
     def _finish(self) -> None:
-        """The end: the last results; unless it is a crash the user's hook, and `__del__`."""
+        """End the actor: send the last results, run the user's hook unless it is a crash, and
+        `__del__`."""
         self._outbox.flush()
         if self._crash is not None:
             self._say_all()
@@ -203,8 +207,11 @@ class ActorHost:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Have the instance go, and all that it alone holds: no interpreter ends here that would
-        run `__del__` or write what files have in their buffers. It has as long as the hook."""
+        """Release the instance, and all that it alone holds.
+
+        No interpreter ends here that would run `__del__` or write what files have in their buffers.
+        This may take as long as the hook.
+        """
         late = threading.Timer(_SHUTDOWN_S, os._exit, [0])
         late.daemon = True
         late.start()
@@ -223,11 +230,11 @@ class ActorHost:
     # ---- calls come --------------------------------------------------------------------------
 
     def waiting(self) -> list[AssignedWork]:
-        """See HostedActor."""
+        """Return the calls that have not begun."""
         return self._calls.waiting()
 
     def receive(self, connection: assigned.Connection, call: Call) -> None:
-        """See HostedActor. Called in whichever thread leads the reactor."""
+        """Take a call. Called in the thread that leads the reactor."""
         if self._loop is not None:
             self._begin_async((connection, call))
         else:
@@ -240,7 +247,7 @@ class ActorHost:
             waiter.finish()
 
     def cancel(self, key: Key) -> None:
-        """See HostedActor."""
+        """Cancel a call that its caller no longer wants."""
         self._calls.cancel(key)
         task = self._tasks.get(key)
         if task is not None:
@@ -283,7 +290,7 @@ class ActorHost:
         self._children.forget(key)
 
     def _run(self, connection: Connection, call: Call) -> Message | None:
-        """Run a call; its answer, if it is to have one from here."""
+        """Run a call; return its answer, if the answer is to be sent from here."""
         context = self._context(connection, call)
         token = current.set(context)
         started = begins()
@@ -295,9 +302,10 @@ class ActorHost:
             run = watched(method, context.name, kwargs, context)
             result = run(*args, **kwargs)
             del args, kwargs
-            if context.leaves:  # user code has caught what exit_actor raised
+            if context.leaves:  # user code caught the error that exit_actor raised
                 raise WorkerExit
-            if context.is_cancelled:  # it may have looked, and ended early: nobody wants the result
+            # the method may have looked, and ended early: the result is not wanted
+            if context.is_cancelled:
                 raise KeyboardInterrupt
             if call.returns == 1 and not inspect.isgenerator(result):
                 value = values.pack(result, connection, call.number, context.name)
@@ -328,9 +336,12 @@ class ActorHost:
         return self._results.failure(call.number, error, context.name, started, actor_repr)
 
     def _leaving(self, call: Call, error: SystemExit, started: Began) -> Message | None:
-        """As Ray: exit_actor and an exit with code 0 are meant, any other is a crash. The call of a
-        crash has no answer: whether it is tried again its caller decides by the end of the
-        process."""
+        """Return the answer to a call that raised SystemExit, or None.
+
+        As in Ray, exit_actor and an exit with code 0 are intended; any other exit is a crash. The
+        call of a crash has no answer: its caller decides by the end of the process whether to try
+        again.
+        """
         if not isinstance(error, WorkerExit):
             if error.code != 0:
                 self._end_by_crash(error)
@@ -347,7 +358,7 @@ class ActorHost:
             self._begin_end()
 
     def leave(self) -> NoReturn:
-        """The calling method, or what it started, wants the actor to end."""
+        """End the actor, as the calling method or a thread of it asks."""
         context = current.get()
         if context is not None:
             context.leaves = True
@@ -366,8 +377,8 @@ class ActorHost:
         self._begin_end()
 
     def _begin_end(self) -> None:
-        """Calls that run may end. Those that have not begun never do: their callers hear of the
-        end of the actor."""
+        """Let running calls end. Calls that have not begun never do: their callers hear of the
+        actor's end."""
         loop = self._loop
         if loop is not None:
             loop.call_soon_threadsafe(self._end_if_drained)
@@ -393,7 +404,7 @@ class ActorHost:
         self._await_last_calls()
 
     def _await_last_calls(self) -> None:
-        """Calls that run may end, and give their results."""
+        """Wait for running calls, and send their results."""
         deadline = time.monotonic() + _LAST_CALLS_S
         while self._calls.are_running and time.monotonic() < deadline:
             waiter = Waiter()
@@ -432,7 +443,7 @@ class ActorHost:
                 self._wake()
 
     def _following(self, entry: Entry) -> Entry | None:
-        """A call has ended: the one that begins in its place."""
+        """Return the call that begins in the place of an ended one."""
         if self._exit_reason:
             self._calls.drop_waiting()
         return self._calls.finished(entry)
@@ -440,8 +451,10 @@ class ActorHost:
     # ---- on an event loop for each group -----------------------------------------------------
 
     def _serve_on_loops(self) -> int:
-        """Each group has a loop in a thread of its own: a call that blocks holds up its group
-        alone."""
+        """Serve with a loop for each group, in a thread of its own.
+
+        So a call that blocks holds up only its own group.
+        """
         self._loops = {group: start_loop() for group in self._calls.groups}
         import asyncio
 
@@ -484,7 +497,7 @@ class ActorHost:
 
     def _spawn(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
         connection, call = _parts(entry)
-        context = self._context(connection, call)  # now: it may be cancelled before it begins
+        context = self._context(connection, call)  # now: the call may be cancelled before it begins
         loop.create_task(self._run_async(entry, (connection.peer, call.number), context))
 
     async def _run_async(self, entry: Entry, key: Key, context: TaskContext) -> None:
@@ -494,7 +507,7 @@ class ActorHost:
         assert task is not None
         self._tasks[key] = task
         connection, call = _parts(entry)
-        current.set(context)  # the task has a copy of the context to itself
+        current.set(context)  # the asyncio task has its own copy of the context
         values = self._values
         started = begins()
         message: Message | None
@@ -504,8 +517,8 @@ class ActorHost:
             args, kwargs = values.arguments(call.args, call.inputs, context)
             run = watched(method, context.name, kwargs, context)
             result = run(*args, **kwargs)
-            del args, kwargs, run, method  # an actor that ends lets its instance go at once
-            # A reference can be awaited, too: a method that returns one gives it away.
+            del args, kwargs, run, method  # so that an ending actor releases its instance at once
+            # A reference can be awaited, too, but a method that returns one passes it on.
             if inspect.isawaitable(result) and not isinstance(result, ObjectRef):
                 result = await result
             _check_end(context)
@@ -540,7 +553,7 @@ class ActorHost:
             self._end_if_drained()
 
     def _check(self, call: Call, context: TaskContext) -> None:
-        """Raise for a call that is not to run."""
+        """Raise for a call that should not run."""
         if context.is_cancelled:
             raise cancelled()
         self._calls.check_group(call, self._creation.class_name)
@@ -566,7 +579,7 @@ class ActorHost:
 
 
 def _result_of(construction: Coroutine[Any, Any, bool]) -> bool:
-    """The result of what waits for nothing."""
+    """Return the result of a coroutine that waits for nothing."""
     try:
         construction.send(None)
     except StopIteration as end:
@@ -575,7 +588,7 @@ def _result_of(construction: Coroutine[Any, Any, bool]) -> bool:
 
 
 def _check_end(context: TaskContext) -> None:
-    """Raise where user code has caught what was to end its call: nobody wants the result."""
+    """Raise the end of a call again when user code has caught it: the result is not wanted."""
     if context.leaves:
         raise WorkerExit
     if context.is_cancelled:
@@ -590,7 +603,7 @@ def _parts(entry: Entry) -> tuple[Connection, Call]:
 
 
 def _own_name(instance: Any) -> str:
-    """What an actor's class has it called in listings; empty where it says nothing."""
+    """Return the name for listings that the actor's class gives; empty when it gives none."""
     if not any("__repr__" in vars(cls) for cls in type(instance).__mro__[:-1]):
         return ""
     try:

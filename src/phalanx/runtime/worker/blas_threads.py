@@ -1,6 +1,7 @@
-"""The threads of a numeric library that a worker's parent has loaded: it read its variables then.
+"""The threads of numeric libraries that the fork server has loaded before it forks workers.
 
-What a worker loads itself reads OMP_NUM_THREADS when it comes.
+Such a library has read its variables already. A library that a worker loads itself reads
+OMP_NUM_THREADS then.
 """
 
 from __future__ import annotations
@@ -14,24 +15,24 @@ _SETTERS = tuple(
     for prefix in ("scipy_", "")
     for suffix in ("64_", "", "_64_")
 )
-"""As builds of OpenBLAS name it: that of numpy's wheels is the first."""
+"""The function's names in builds of OpenBLAS; the first is that of numpy's wheels."""
 
 
 class BlasThreads:
-    """Of the libraries that this process was forked with."""
+    """The numbers of threads of the libraries that this process was forked with."""
 
     def __init__(self) -> None:
         self._setters: list[Callable[[int], object]] = []
         self._count = 1
 
     def prepare(self) -> None:
-        """In the parent of workers: find what is loaded, and have it use one thread."""
+        """Find the loaded libraries and set them to one thread, in the fork server."""
         if "numpy" in sys.modules:
             self._setters = _loaded()
             self._set(1)
 
     def limit(self, count: int) -> None:
-        """Use so many threads from now on."""
+        """Use this many threads from now on."""
         if count != self._count:
             self._set(count)
 
@@ -46,7 +47,7 @@ inherited = BlasThreads()
 
 
 def _loaded() -> list[Callable[[int], object]]:
-    """What sets the number of threads of each OpenBLAS in this process."""
+    """Return the function that sets the threads of each OpenBLAS in this process."""
     import ctypes  # not at the top: few parents of workers have loaded such a library
 
     try:

@@ -1,4 +1,4 @@
-"""The environment that shows a task its devices, and the member of a gang its rank."""
+"""The environment that shows a task its devices, and a gang's member its rank."""
 
 from __future__ import annotations
 
@@ -15,33 +15,36 @@ from phalanx.runtime.os.visible_devices import (
 from phalanx.runtime.worker.blas_threads import inherited
 
 _HIDE = "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"
-"""Ray's: work that holds no devices sees none, where else it sees all."""
+"""Ray's variable: work that holds no devices then sees none; otherwise it sees all."""
 
 
 class DeviceEnvironment:
-    """Sets the variables for each lease, and restores what was there for one without devices."""
+    """Sets the variables for each lease, and restores the earlier ones for a lease without devices."""
 
     def __init__(self, shown: Mapping[str, str]) -> None:
-        """`shown`: the lists of devices that the node was shown, by resource. A runtime environment
-        of this process may have other lists; the node counts by its own."""
+        """Remember the current variables.
+
+        `shown`: the lists of devices that the node was shown, by resource. A runtime environment of
+        this process may have other lists; the node counts by its own.
+        """
         self._shown = shown
         self._before = {
             resource: {name: os.environ.get(name) for name in variables_of(resource, os.environ)}
             for resource in VISIBLE
         }
-        """The variables that show them."""
+        """The variables that show devices, with their values at the start."""
         self._threads = "OMP_NUM_THREADS" not in os.environ
         if not self._threads:
             inherited.limit(_count(os.environ["OMP_NUM_THREADS"]))
         self._cpus = 0.0
-        """What OMP_NUM_THREADS was last set by."""
+        """The number of CPUs by which OMP_NUM_THREADS was last set."""
         self._of_gang: dict[str, str | None] = {}
-        """What the variables that a gang set were before."""
+        """Values that the variables of a gang had before."""
 
     def show(
         self, devices: dict[str, list[int]], cpus: float, gang: Mapping[str, str] | None = None
     ) -> None:
-        """Make `devices` visible, no more threads than CPUs the default, and show the `gang`."""
+        """Show `devices` and the `gang`, and set the default number of threads to that of CPUs."""
         self._show_gang(gang or {})
         for resource, own in VISIBLE.items():
             numbers = devices.get(resource)
@@ -59,7 +62,7 @@ class DeviceEnvironment:
         self.show_cpus(cpus)
 
     def show_cpus(self, cpus: float) -> None:
-        """Make no more threads than CPUs the default."""
+        """Set the default number of threads to that of the CPUs."""
         if cpus != self._cpus and self._threads:
             self._cpus = cpus
             count = max(int(cpus), 1)
@@ -82,6 +85,6 @@ class DeviceEnvironment:
 
 
 def _count(text: str) -> int:
-    """What OMP_NUM_THREADS says: the first number is that of the outermost level."""
+    """Return the number in OMP_NUM_THREADS that is for the outermost level: the first."""
     first = text.partition(",")[0].strip()
     return int(first) if first.isdecimal() and int(first) else 1

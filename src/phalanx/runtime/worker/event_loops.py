@@ -1,4 +1,4 @@
-"""Event loops of an actor. asyncio is imported with the first: it is slow, and most have none."""
+"""Event loops of an actor. asyncio is imported with the first one: it is slow, and most have none."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """An event loop as the program's policy makes them; where it has none of its own, one that
-    looks again and again for a moment before it sleeps."""
+    """Return an event loop of the program's policy.
+
+    Without a policy of its own, the loop looks repeatedly for a moment before it sleeps.
+    """
     import asyncio
 
     if type(asyncio.get_event_loop_policy()) is not asyncio.DefaultEventLoopPolicy:
@@ -23,7 +25,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def start_loop() -> asyncio.AbstractEventLoop:
-    """An event loop that runs in a thread of its own, as long as the process."""
+    """Start an event loop in a thread of its own, which runs as long as the process."""
     import asyncio
 
     loop = new_loop()
@@ -37,7 +39,7 @@ def start_loop() -> asyncio.AbstractEventLoop:
 
 
 def is_inside_loop() -> bool:
-    """Whether what calls this is a task of a loop."""
+    """Whether the caller is a task of a loop."""
     asyncio = sys.modules.get("asyncio")
     try:
         return asyncio is not None and asyncio.current_task() is not None
@@ -46,12 +48,12 @@ def is_inside_loop() -> bool:
 
 
 def cancelled() -> BaseException:
-    """What is raised in a call that is cancelled, in a loop or not."""
+    """Return the error that is raised in a cancelled call, in a loop or not."""
     from asyncio import CancelledError
 
     return CancelledError()
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether an error is what `cancelled` gives."""
+    """Whether an error is of the kind that `cancelled` returns."""
     return isinstance(error, type(cancelled()))

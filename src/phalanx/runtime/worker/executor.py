@@ -1,7 +1,7 @@
-"""A worker's process around its core: tasks in the main thread, interrupts, results that leave.
+"""A worker's process around its core: tasks in the main thread, interrupts, sending of results.
 
-Results of short tasks wait for company. They leave before a task that may take long, when there is
-nothing more to do, and at least every millisecond.
+Results of short tasks are sent together. They are sent before a task that may take long, when there
+is nothing more to do, and at least every millisecond.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ if TYPE_CHECKING:
     from phalanx.runtime.worker.actor_host import ActorHost
 
 _LOOK_AGAIN_S = 0.05
-"""So often a process that is about to end looks whether others still refer to its objects."""
+"""Seconds between looks of an ending process at whether others still refer to its objects."""
 
 
 class WorkerExecutor:
-    """Runs what owners send."""
+    """Runs the tasks, or the actor, that owners send."""
 
     def __init__(
         self,
@@ -85,8 +85,11 @@ class WorkerExecutor:
         go_by: Callable[[SystemSettings], None],
         devices: Mapping[str, str],
     ) -> None:
-        """`flush` lets everything posted leave. `job` takes the settings of the job that this
-        worker is set up for, `go_by` those of the cluster. `devices`: see DeviceEnvironment."""
+        """Build it of its parts.
+
+        `flush` sends everything posted. `job` takes the settings of the job that this worker is set
+        up for, `go_by` those of the cluster. `devices`: see DeviceEnvironment.
+        """
         self._node = node
         self._reactor = reactor
         self._lock = lock
@@ -96,7 +99,7 @@ class WorkerExecutor:
         self._job = job
         self._go_by = go_by
         self._setup_error: RuntimeEnvSetupError | None = None
-        """Why nothing of this job can run here: its setup hook raised."""
+        """The error of the job's setup hook, which prevents all work here; or None."""
         self._references = references
         self._task_references = task_references = TaskReferences(me, references, GIVE_UP_S)
         self.core = WorkerCore(me, node, task_references, self, clock=own_time, wall=time.time)
@@ -110,7 +113,7 @@ class WorkerExecutor:
         self._main = threading.main_thread().ident or 0
         self._interruptible = False
         self.interrupt_due = False
-        """See WaitingTask."""
+        """Whether the running task must still be interrupted."""
         signal.signal(signal.SIGINT, self._on_interrupt)
 
     def _on_interrupt(self, signum: int, frame: FrameType | None) -> None:
@@ -123,36 +126,36 @@ class WorkerExecutor:
             self.raise_interrupt()
 
     def raise_interrupt(self) -> NoReturn:
-        """See WaitingTask."""
+        """Interrupt the running task now."""
         self.interrupt_due = False
         raise KeyboardInterrupt
 
     # ---- effects of the core -----------------------------------------------------------------
 
     def wake(self) -> None:
-        """See Effects."""
+        """Wake the main thread: it has something to do."""
         waiter = self._waiter
         if waiter is not None:
             waiter.finish()
 
     def interrupt(self, context: TaskContext) -> None:
-        """See Effects."""
+        """Interrupt the running task, if it can be interrupted."""
         self.interrupt_due = True
         signal.pthread_kill(self._main, signal.SIGINT)
 
     def progress(self, context: TaskContext) -> None:
-        """See Effects."""
+        """Let the producer of a stream go on: its reader has taken more items."""
         waiter = context.progress
         if waiter is not None:
             waiter.finish()
 
     def cancel_children(self, parent: Key) -> None:
-        """See Effects."""
+        """Cancel the work that a task or call has started."""
         with self._lock:
             self._cancelling.cancel_children(parent)
 
     def set_up(self, message: JobSetup) -> None:
-        """See Effects."""
+        """Prepare the process for a job; nothing runs before."""
         self._go_by(message.settings)
         self._results.stream_items = message.settings.stream_items
         for path in reversed(message.path):
@@ -171,16 +174,16 @@ class WorkerExecutor:
         if directory:
             sys.path.insert(0, os.path.abspath(directory))
         if modules := environment.get("py_modules"):
-            # Not at the top: few programs have some, and it imports what imports.
+            # Imported here: few programs have such modules, and this imports the import machinery.
             from phalanx.runtime.worker.py_modules import offer_modules
 
             offer_modules(modules)
             for path in modules:
                 if not os.path.exists(path):
-                    _warn(f"{path} of py_modules is not there on this node")
+                    _warn(f"{path} of py_modules does not exist on this node")
         if message.hook:
             try:
-                pickle.loads(message.hook)()  # noqa: S301  (from our driver, by the node)
+                pickle.loads(message.hook)()  # noqa: S301  # from the driver, by way of the node
             except Exception as error:
                 text = failures.remote_traceback(error, skip_frames=1)
                 self._setup_error = RuntimeEnvSetupError(
@@ -188,8 +191,11 @@ class WorkerExecutor:
                 )
 
     def _enters(self, directory: str) -> bool:
-        """Whether work runs there. Directories are not copied to other machines: what needs none of
-        its files runs all the same, and what does hears why it finds none."""
+        """Enter the directory; return whether that succeeded.
+
+        Directories are not copied to other machines. Work that needs none of its files runs all the
+        same, and other work prints why it finds none.
+        """
         try:
             os.chdir(directory)
         except OSError as error:
@@ -198,8 +204,8 @@ class WorkerExecutor:
         return True
 
     def become(self, message: CreateActor) -> ActorHost:
-        """See Effects."""
-        # Not at the top: asyncio is slow to import, and the zygote is warm.
+        """Make the actor that this worker is from now on."""
+        # Imported here: asyncio is slow to import, and the fork server has it already.
         from phalanx.runtime.worker.actor_host import ActorHost
 
         self.actor = ActorHost(
@@ -215,32 +221,32 @@ class WorkerExecutor:
         )
         return self.actor
 
-    # ---- what else the process asks ----------------------------------------------------------
+    # ---- other calls of the process --------------------------------------------------------------
 
     def connection_lost(self, connection: transport.Connection) -> None:
-        """See LocalWork."""
+        """Handle the end of a connection by which work may have come."""
         self.core.connection_lost(connection)
 
     def peer_lost(self, process: bytes) -> None:
-        """See LocalWork."""
+        """Handle the loss of the last connection to a process."""
         self.core.peer_lost(process, is_gone=self._peers.is_here(process))
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """See LocalWork."""
+        """Return the files of a node's processes that waiting work will read."""
         return self.core.inputs_from(prefix)
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Let time pass."""
         self.core.tick(now)
 
     def send_late(self) -> None:
-        """See LocalExecutor."""
+        """Send results that have waited for others long enough."""
         self._outbox.send_late()
 
     # ---- the main thread ---------------------------------------------------------------------
 
     def serve(self) -> int:
-        """Work until it is to stop; the process's exit code."""
+        """Work until the process must stop; return its exit code."""
         core = self.core
         while not core.stopping or (self.actor is not None and not self.actor.is_drained):
             if core.is_set_up:
@@ -263,8 +269,8 @@ class WorkerExecutor:
             self._outbox.flush()
             if core.stopping != SPENT or not (self._references.lending or self._task_references):
                 return 0
-            # Others refer to objects of this process, which end with it: as on Ray it stays until
-            # they do no more. It holds no lease meanwhile.
+            # Other processes refer to objects of this one, which would end with it: as on Ray, it
+            # stays until they no longer do. It holds no lease in that time.
             self._reactor.wait(waiter, own_time() + _LOOK_AGAIN_S)
 
     def _run_next(self) -> None:
@@ -277,7 +283,7 @@ class WorkerExecutor:
         assert isinstance(task, Task)
         definition = core.functions.get(task.function)
         if definition is None:
-            error = RuntimeError(f"no function came with task {task.name or task.number}")
+            error = RuntimeError(f"the message had no function for task {task.name or task.number}")
             failure = self._results.failure(task.number, error, task.name, begins())
             self._outbox.post(connection, failure)
             return
@@ -305,7 +311,8 @@ class WorkerExecutor:
         seconds = started.seconds()
         if context.adopted is not None:
             self._values.settle_borrows(context, connection)
-        # First: an owner that has the result gives the lease back, for others if this goes on.
+        # Before the result is sent: an owner that has the result gives the lease back, for other
+        # owners if this goes on.
         core.ended(connection, definition, seconds)
         self._outbox.post(connection, message)
         self._children.forget((connection.peer, task.number))
@@ -346,7 +353,7 @@ class WorkerExecutor:
             finally:
                 self._interruptible = False
         except KeyboardInterrupt:
-            # Asked for by cancel, or the task's own doing: never one in the reader.
+            # Requested by cancel, or raised by the task: never an interrupt of the reading thread.
             return Failed(task.number, b"", started.wall, started.ended(), "cancelled")
         except SystemExit as error:
             self._exit(connection, error)
@@ -354,7 +361,7 @@ class WorkerExecutor:
             return self._results.failure(task.number, error, definition.name, started)
 
     def _exit(self, connection: Connection, error: SystemExit) -> NoReturn:
-        """sys.exit() in a task ends its worker."""
+        """End the worker: a task called sys.exit()."""
         self._outbox.flush()
         connection.drain_all(1.0)
         end_process(error, self._node)
@@ -362,7 +369,7 @@ class WorkerExecutor:
     # ---- waiting inside a task ---------------------------------------------------------------
 
     def block(self) -> bool:
-        """See WaitingTask."""
+        """Mark the calling task as waiting; return whether there is one."""
         context = current.get()
         if context is None:
             return False
@@ -372,7 +379,7 @@ class WorkerExecutor:
         return True
 
     def unblock(self) -> None:
-        """See WaitingTask."""
+        """Mark the calling task as running again."""
         context = current.get()
         if context is not None and not context.is_actor:
             self.core.unblock()
@@ -384,10 +391,10 @@ def _warn(text: str) -> None:
 
 def _load(definition: Definition) -> Any:
     try:
-        return pickle.loads(definition.pickle)  # noqa: S301  (from our owner)
+        return pickle.loads(definition.pickle)  # noqa: S301  # from the function's owner
     except Exception as error:
         raise RuntimeError(
             f"The function {definition.name} could not be loaded in a worker "
-            f"({type(error).__name__}: {error}). A module that only the driver can import is "
-            "the usual cause: make it importable, or define the function in the main script."
+            f"({type(error).__name__}: {error}). A common cause is a module that only "
+            "the driver can import: make it importable, or define the function in the main script."
         ) from error

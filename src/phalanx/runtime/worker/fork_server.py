@@ -1,7 +1,7 @@
-"""The parent of all workers: it forks them warm, and reads what they print.
+"""The parent of all workers: it forks them, and reads what they print.
 
-It has imported what workers need before it forks, so a worker is there in milliseconds and shares
-its pages.
+It imports the modules that workers need before it forks, so a worker starts in milliseconds and
+shares its pages.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from phalanx.runtime.os.visible_devices import shown_devices
 from phalanx.runtime.worker import blas_threads
 
 MAX_LINE_BYTES = 64 << 10
+"""Bytes of a line above which a worker's output is cut into several lines."""
 UNFINISHED_S = 0.25
+"""Seconds without more output after which the beginning of a line is shown."""
 BAR_S = 2.0
-"""A line that is written over and over, such as a progress bar, is passed on so often."""
-"""A line whose end has not come is shown as far as it goes after so long without more of it."""
-"""A longer line that a worker prints is cut into several."""
+"""Seconds between the shown states of a line that is overwritten, such as a progress bar."""
 NAME_MARK = "\x1e"
-"""A line that begins so tells under which name the lines after it were printed."""
+"""The first character of a line that tells the name under which the next lines were printed."""
 
 
 def run(sock: socket.socket, session: sessions.Session, preload: list[str]) -> NoReturn:
@@ -49,22 +49,22 @@ def run(sock: socket.socket, session: sessions.Session, preload: list[str]) -> N
     for module in preload:
         try:
             __import__(module)
-        except Exception as error:  # a task that needs it gets the error
+        except Exception as error:  # a task that needs the module gets the error
             say(f"{module} could not be imported beforehand: {error}", level=WARNING)
-    # Warm for the children.
+    # Prepared here for all children.
     import phalanx.runtime.worker.actor_host
     import phalanx.runtime.worker.process  # noqa: F401
 
     blas_threads.inherited.prepare()
     server = WorkerForkServer(sock, session)
-    gc.freeze()  # what was imported stays, and is shared with the children
+    gc.freeze()  # imported modules stay, and are shared with the children
     gc.enable()
     server.serve()
     os._exit(0)
 
 
 class _Pipe:
-    """What a worker prints to its standard output or error."""
+    """The pipe of a worker's standard output or error."""
 
     def __init__(self, fd: int, pid: int, is_error: bool) -> None:
         self.fd = fd
@@ -74,20 +74,22 @@ class _Pipe:
         """The beginning of a line whose end has not come."""
         self.partial_since = 0.0
         self.is_bar = False
-        """What it printed last began at the line's beginning again."""
+        """Whether the last output went back to the line's beginning, as a progress bar does."""
         self.told_at = 0.0
         self.name = ""
 
 
 def last_state(line: bytes) -> bytes:
-    """What a terminal would show of a line that is written over by carriage returns; one at its end
-    stays, as what comes next goes over it."""
+    """Return what a terminal shows of a line that is overwritten by carriage returns.
+
+    A carriage return at the end stays, since the next output overwrites the line.
+    """
     body = line.rstrip(b"\r")
     return body.rpartition(b"\r")[2] + line[len(body) : len(body) + 1]
 
 
 class WorkerForkServer(ForkServer):
-    """Forks workers besides commands."""
+    """The fork server of a node: it forks workers in addition to commands."""
 
     def __init__(self, sock: socket.socket, session: sessions.Session) -> None:
         super().__init__(sock, session)
@@ -96,10 +98,10 @@ class WorkerForkServer(ForkServer):
         self._pipes: dict[int, _Pipe] = {}
         """Open pipes by descriptor."""
         self._unfinished: set[_Pipe] = set()
-        """Those with the beginning of a line."""
+        """Pipes with the beginning of a line."""
 
     def on_message(self, message: msgspec.Struct) -> None:
-        """See ForkServer."""
+        """Handle a message of the node: fork a worker, read output, or a message for commands."""
         match message:
             case Fork():
                 self._fork(message.worker, message.variables)
@@ -114,7 +116,7 @@ class WorkerForkServer(ForkServer):
         try:
             for _ in range(2):
                 opened += os.pipe()
-            opened.append(os.dup(opened[0]))  # the descriptor that will watch the process
+            opened.append(os.dup(opened[0]))  # reserves the descriptor that will watch the process
             pid = os.fork()
         except OSError as error:
             for fd in opened:
@@ -170,7 +172,7 @@ class WorkerForkServer(ForkServer):
     # ---- output ------------------------------------------------------------------------------
 
     def _read_all_output(self) -> None:
-        """Pass on what workers have printed so far, and say when that is done."""
+        """Pass on what workers have printed so far, and report when that is done."""
         for fd, pipe in list(self._pipes.items()):
             while fd in self._pipes and wait_for(fd, select.POLLIN, 0):
                 self._read_output(pipe)
@@ -206,14 +208,14 @@ class WorkerForkServer(ForkServer):
         self._unfinished.discard(pipe)
 
     def patience_s(self) -> float | None:
-        """See ForkServer."""
+        """Return the seconds until the server must look again, or None."""
         patience_s = super().patience_s()
         if not self._unfinished:
             return patience_s
         return UNFINISHED_S if patience_s is None else min(patience_s, UNFINISHED_S)
 
     def after_round(self) -> None:
-        """Pass on the beginnings of lines that nothing was added to for a while."""
+        """Pass on the beginnings of lines that have not grown for a while."""
         if self._unfinished:
             now = time.monotonic()
             for pipe in list(self._unfinished):
@@ -229,11 +231,12 @@ class WorkerForkServer(ForkServer):
         self.node.post(LogLine(pipe.pid, pipe.name, line, pipe.is_error))
 
     def before_end(self, child: Child) -> None:
-        """See ForkServer. What it has printed is read first."""
+        """Read the rest of a worker's output before its end is reported."""
         for pipe in [one for one in self._pipes.values() if one.pid == child.pid]:
             while pipe.fd in self._pipes and wait_for(pipe.fd, select.POLLIN, 0):
                 self._read_output(pipe)
-            if pipe.fd in self._pipes:  # held open by a grandchild: its output is nobody's now
+            # a grandchild holds the pipe open: its output is no longer read
+            if pipe.fd in self._pipes:
                 self._close(pipe)
                 self._pass_on_partial(pipe)
 

@@ -1,4 +1,4 @@
-"""What a worker prints, marked with the name of the task that printed it."""
+"""A worker's output, marked with the name of the task that printed it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class NamedOutput(io.TextIOBase):
         self._last: str | None = None
         self._at_start = True
         self._holds_back = False
-        """Whether text without a line's end may not have left yet."""
+        """Whether text without a line's end may not have been sent yet."""
         self.default_name = default_name
 
     @interruptible  # it waits where the user's code prints
     def write(self, text: str) -> int:
-        """Write, and flush at the end of each line: a killed worker has printed what it did."""
+        """Write, and flush at the end of each line, so that a killed worker's output is complete."""
         if not text:
             return 0
         context = current.get()
@@ -40,7 +40,7 @@ class NamedOutput(io.TextIOBase):
         return len(text)
 
     def let_go(self) -> None:
-        """Let text leave that has no line's end: what printed it may not print again for long."""
+        """Send text without a line's end: the task that printed it may not print again for long."""
         if self._holds_back:
             self._holds_back = False
             self._inner.flush()
@@ -51,20 +51,20 @@ class NamedOutput(io.TextIOBase):
         self._inner.flush()
 
     def fileno(self) -> int:
-        """The descriptor below."""
+        """Return the descriptor of the stream below."""
         return self._inner.fileno()
 
     def isatty(self) -> bool:
-        """Never a terminal."""
+        """Return False: the output is never a terminal."""
         return False
 
     def writable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The encoding below."""
+        """The encoding of the stream below."""
         return self._inner.encoding
 
     @property

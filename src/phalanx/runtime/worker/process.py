@@ -21,11 +21,14 @@ from phalanx.worker.context import current
 
 
 def main(worker_id: bytes, session: Session, devices: Mapping[str, str]) -> int:
-    """Serve owners until the node says stop; the exit code. `devices`: see DeviceEnvironment."""
+    """Serve owners until the node stops the worker; return the exit code.
+
+    `devices`: see DeviceEnvironment.
+    """
     outputs = NamedOutput(sys.stdout, ""), NamedOutput(sys.stderr, "")
     sys.stdout, sys.stderr = outputs
     if "numpy" in sys.modules:
-        # Forked siblings must not draw the same numbers.
+        # Forked siblings must not draw the same random numbers.
         sys.modules["numpy"].random.seed()
     node = connect(session.socket_of(b"node"))
     runtime = Runtime(session, worker_id, "worker", node)
@@ -70,7 +73,7 @@ def main(worker_id: bytes, session: Session, devices: Mapping[str, str]) -> int:
 
 
 def _stop(session: Session, *args: Any, **kwargs: Any) -> None:
-    """`breakpoint()` in what runs here."""
+    """Wait for a debugger at a `breakpoint()` in the running code."""
     from phalanx.runtime.os.debugging import wait_for_debugger
 
     context = current.get()

@@ -1,4 +1,4 @@
-"""Profiles what runs in this worker, a file a call, where its runtime environment says so."""
+"""Profiles of the calls in this worker, a file a call, when its runtime environment asks for them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ from typing import Any
 from phalanx.worker.context import TaskContext
 
 DIRECTORY = "phalanx-profiles"
-"""Where the files go, below where the program runs, unless it says otherwise."""
+"""The directory of the files, below the program's, unless the environment names another."""
 _LONGEST = 80
-"""Characters of a function's name in a file's."""
+"""Characters of a function's name in the name of a file."""
 _counter = itertools.count()
 
 
 class Profiler:
-    """One tool, and where its files go."""
+    """A profiling tool, and the directory of its files."""
 
     def __init__(self, tool: str, directory: str) -> None:
         self._start, self._suffix = _TOOLS[tool]
         self._directory = os.path.abspath(directory)
 
     def around(self, function: Callable[..., Any], context: TaskContext) -> Callable[..., Any]:
-        """What to call in its place. A coroutine is left as it is: others run between its steps,
-        and would be in its profile."""
+        """Return the function to call instead, with a profile around it.
+
+        A coroutine is returned unchanged: others run between its steps, and would be in its
+        profile.
+        """
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             return function
         whole = functools.partial(self._profiled, context)
@@ -64,7 +67,7 @@ class Profiler:
 
 @functools.cache
 def profiler() -> Profiler | None:
-    """That of this worker's runtime environment, if it has one."""
+    """Return the profiler of this worker's runtime environment, or None."""
     wanted = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}")).get("profile")
     if not wanted:
         return None
@@ -119,8 +122,8 @@ def _needed(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise RuntimeError(
-            f"runtime_env asks for profiles by {module}, which cannot be imported on this node "
-            f"({error}): install it there (pip install {module}), or take 'cprofile', which "
+            f"runtime_env asks for profiles with {module}, which cannot be imported on this node "
+            f"({error}): install it there (pip install {module}), or use 'cprofile', which "
             "comes with Python."
         ) from error
 

@@ -1,6 +1,6 @@
-"""`py_modules` of a runtime environment: what a worker can import by them.
+"""`py_modules` of a runtime environment: the modules that they let a worker import.
 
-As on Ray a directory is the module of its name, and so is a file `NAME.py`. A directory without an
+As on Ray, a directory is the module of its name, and so is a file `NAME.py`. A directory without an
 `__init__.py` may also hold modules, and a zip file or wheel does: those are on the path.
 """
 
@@ -15,7 +15,7 @@ from types import ModuleType
 
 
 def offer_modules(paths: Sequence[str]) -> None:
-    """Have these be importable, before all else of these names."""
+    """Make these modules importable, before all others of the same names."""
     for path in reversed(paths):
         if _holds_modules(path):
             sys.path.insert(0, path)
@@ -25,7 +25,7 @@ def offer_modules(paths: Sequence[str]) -> None:
 
 
 class _Modules(MetaPathFinder):
-    """Finds modules by their own name alone: what lies beside one is not importable."""
+    """Finds modules by their own names alone: modules next to them stay hidden."""
 
     def __init__(self, directories: dict[str, str]) -> None:
         self._directories = directories

@@ -1,4 +1,4 @@
-"""Results on their way to owners: many short ones leave together."""
+"""Results on their way to owners: many short ones are sent together."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from phalanx.protocol.messages import Message
 from phalanx.runtime.os.connection import Connection
 
 SHORT_S = 0.0005
-"""Results wait while the next task is expected to be as short as this."""
+"""Results wait while the next task is expected to take at most this many seconds."""
 FLUSH_S = 0.001
-"""Results wait no longer than this."""
+"""Seconds that results wait at most."""
 
 
 class ResultOutbox:
-    """Messages that wait a moment for company."""
+    """Messages that wait a moment for others to be sent with them."""
 
     def __init__(self, flush_others: Callable[[], None]) -> None:
-        """`flush_others` lets everything else leave that this process has posted."""
+        """`flush_others` sends everything else that this process has posted."""
         self._flush_others = flush_others
         self._posted: set[Connection] = set()
         self._last_flush = 0.0
@@ -29,7 +29,7 @@ class ResultOutbox:
         self._posted.add(connection)
 
     def flush(self) -> None:
-        """Let results leave."""
+        """Send all results."""
         self._last_flush = time.monotonic()
         self._send()
         self._flush_others()
@@ -42,16 +42,19 @@ class ResultOutbox:
                 break
 
     def flush_before(self, expected_s: float) -> None:
-        """Let results leave before something that may take so long."""
+        """Send results before work that is expected to take this long."""
         if self._posted and (expected_s > SHORT_S or time.monotonic() - self._last_flush > FLUSH_S):
             self.flush()
 
     def flush_if_late(self) -> None:
-        """Let results leave that have waited for company long enough."""
+        """Send results that have waited long enough."""
         if time.monotonic() - self._last_flush > FLUSH_S:
             self.flush()
 
     def send_late(self) -> None:
-        """The same, from any thread: what was expected to be short may take long."""
+        """Send results that have waited long enough, from any thread.
+
+        A task that was expected to be short may take long.
+        """
         if self._posted and time.monotonic() - self._last_flush > FLUSH_S:
             self._send()

@@ -1,4 +1,4 @@
-"""When a task or call began, and when it ended: so long after that as has really gone by."""
+"""Begin and end of a task or call, by a clock that measures the time between them exactly."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import NamedTuple
 
 
 class Began(NamedTuple):
-    """The time of day at which it began, and what the clock that never goes back showed."""
+    """The time of day of a beginning, and the reading of the clock that never goes back."""
 
     wall: float
     steady: float
 
     def seconds(self) -> float:
-        """How long it has run by now."""
+        """Return how long it has run by now."""
         return time.monotonic() - self.steady
 
     def ended(self) -> float:
-        """The time of day now, unless it was set since: then as if it had not been."""
+        """Return the time of day now, as if the clock had not been set since the beginning."""
         return self.wall + time.monotonic() - self.steady
 
 
 def begins() -> Began:
-    """It begins now."""
+    """Return a beginning at this moment."""
     return Began(time.time(), time.monotonic())

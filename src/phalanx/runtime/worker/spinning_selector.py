@@ -1,4 +1,4 @@
-"""What an event loop of an actor waits with."""
+"""The selector of an actor's event loop."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from phalanx.runtime.os.adaptive_spin import AdaptiveSpin
 
 
 class SpinningSelector(selectors.EpollSelector):
-    """Looks again and again for a moment before it sleeps, where that is likely to be enough."""
+    """Looks repeatedly for a moment before it sleeps, when that is likely to be enough."""
 
     def __init__(self) -> None:
         super().__init__()
         self._spin = AdaptiveSpin()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """See selectors.BaseSelector."""
+        """Wait for events, at most `timeout` seconds (None: without limit)."""
         return self._spin.poll(self._look, -1 if timeout is None else max(timeout, 0))
 
     def _look(self, timeout_s: float) -> list[tuple[selectors.SelectorKey, int]]:

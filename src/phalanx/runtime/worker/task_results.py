@@ -26,11 +26,11 @@ from phalanx.worker.generators import StreamingGeneratorStats, next_item
 from phalanx.worker.open_streams import OpenStreams
 
 _CONSUMER_S = 0.001
-"""So often an async generator looks whether its reader has taken more."""
+"""Seconds between looks of an async generator at whether its reader has taken more."""
 
 
 class TaskResults:
-    """Makes messages of what user code returned, yielded or raised."""
+    """Makes messages of the values that user code returned or yielded, and of its errors."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class TaskResults:
         self.streams = streams
         self._reactor = reactor
         self.stream_items = STREAM_ITEMS
-        """So many items one stream may have."""
+        """The most items that one stream may have."""
 
     @interruptible
     def pack_many(
         self, connection: Connection, task: Any, result: Any, context: TaskContext, started: Began
     ) -> Done | Failed:
-        """The message for several results, none, or a stream of them."""
+        """Return the message for several results, none, or a stream of them."""
         number, returns = task.number, task.returns
         name = context.name
         if returns < 0:
@@ -66,12 +66,12 @@ class TaskResults:
             results = [result]
             if returns != 1:
                 raise ValueError(
-                    f"{name} returned a {type(result).__name__}, and num_returns={returns} "
+                    f"{name} returned a {type(result).__name__}, but num_returns={returns} "
                     f"asks for {returns} values: return a tuple or list of that length."
                 ) from None
         if len(results) != returns:
             raise ValueError(
-                f"{name} returned {len(results)} values, and num_returns={returns} asks for "
+                f"{name} returned {len(results)} values, but num_returns={returns} asks for "
                 f"{returns}."
             )
         packed = [self._values.pack(r, connection, number, name) for r in results]
@@ -81,7 +81,8 @@ class TaskResults:
     def _counted(
         self, connection: Connection, task: Any, items: Any, context: TaskContext, started: Began
     ) -> Done | Failed:
-        """The first items of a generator. What it gave before it raised stays given, as in Ray."""
+        """Take the first items of a generator. As in Ray, items from before an error remain
+        results."""
         number, returns, name = task.number, task.returns, context.name
         packed: list[Payload] = []
         try:
@@ -89,12 +90,12 @@ class TaskResults:
                 packed.append(self._values.pack(item, connection, number, name))
             if len(packed) < returns:
                 raise ValueError(
-                    f"{name} yielded {len(packed)} values, and num_returns={returns} asks for "
+                    f"{name} yielded {len(packed)} values, but num_returns={returns} asks for "
                     f"{returns}."
                 )
             if any(True for _ in items):
                 print(
-                    f"{name} yielded more than the {returns} values of num_returns: the rest is "
+                    f"{name} yielded more than the {returns} values of num_returns: the rest were "
                     "dropped.",
                     file=sys.stderr,
                 )
@@ -109,7 +110,7 @@ class TaskResults:
         if not hasattr(result, "__iter__"):
             raise TypeError(
                 f"{context.name} must be a generator function (or return an iterable) for "
-                f"num_returns='streaming', and it returned a {type(result).__name__}."
+                f"num_returns='streaming', but it returned a {type(result).__name__}."
             )
         self.streams.begin(connection, task.number, context)
         index = 0
@@ -157,15 +158,15 @@ class TaskResults:
     def send_item(
         self, connection: Connection, task: Any, index: int, value: Any, context: TaskContext
     ) -> None:
-        """Send one value of a stream. Raises ValueError where a stream may not have so many."""
+        """Send one value of a stream. Raises ValueError when the stream has too many items."""
         if index > self.stream_items:
             raise ValueError(
-                f"{context.name} yielded more than {self.stream_items:,} items, and the cluster's "
-                "setting max_num_generator_returns allows no more of one generator."
+                f"{context.name} yielded more than {self.stream_items:,} items, but the cluster's "
+                "setting max_num_generator_returns allows no more from one generator."
             )
         payload = self._values.pack(value, connection, task.number, context.name)
         self._outbox.post(connection, Item(task.number, index, payload))
-        if index <= 2:  # the first ones at once: somebody waits for them
+        if index <= 2:  # the first ones at once: the reader waits for them
             self._outbox.flush()
         else:
             self._outbox.flush_if_late()
@@ -184,8 +185,8 @@ class TaskResults:
     def failure(
         self, number: int, error: BaseException, name: str, started: Began, actor: str | None = None
     ) -> Failed:
-        """The message for an exception."""
-        if type(error) is InputsLost:  # not the program's doing: the owner tries again
+        """Return the message for an exception."""
+        if type(error) is InputsLost:  # not the program's fault: the owner tries again
             return Failed(
                 number, " ".join(error.names).encode(), started.wall, started.ended(), "lost"
             )

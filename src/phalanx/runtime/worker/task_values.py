@@ -1,4 +1,4 @@
-"""Values that cross a task's border: its arguments in, its results out, and their references."""
+"""Values that enter and leave a task: its arguments, its results, and their references."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from phalanx.worker.references import TaskReferences
 
 
 class InputsLost(Exception):
-    """Values of the arguments are not where they were: the caller is to have them made again."""
+    """Raised when values of the arguments are lost: the caller must have them made again."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(f"the files {', '.join(names)} are gone")
@@ -56,7 +56,7 @@ class TaskValues:
     def arguments(
         self, payload: Payload, inputs: list[Payload], context: TaskContext
     ) -> tuple[Any, Any]:
-        """(args, kwargs) of a task or call. Raises InputsLost."""
+        """Return (args, kwargs) of a task or call. Raises InputsLost."""
         if payload == b"":
             return (), {}
         lost: list[str] = []
@@ -93,8 +93,11 @@ class TaskValues:
         return self._values.read_payload(payload, None, refs)
 
     def constructor_arguments(self, creation: Creation, context: TaskContext) -> tuple[Any, Any]:
-        """(args, kwargs) of an actor's constructor. The node sent them, which has no values of its
-        own: a lost one is asked for at its owner, and waited for. Raises its error."""
+        """Return (args, kwargs) of an actor's constructor.
+
+        The node sent them, and it owns no values: a lost one is requested from its owner, and
+        awaited. Raises the value's error.
+        """
         while True:
             try:
                 return self.arguments(creation.args, creation.inputs, context)
@@ -124,8 +127,11 @@ class TaskValues:
         return found
 
     def keep_arguments(self, context: TaskContext) -> None:
-        """An actor has been made: its creator keeps the references in the constructor's arguments
-        for as long as the actor lives, and this process those that it still holds."""
+        """Settle the references in the arguments of an actor that was made.
+
+        Its creator keeps these references for as long as the actor lives; this process keeps those
+        that it still holds.
+        """
         with self._lock:
             for owner, number in context.adopted or ():
                 ref = self._references.still_borrowed(owner, number)
@@ -133,11 +139,11 @@ class TaskValues:
                     self._references.keep(ref)
 
     def pack(self, result: Any, connection: Connection, number: int, name: str) -> Payload:
-        """A result's payload, handed over to its owner."""
+        """Return a result's payload, handed over to its owner."""
         if result is None:
             return NONE_PICKLE
         if isinstance(result, TaskError):
-            raise result  # as Ray: a failure that is returned is raised at the reader
+            raise result  # as in Ray, a returned failure is raised at the reader
         try:
             payload, hold, refs = self._pack(result)
         except PhalanxError:
@@ -154,8 +160,10 @@ class TaskValues:
         return payload
 
     def settle_borrows(self, context: TaskContext, connection: Connection) -> None:
-        """Register for references of the arguments that are still held here, before the caller
-        stops keeping them."""
+        """Register for references of the arguments that are still held here.
+
+        This happens before the caller stops keeping them.
+        """
         with self._lock:
             third = self._task_references.settle(context, connection.peer)
         if third:

@@ -1,5 +1,7 @@
-"""Has what runs here stand beneath its caller in a trace, where the caller is traced, and be
-profiled where that was asked for."""
+"""Wraps functions in tracing and profiling.
+
+The spans of work that runs here are below its caller's span, when the caller is traced.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,13 @@ def watched(
 def traced(
     function: Callable[..., Any], name: str, kwargs: dict[str, Any], context: TaskContext
 ) -> Callable[..., Any]:
-    """What to call in the place of a function, with keyword arguments that carry a context: it is
-    taken out of them."""
+    """Return the function to call instead, when the keyword arguments carry a context.
+
+    The context is removed from the arguments.
+    """
     carrier = kwargs.pop(tracing.CARRIED)
     if tracing.active is None:
-        return function  # an actor of a program that is not traced, called by one that is
+        return function  # an actor of an untraced program, called by a traced one
     attributes: dict[str, Any] = {
         "phalanx.job.id": context.lease.job.hex(),
         "phalanx.task.attempt": context.attempt,
