@@ -1,4 +1,4 @@
-"""Actors' names where Ray's programs look for them."""
+"""Names of actors' classes and functions, where Ray's programs import them."""
 
 from __future__ import annotations
 

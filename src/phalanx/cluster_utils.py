@@ -2,6 +2,14 @@
 
 Each node is a real process with its own object store and workers, joined over TCP as on many
 machines. All of them end with this process.
+
+Example:
+    cluster = Cluster()
+    cluster.add_node(num_cpus=2)
+    second = cluster.add_node(num_cpus=4, num_gpus=1)
+    cluster.connect()
+    cluster.remove_node(second)
+    cluster.shutdown()
 """
 
 from __future__ import annotations
@@ -28,10 +36,10 @@ from phalanx.runtime.driver.starting import system_settings
 from phalanx.scheduler.placement.placement_policy import read_placement_policy
 
 STORE_BYTES = 200 * 2**20
-"""Of each node's object store, unless it is given."""
+"""Bytes of each node's object store, unless another size is given."""
 _CPUS = 1
 cluster_not_supported = False
-"""Ray's programs skip what needs a Cluster where this is set."""
+"""Ray's programs skip the parts that need a Cluster when this is set."""
 _HOST = "127.0.0.1"
 _IGNORED = (
     *("dashboard_host", "dashboard_port", "enable_object_reconstruction", "include_dashboard"),
@@ -47,37 +55,37 @@ class ClusterNode:
 
     @property
     def node_id(self) -> str:
-        """Its id in hex."""
+        """The node's id in hex."""
         return self.daemon.announcement.node_id
 
     unique_id = node_id
 
     @property
     def pid(self) -> int:
-        """Of its own process, which leads the group of its helpers."""
+        """The pid of the node's process, which leads the group of its helpers."""
         return self.daemon.process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there."""
+        """Whether the node's process runs."""
         return self.daemon.process.poll() is None
 
     def remaining_processes_alive(self) -> bool:
-        """Whether it runs: its helpers end with its process."""
+        """Whether the node runs: its helpers end with its process."""
         return self.is_running
 
     any_processes_alive = remaining_processes_alive
 
     @property
     def address(self) -> str:
-        """HOST:PORT of its cluster's head."""
+        """HOST:PORT of the cluster's head."""
         return self.daemon.announcement.address
 
     gcs_address = address
 
     @property
     def address_info(self) -> dict[str, Any]:
-        """Where its cluster is."""
+        """The addresses of the cluster, and the node's id."""
         return {"address": self.address, "gcs_address": self.address, "node_id": self.node_id}
 
     def __repr__(self) -> str:
@@ -87,9 +95,9 @@ class ClusterNode:
 class Cluster:
     """A head and any number of nodes on this machine.
 
-    `store` is where the control store keeps its tables ("memory", a path, `redis://...`), `limits`
-    when a silent node is dead (`period_s`, `misses`, `joining_s`, `restored_s`), `placement` the
-    policy by which work finds its nodes, as in `init`.
+    `store` is where the head keeps its tables ("memory", a path, `redis://...`), `limits` says when
+    a silent node is dead (`period_s`, `misses`, `joining_s`, `restored_s`, in seconds or counts),
+    and `placement` is the policy by which work finds its nodes, as in `init`.
     """
 
     def __init__(
@@ -130,12 +138,12 @@ class Cluster:
 
     @property
     def head_pid(self) -> int | None:
-        """Of the head's process; None where there is none."""
+        """The pid of the head's process; None when there is none."""
         return None if self._head is None else self._head.process.pid
 
     @property
     def temp_dir(self) -> str:
-        """Where the sessions of this cluster lie."""
+        """The directory of this cluster's sessions."""
         return os.path.join(self._directory, "r")
 
     def start_head(self) -> None:
@@ -161,7 +169,7 @@ class Cluster:
         os.environ[PRIVATE_ADDRESS] = self._address
 
     def kill_head(self) -> None:
-        """End the head's process by SIGKILL; nodes and what they run stay."""
+        """End the head's process with SIGKILL; nodes and their work stay."""
         if self._head is not None:
             self._head.kill()
             self._head = None
@@ -179,12 +187,12 @@ class Cluster:
         _system_config: dict[str, Any] | None = None,
         **options: Any,
     ) -> ClusterNode:
-        """Start a node with these amounts, real or not. The first one comes with the head.
+        """Start a node with these amounts, real or not. The first node comes with the head.
 
-        `_system_config` are the cluster's settings by Ray's names, with the first node (see
+        `_system_config` has the cluster's settings by Ray's names, with the first node (see
         docs/ray.md). Further options are those of `NodeOptions`; Ray's other private ones
-        (`_name`), which tune Ray's own processes, and its dashboard's have no effect.
-        Raises SystemFailureError with the reason, and ValueError for a setting.
+        (`_name`), which tune Ray's own processes, and those of its dashboard have no effect. Raises
+        SystemFailureError with the reason, and ValueError for a setting that is not allowed.
         """
         if self._head is None and not self._address:
             self._settings = system_settings(_system_config)
@@ -229,7 +237,7 @@ class Cluster:
         return node
 
     def remove_node(self, node: ClusterNode, allow_graceful: bool = True) -> None:
-        """End a node: in order, or by SIGKILL of all its processes at once."""
+        """End a node: in order, or with SIGKILL for all its processes at once."""
         if allow_graceful:
             node.daemon.stop()
         else:
@@ -239,7 +247,7 @@ class Cluster:
             self.head_node = None
 
     def list_all_nodes(self) -> list[ClusterNode]:
-        """All nodes that were started and not removed."""
+        """Return all nodes that were started and not removed."""
         first = [] if self.head_node is None else [self.head_node]
         return first + sorted(self.worker_nodes, key=lambda node: node.node_id)
 
@@ -264,19 +272,21 @@ class Cluster:
                 return
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"After {timeout} s {len(alive)} nodes are alive, and {len(wanted)} should be."
+                    f"After {timeout} s {len(alive)} nodes are alive instead of {len(wanted)}."
                 )
             time.sleep(0.02)
 
     def connect(self, namespace: str | None = None) -> None:
-        """Make this process a driver of the cluster, on its first node. Raises RuntimeError when
-        there is none yet."""
+        """Make this process a driver of the cluster, on its first node.
+
+        Raises RuntimeError when there is no node yet.
+        """
         if self.head_node is None:
             raise RuntimeError("The cluster has no node yet: add_node() starts one.")
         init(address=self._address, namespace=namespace)
 
     def shutdown(self) -> None:
-        """End everything."""
+        """End the driver, all nodes and the head, and delete their files."""
         import shutil
 
         with contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""The runtime context where Ray's programs look for it."""
+"""The runtime context, where Ray's programs import it."""
 
 from __future__ import annotations
 

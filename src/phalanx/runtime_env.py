@@ -1,4 +1,4 @@
-"""RuntimeEnv, RuntimeEnvConfig: runtime environments as objects, where programs write no dict."""
+"""RuntimeEnv, RuntimeEnvConfig: runtime environments as objects, for programs that write no dict."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ from typing import Any
 
 
 class RuntimeEnv(dict[str, Any]):
-    """A dict of a runtime environment's fields, as the option runtime_env takes it."""
+    """A dict of a runtime environment's fields, as the option runtime_env takes it.
+
+    Example:
+        env = RuntimeEnv(env_vars={"MODE": "fast"}, working_dir="/srv/app")
+        phalanx.init(runtime_env=env)
+    """
 
     def __init__(self, **fields: Any) -> None:
         super().__init__({name: value for name, value in fields.items() if value is not None})
 
 
 class RuntimeEnvConfig(dict[str, Any]):
-    """What a runtime environment's `config` may say. It tunes how packages are installed, which is
-    not done here: it is taken, and does nothing."""
+    """The `config` of a runtime environment, which has no effect.
+
+    In Ray it tunes how packages are installed; Phalanx does not install any.
+    """
 
     def __init__(
         self,

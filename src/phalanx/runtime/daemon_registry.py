@@ -1,8 +1,8 @@
-"""This user's daemons, wherever their sessions lie: a file for each below the home directory.
+"""The registry of this user's daemons: a file for each below the home directory.
 
-Runtime directories differ between a login, cron, sudo and a service of the system, and may be
-removed while daemons run. The home directory is the same, and may be that of several machines:
-each file names the machine, and its start.
+Runtime directories differ between a login, cron, sudo and a system service, and may be removed
+while daemons run. The home directory is the same, and may be shared by several machines: each file
+names the machine, and the machine's boot.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ class Registered(msgspec.Struct, kw_only=True):
 
     host: str
     boot: str
-    """Which start of the machine: process ids mean something within it alone."""
+    """The id of the machine's boot: process ids have a meaning only within it."""
     session: Session
     daemon: Announcement
 
     @property
     def root(self) -> str:
-        """The runtime directory that its session lies in."""
+        """The runtime directory that contains the session."""
         return os.path.dirname(self.session.directory)
 
 
 def register(session: Session, daemon: Announcement) -> None:
-    """Let this user's programs find a daemon of this machine, unless it is private. Without a home
-    directory that can be written to only those find it that have the same runtime directory."""
+    """Let this user's programs find a daemon of this machine, unless it is private.
+
+    Without a writable home directory, only programs with the same runtime directory find it.
+    """
     if daemon.is_private:
         return
     one = Registered(host=socket.gethostname(), boot=_boot(), session=session, daemon=daemon)
@@ -50,7 +52,7 @@ def register(session: Session, daemon: Announcement) -> None:
 
 
 def registered() -> list[Registered]:
-    """The living daemons of this machine, the latest first. Files of its dead ones are deleted."""
+    """Return the living daemons of this machine, the latest first; delete the files of dead ones."""
     place, host, boot = _place(), socket.gethostname(), _boot()
     found: list[tuple[int, Registered]] = []
     with contextlib.suppress(OSError):

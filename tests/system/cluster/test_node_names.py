@@ -20,7 +20,7 @@ def test_a_node_is_listed_by_its_name(new_cluster):
     rows = {row.node_id: row.node_name for row in state.list_nodes()}
     assert rows[named.node_id] == "box-2"
     assert {row["NodeName"] for row in phalanx.nodes()} == {"first", "box-2"}
-    with pytest.raises(ValueError, match="'a b' is no name of a node"):
+    with pytest.raises(ValueError, match="'a b' is no valid node name"):
         cluster.add_node(node_name="a b")
     cluster.remove_node(named)
 

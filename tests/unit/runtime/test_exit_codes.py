@@ -18,7 +18,7 @@ from phalanx.runtime.os.commands import exit_of
         (3, 3, 0, ""),
         (127, 127, 0, "exit code 127: its command was not found"),
         (128, 128, 0, ""),
-        (137, 137, 0, "exit code 137, which a shell has whose command was ended by SIGKILL"),
+        (137, 137, 0, "exit code 137, as a shell returns when SIGKILL ended its command"),
         (255, 255, 0, ""),
         (-9, 137, 9, "it was ended by SIGKILL"),
         (-15, 143, 15, "it was ended by SIGTERM"),

@@ -1,9 +1,9 @@
 """One socket between two processes of the cluster: frames out, messages in.
 
-Every connection begins as a Unix socket of the session. One to a process of another node begins
-at the gate, which passes the socket that leads there over it (SCM_RIGHTS); one from another node
-comes in over the gate in the same way. The descriptor's number stays: `is_switched` tells the
-loop that watches it to register it anew.
+Every connection begins as a Unix socket of the session. A connection to a process of another node
+begins at the gate, which passes the socket that leads there over it (SCM_RIGHTS); one from another
+node comes in over the gate in the same way. The descriptor's number stays: `is_switched` tells the
+loop that watches it to register it again.
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ _PEERCRED = struct.Struct("3i")
 
 
 class _Room(threading.local):
-    """Where a thread receives. `recv` takes so many bytes anew for each message and gives most of
-    them back, which is three calls of the kernel and its page faults: more than the rest."""
+    """The buffer in which a thread receives.
+
+    `recv` would allocate this many bytes for each message and free most of them, which costs three
+    kernel calls and their page faults: more than all the rest.
+    """
 
     def __init__(self) -> None:
         self.view = memoryview(bytearray(_RECV_BYTES))
@@ -50,7 +53,8 @@ _room = _Room()
 
 
 class Connection:
-    """Messages go into an outbox and leave together at `flush`; nothing here ever blocks.
+    """A connection whose messages wait in an outbox and are sent together at `flush`; it never
+    blocks.
 
     Any thread may `post` and `flush`. Only the thread that leads the reactor calls `receive`.
     """
@@ -82,48 +86,50 @@ class Connection:
         is_dialling: bool = False,
         decode: Callable[[Any], list[Any]] = decode_body,
     ) -> None:
-        """`decode`: of a frame's body, where another set of messages than `protocol.messages` is
-        spoken."""
+        """Use a socket that is open. `decode` decodes a frame's body.
+
+        It is given when the connection has other messages than those of `protocol.messages`.
+        """
         sock.setblocking(False)
         self.sock = sock
         self.fileno = sock.fileno()
         self.peer = b""
         """The other process's id, once its Hello came."""
         self.tag: Any = None
-        """Whatever the shell hangs on it."""
+        """A mark that the connection's user sets."""
         self.closed = False
         self._decode = decode
         first_limit = STRANGERS_FRAME_BYTES if is_stranger else None
         self._reader = FrameReader(first_limit=first_limit, decode=decode)
-        # Never exchanged for another: threads post without a lock.
+        # Never replaced by another deque: threads post without a lock.
         self._outbox: deque[msgspec.Struct] = deque()
         self._backlog: deque[memoryview] = deque()
         self._lock = threading.RLock()
         self.on_writable: Any = None
         self.on_unsendable: Callable[[Connection, Unsendable], None] | None = None
-        """Called with each message that is too large for any frame. It may only take a note: it is
-        called by whoever flushes, under whatever locks that thread holds."""
+        """Called with each message that is too large for any frame. It may only take a note: the
+        flushing thread calls it, under whatever locks that thread holds."""
         self.is_dialling = is_dialling
-        """Whether the gate has not passed the other process's socket yet: what is posted waits."""
+        """Whether the gate has not passed the other process's socket yet: posted messages wait."""
         self._takes_socket = is_stranger
         self.is_switched = False
-        """Whether another socket stands behind the descriptor since it was last registered."""
+        """Whether the descriptor has a new socket since it was last registered."""
         self.refusal = ""
         """Why the gate could not reach the other process."""
         self.refusal_status = 0
-        """Which kind of reason that is, a `Status`."""
+        """The kind of that reason, a `Status`."""
 
     def post(self, message: msgspec.Struct) -> None:
         """Put a message into the outbox."""
         self._outbox.append(message)
 
     def send(self, message: msgspec.Struct) -> None:
-        """Post and flush."""
+        """Post a message and flush."""
         self._outbox.append(message)
         self.flush()
 
     def unsent(self) -> list[Any]:
-        """What was posted and not handed to the kernel."""
+        """Return the messages that were posted and not handed to the kernel."""
         return list(self._outbox)
 
     @property
@@ -133,7 +139,7 @@ class Connection:
 
     @property
     def waiting(self) -> int:
-        """Messages posted and not yet flushed."""
+        """The number of messages posted and not yet flushed."""
         return len(self._outbox)
 
     def flush(self) -> None:
@@ -152,8 +158,11 @@ class Connection:
                     self._write(frame)
 
     def _write_apart(self, messages: list[msgspec.Struct]) -> None:
-        """Send what is too much for one frame in several, without the messages that are too large
-        for any: whoever watches the connection answers for those."""
+        """Send messages that are too much for one frame in several.
+
+        Messages that are too large for any frame are left out: the connection's watcher answers for
+        those.
+        """
         frames, unsendable = split_frames(messages)
         for frame in frames:
             self._write(frame)
@@ -161,7 +170,7 @@ class Connection:
             if self.on_unsendable is None:
                 print(f"phalanx: a message was not sent: {message.reason}", file=sys.stderr)
                 with contextlib.suppress(OSError):
-                    self.sock.shutdown(socket.SHUT_RDWR)  # its reader sees the end, and says so
+                    self.sock.shutdown(socket.SHUT_RDWR)  # the reader sees the end, and reports it
             else:
                 self.on_unsendable(self, message)
 
@@ -174,14 +183,14 @@ class Connection:
         except BlockingIOError:
             sent = 0
         except OSError:
-            return  # the reader side will see the end and say so
+            return  # the reader sees the end, and reports it
         if sent < len(frame):
             self._backlog.append(memoryview(frame)[sent:])
             if self.on_writable is not None:
                 self.on_writable(self, True)
 
     def drain(self) -> None:
-        """Send what the kernel would not take before. Called when the socket is writable."""
+        """Send what the kernel did not take before. Called when the socket is writable."""
         with self._lock:
             while self._backlog:
                 chunk = self._backlog[0]
@@ -208,7 +217,7 @@ class Connection:
             self.drain()
 
     def receive(self) -> list[Any] | None:
-        """Messages that have come; None at the end of the stream. Raises ProtocolError."""
+        """Return the messages that have come; None at the end of the stream. Raises ProtocolError."""
         try:
             if self.is_dialling:
                 return self._dialled()
@@ -225,7 +234,7 @@ class Connection:
         return self._reader.feed(bytes(room[:size]))
 
     def _introduced(self) -> list[Message] | None:
-        """The first bytes of a stranger: its own, or the gate's with the stranger's socket."""
+        """Read the first bytes of a stranger: its own, or the gate's with the stranger's socket."""
         self._takes_socket = False
         data, sockets = _receive_with_sockets(self.sock, _RECV_BYTES)
         if sockets:
@@ -235,7 +244,7 @@ class Connection:
         return self._reader.feed(data) if data else None
 
     def _dialled(self) -> list[Message] | None:
-        """The gate's answer: the socket, or why there is none."""
+        """Read the gate's answer: the socket, or why there is none."""
         data, sockets = _receive_with_sockets(self.sock, _RECV_BYTES)
         if not sockets:
             self.refusal = data[1:].decode("utf-8", "replace") or "the gate is gone"
@@ -244,7 +253,7 @@ class Connection:
         self._switch(sockets[0])
         with self._lock:
             self.is_dialling = False
-            if self._outbox:  # the Hello alone: from strangers only a short frame is taken
+            if self._outbox:  # the Hello alone: only a short frame is accepted from strangers
                 self._write(encode_frame([self._outbox.popleft()]))
         self.flush()
         return []
@@ -258,14 +267,14 @@ class Connection:
         self.is_switched = True
 
     def close(self) -> None:
-        """Close the socket; what was not sent is gone."""
+        """Close the socket; unsent messages are lost."""
         self.closed = True
         with contextlib.suppress(OSError):
             self.sock.close()
 
 
 def _receive_with_sockets(sock: socket.socket, size: int) -> tuple[bytes, list[int]]:
-    """Like socket.recv_fds; more than one descriptor is closed at once."""
+    """Receive like socket.recv_fds, but keep only the first descriptor and close the others."""
     fds = array.array("i")
     space = socket.CMSG_SPACE(4 * fds.itemsize)
     data, ancillary, _, _ = sock.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
@@ -286,7 +295,7 @@ def same_user(sock: socket.socket) -> None:
 
 
 def connect(path: str) -> Connection:
-    """A connection to the socket at `path`. Raises OSError when nobody listens."""
+    """Return a connection to the socket at `path`. Raises OSError when nothing listens there."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.connect(path)
@@ -297,8 +306,10 @@ def connect(path: str) -> Connection:
 
 
 def listen_again(listener: socket.socket) -> socket.socket | None:
-    """Another socket in the place of one whose file was removed, where its directory is there; None
-    where there is no need of another, or no way to it."""
+    """Return a new listening socket in the place of one whose file was removed.
+
+    Returns None when the file exists, or its directory does not.
+    """
     path = listener.getsockname()
     if not path or os.path.lexists(path):
         return None
@@ -308,7 +319,7 @@ def listen_again(listener: socket.socket) -> socket.socket | None:
 
 
 def listen(path: str) -> socket.socket:
-    """A listening Unix socket that only this user's processes can reach."""
+    """Return a listening Unix socket that only this user's processes can reach."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.bind(path)

@@ -1,4 +1,4 @@
-"""A loop over connections: it accepts this user's processes, and hands on what they send."""
+"""A loop over connections: it accepts this user's processes, and hands on their messages."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ LISTEN_EVERY_S = 1.0
 
 
 class Handler(Protocol):
-    """What is done with what comes."""
+    """Handles the events of a loop's connections."""
 
     def on_message(self, connection: Connection, message: Any) -> None:
-        """A message came. What this raises ends the connection."""
+        """Handle a message. An exception from here ends the connection."""
         ...
 
     def on_lost(self, connection: Connection) -> None:
-        """A connection has ended."""
+        """Handle the end of a connection."""
         ...
 
     def on_tick(self, now: float) -> None:
-        """Time has passed."""
+        """Let time pass."""
         ...
 
     def on_round(self) -> None:
-        """All messages that had come are handled, and answers are about to leave."""
+        """Finish a round: all messages that had come are handled, and answers are sent next."""
         ...
 
 
 class ConnectionLoop:
-    """Connections by descriptor."""
+    """A loop that owns connections, by descriptor."""
 
     def __init__(
         self,
@@ -48,8 +48,11 @@ class ConnectionLoop:
         own: Connection | None = None,
         report_defect: Callable[[Exception], None] = log_defect,
     ) -> None:
-        """`own`: a connection to a helper of this process, which is kept whatever it sends.
-        `report_defect` gets what handling a message raised."""
+        """Build the loop.
+
+        `own` is a connection to a helper of this process, which is kept whatever it sends.
+        `report_defect` gets the errors of handling messages.
+        """
         self._report_defect = report_defect
         self._handler = handler
         self._loop = Loop(self._tick, self._round)
@@ -58,17 +61,17 @@ class ConnectionLoop:
         self._loop.read_from(listener.fileno(), self._accept)
         self._is_accepting = True
         self._listens_at = 0.0
-        """When it is looked whether the listener's file is there."""
+        """When to check next that the listener's file exists."""
         self.failed_accepts = 0
-        """How often nobody could be let in, for want of descriptors mostly."""
+        """How often no peer could be accepted, mostly for want of descriptors."""
         self.rejected = 0
-        """How often somebody sent what is no frame of ours, and lost its connection."""
+        """How often a peer sent something else than a frame, and lost its connection."""
         self._own = own
         if own is not None:
             self.watch(own)
 
     def serve(self) -> None:
-        """Until `stop` is called."""
+        """Run until `stop` is called."""
         self._loop.serve()
 
     def stop(self) -> None:
@@ -76,7 +79,7 @@ class ConnectionLoop:
         self._loop.is_stopping = True
 
     def wake_at(self, when: float) -> None:
-        """A round is due then at the latest, by the own time of the process."""
+        """Make a round due then at the latest, by the process's own time."""
         self._loop.wake_at = when
 
     @property
@@ -85,11 +88,11 @@ class ConnectionLoop:
         return len(self._connections)
 
     def take_lag(self) -> float:
-        """See Loop."""
+        """Return the longest delay of a tick since the last call, in seconds."""
         return self._loop.take_lag()
 
     def call(self, action: Callable[[], None]) -> None:
-        """Have something done in the loop's thread. From any thread."""
+        """Run a function in the loop's thread. Any thread may call this."""
         self._loop.call(action)
 
     def read_from(self, fd: int, reader: Callable[[], None]) -> None:
@@ -97,7 +100,7 @@ class ConnectionLoop:
         self._loop.read_from(fd, reader)
 
     def unregister(self, fd: int) -> bool:
-        """Read from a descriptor of another kind no longer. False when it was not read from."""
+        """Stop reading from a descriptor of another kind. False when it was not read from."""
         return self._loop.unregister(fd)
 
     def _round(self) -> None:
@@ -141,7 +144,8 @@ class ConnectionLoop:
         self._loop.call(partial(self._answer_for, connection, message))
 
     def _answer_for(self, connection: Connection, message: Unsendable) -> None:
-        """A message was too large: whoever waits for it hears so, or its connection ends."""
+        """Answer for a message that was too large, at the process that waits for it, or end its
+        connection."""
         standing_in = stand_in(message)
         if standing_in is not None and not standing_in.is_for_sender:
             connection.send(standing_in.message)
@@ -166,8 +170,10 @@ class ConnectionLoop:
             self.watch(Connection(sock, is_stranger=True))
 
     def _accept_later(self, error: OSError) -> None:
-        """Leave those who dial in the kernel's queue until the next tick: without a descriptor for
-        them, the loop would do nothing but try again."""
+        """Leave dialling peers in the kernel's queue until the next tick.
+
+        Without a descriptor for them, the loop would do nothing but try again.
+        """
         self.failed_accepts += 1
         if self.failed_accepts & (self.failed_accepts - 1) == 0:  # 1, 2, 4, 8 ... times
             say(f"no connection could be accepted ({self.failed_accepts} times): {error}")
@@ -189,7 +195,7 @@ class ConnectionLoop:
         if connection.is_switched:
             connection.is_switched = False
             self._loop.renew(connection.fileno)
-            if connection.has_backlog:  # of what was flushed before it was watched again
+            if connection.has_backlog:  # left from a flush before it was watched again
                 self._want_writable(connection, True)
         if messages is None:
             self.lose(connection)
@@ -198,19 +204,19 @@ class ConnectionLoop:
             try:
                 self._handler.on_message(connection, message)
             except Exception as error:
-                # A defect of ours, or a peer that lies: it must not take the process along.
+                # A fault in Phalanx, or a peer that sends false messages, must not end the process.
                 self._report_defect(error)
                 if connection is not self._own:
                     self.lose(connection)
                     return
 
     def lose(self, connection: Connection) -> None:
-        """Drop a connection and say so."""
+        """Drop a connection, and handle that as its loss."""
         if self.forget(connection):
             self._handler.on_lost(connection)
 
     def forget(self, connection: Connection) -> bool:
-        """Drop a connection silently. False when it was dropped before."""
+        """Drop a connection without an event. False when it was dropped before."""
         if self._connections.pop(connection.fileno, None) is None:
             return False
         self._loop.unregister(connection.fileno)

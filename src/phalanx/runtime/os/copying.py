@@ -1,4 +1,4 @@
-"""Copying large buffers with more than one core: one core does not fill the memory's bandwidth."""
+"""Copying large buffers with more than one core: one core does not use the memory's full bandwidth."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _pool: tuple[int, ThreadPoolExecutor] | None = None
 
 
 def copy(target: memoryview, source: memoryview) -> None:
-    """`target[:] = source`, both of bytes and of one length."""
+    """Do `target[:] = source`; both have bytes and the same length."""
     count = min(len(source) // _WORTH_BYTES + 1, _threads_allowed())
-    # NumPy lets go of the interpreter lock while it copies; without it loaded there is no gain.
+    # NumPy releases the interpreter lock while it copies; when it is not loaded there is no gain.
     if count < 2 or "numpy" not in sys.modules:
         target[:] = source
         return
@@ -32,7 +32,7 @@ def copy(target: memoryview, source: memoryview) -> None:
 
 
 def _threads_allowed() -> int:
-    """As many as this process may use: a task has the cores that it asked for."""
+    """Return how many threads may copy: a task has the cores that it requested."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     cores = len(os.sched_getaffinity(0))
     return min(int(asked) if asked.isdigit() else cores, cores, _MAX_THREADS)

@@ -1,5 +1,4 @@
-"""What a daemon says to people: lines of JSON in its log, or plain ones on its standard error where
-it has none."""
+"""A daemon's messages to its operators: lines of JSON in its log, or plain ones on standard error."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from phalanx.observe.log_lines import INFO, LogPiece, LogRecord
 from phalanx.runtime.os import log_files
 
 DAEMON_LOG_BYTES = 16 << 20
-"""Of each of a daemon's two files."""
+"""Bytes of each of a daemon's two files."""
 
 
 class DaemonLog:
@@ -28,17 +27,19 @@ class DaemonLog:
         self._is_aloud = True
 
     def keep(self, path: str, process: str, node: str = "", *, is_aloud: bool = False) -> None:
-        """From now on it is written to this file. `node`: the id of the node whose daemon it is.
-        `is_aloud`: its person sees it on the standard error, too."""
+        """Write to this file from now on.
+
+        `node` is the id of the daemon's node. With `is_aloud`, lines go to standard error too.
+        """
         self._path, self._process, self._node = path, process, node
         self._is_aloud = is_aloud
 
     def become(self, process: str) -> None:
-        """This is a child of the daemon, and writes to the same log under a name of its own."""
+        """Write to the same log under another name, in a child of the daemon."""
         self._process = process
 
     def write(self, text: str, level: str = INFO, job: str = "") -> None:
-        """A line. One that cannot be written, as the disk is full, ends nothing."""
+        """Write a line. A line that cannot be written, because the disk is full, ends nothing."""
         with contextlib.suppress(OSError):
             if self._is_aloud:
                 print(f"phalanx: {text}", file=sys.stderr, flush=True)
@@ -60,12 +61,14 @@ class DaemonLog:
                 self._follow()
 
     def read(self, file: int, offset: int, limit: int) -> LogPiece:
-        """See `log_files.read_on`."""
+        """Read on in the log; see `log_files.read_on`."""
         return log_files.read_on(self._path, file, offset, limit) if self._path else LogPiece()
 
     def _follow(self) -> None:
-        """What others print here, the interpreter at a crash for one, goes where the log goes on
-        after it was turned over."""
+        """Point the standard streams to the log's new file after it was turned over.
+
+        Other output, such as the interpreter's at a crash, then goes there too.
+        """
         fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             if not os.path.samestat(os.fstat(fd), os.fstat(2)):
@@ -76,12 +79,12 @@ class DaemonLog:
 
 
 def time_text(at: datetime) -> str:
-    """See LogRecord.time."""
+    """Return a time in the form of LogRecord.time."""
     return f"{at:%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
 def plain(line: str) -> str:
-    """What a line of a log says; one that is no record, as the interpreter printed it, itself."""
+    """Return the text of a log's line; a line that is no record is returned as it stands."""
     try:
         return msgspec.json.decode(line, type=LogRecord).text
     except msgspec.MsgspecError:
@@ -89,4 +92,4 @@ def plain(line: str) -> str:
 
 
 LOG = DaemonLog()
-"""Of this process."""
+"""The log of this process."""

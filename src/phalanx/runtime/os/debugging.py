@@ -1,7 +1,7 @@
-"""`breakpoint()` in a task or an actor: it waits until somebody comes with `phalanx debug`.
+"""`breakpoint()` in a task or an actor: it waits until a user connects with `phalanx debug`.
 
-The debugger is Python's own, over a socket in the session's directory, which nobody but this user
-can enter: who could reach it over the network could run anything here.
+The debugger is Python's own, over a socket in the session's directory, which only this user can
+enter: anybody who reached it over the network could run anything here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHUNK = 1 << 16
 
 
 class Breakpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that waits at a breakpoint. `since`: seconds since the epoch."""
+    """A process that waits at a breakpoint. `since` is in seconds since the epoch."""
 
     pid: int
     name: str
@@ -39,17 +39,17 @@ class Breakpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Debugger(pdb.Pdb):
-    """Reads commands from a socket. Who goes away lets the program go on."""
+    """A debugger that reads commands from a socket. When the user leaves, the program goes on."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        # Two files: one that is both forgets what it has read ahead when it writes.
+        # Two files: one file for both would lose what it has read ahead when it writes.
         typed, shown = connection.makefile("r"), connection.makefile("w")
         super().__init__(stdin=typed, stdout=shown, nosigint=True, readrc=False)
         self.use_rawinput = False
 
     def do_continue(self, arg: str) -> bool | None:
-        """Go on, until a breakpoint that was set meanwhile."""
+        """Continue until the next breakpoint that was set, and hang up if there is none."""
         done = super().do_continue(arg)
         if not self.breaks:
             self._hang_up()
@@ -58,7 +58,7 @@ class _Debugger(pdb.Pdb):
     do_c = do_cont = do_continue
 
     def do_quit(self, arg: str) -> bool | None:
-        """End what runs, with an error."""
+        """End the running code, with an error."""
         done = super().do_quit(arg)
         self._hang_up()
         return done
@@ -66,7 +66,7 @@ class _Debugger(pdb.Pdb):
     do_q = do_exit = do_quit
 
     def do_EOF(self, arg: str) -> bool | None:
-        """Nobody debugs it any more."""
+        """Continue without breakpoints: the user has left."""
         self.clear_all_breaks()
         return self.do_continue(arg)
 
@@ -77,7 +77,7 @@ class _Debugger(pdb.Pdb):
 
 
 def wait_for_debugger(session: Session, name: str, frame: FrameType) -> None:
-    """Stop at `frame` until somebody debugs this process, and do what that person says."""
+    """Stop at `frame` until a user debugs this process, and obey the user's commands."""
     pid = os.getpid()
     base = os.path.join(session.directory, f"{_PREFIX}{pid}")
     row = Breakpoint(
@@ -111,7 +111,7 @@ def wait_for_debugger(session: Session, name: str, frame: FrameType) -> None:
 
 
 def waiting(temp_dir: str | None = None) -> list[Breakpoint]:
-    """The processes of this user that wait at breakpoints on this machine, the longest first."""
+    """Return the processes of this user that wait at breakpoints here, the longest first."""
     root = sessions.runtime_root(temp_dir)
     found = []
     for name in sorted(os.listdir(root)):
@@ -129,8 +129,10 @@ def waiting(temp_dir: str | None = None) -> list[Breakpoint]:
 
 
 def attach(row: Breakpoint, typed: Any, shown: Any) -> None:
-    """Have what is typed be the debugger's commands, and what it answers shown, until one of them
-    ends. `typed` and `shown`: binary files with descriptors. Raises OSError when nobody waits."""
+    """Send what is typed to the debugger and show its answers, until one of them ends.
+
+    `typed` and `shown` are binary files with descriptors. Raises OSError when no process waits.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.connect(row.socket)
         same_user(connection)
@@ -147,6 +149,6 @@ def attach(row: Breakpoint, typed: Any, shown: Any) -> None:
                 line = os.read(typed.fileno(), _CHUNK)
                 if line:
                     connection.sendall(line)
-                else:  # whoever typed has gone: the program goes on
+                else:  # the user has left: the program goes on
                     connection.shutdown(socket.SHUT_WR)
                     sources = [connection]

@@ -1,4 +1,4 @@
-"""The wiring of a machine's devices as somebody declares it, or as it is found."""
+"""The wiring of a machine's devices, as it is declared or found."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 def read_topology(declared: str) -> Topology | None:
-    """ "detect", the name of a known machine, or the text of `nvidia-smi topo -m`.
+    """Read "detect", the name of a known machine, or the text of `nvidia-smi topo -m`.
 
-    None when there is nothing to detect. Raises ValueError for a text that is none of these.
+    Returns None when there is nothing to detect. Raises ValueError for any other text.
     """
     from phalanx.scheduler.devices.machines import known_machines, machine
     from phalanx.scheduler.devices.topology import parse_topo
@@ -23,8 +23,8 @@ def read_topology(declared: str) -> Topology | None:
     if "\n" not in declared.strip():
         if declared not in known_machines():
             raise ValueError(
-                f"No machine is known as {declared!r}; known are {', '.join(known_machines())}. "
-                "The text of `nvidia-smi topo -m` is taken as well."
+                f"{declared!r} is no known machine; known: {', '.join(known_machines())}.  "
+                "The text of `nvidia-smi topo -m` is accepted as well."
             )
         return machine(declared)
     return parse_topo(declared)

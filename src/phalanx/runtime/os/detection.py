@@ -1,4 +1,4 @@
-"""What this machine has: CPUs that this process may use, memory, GPUs and how they are wired."""
+"""Detection of this machine's CPUs, memory, GPUs and the GPUs' wiring, as far as usable here."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from phalanx.scheduler.devices.topology import Topology
 
 _LEVEL_WORDS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
-"""NVML's numbers for the nearest common ancestor of two devices, as `topo -m` names them."""
+"""NVML's numbers for the nearest common ancestor of two devices, with the words of `topo -m`."""
 
 SHARED_MEMORY = Path("/dev/shm")
 MIN_STORE_BYTES = 80 << 20
 STORE_PART = 0.3
-"""Of the free memory, which an object store may take by default."""
+"""The part of free memory that an object store may take by default."""
 
 _MAX_NVLINKS = 18
 _NVLINK_TO_SWITCH = 2
@@ -38,12 +38,13 @@ class DetectedGpu:
     model: str
     memory_bytes: int = 0
     product: str = ""
-    """Its whole name, as `NVIDIA A100-SXM4-80GB`."""
+    """The full product name, such as `NVIDIA A100-SXM4-80GB`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Detected:
-    """`topology` is given in the order of `gpus`; None below two GPUs or where it is not known."""
+    """The detected amounts. `topology` is in the order of `gpus`; None below two GPUs or when
+    unknown."""
 
     cpus: int
     memory_bytes: int
@@ -52,13 +53,13 @@ class Detected:
 
 
 def detect() -> Detected:
-    """What this process may use of this machine, within affinity, cgroups and visible devices."""
+    """Detect what this process may use, within affinity, cgroups and visible devices."""
     gpus, topology = detect_gpus()
     return Detected(cpus=cpu_count(), memory_bytes=memory_bytes(), gpus=gpus, topology=topology)
 
 
 def cpu_count(root: Path = Path("/")) -> int:
-    """CPUs by the process's affinity and the tightest cgroup quota, at least one."""
+    """Return the CPUs by the process's affinity and the tightest cgroup quota, at least one."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     counted = allowed or psutil.cpu_count() or 1
     for folder in cgroup_folders(root, "cpu"):
@@ -69,7 +70,7 @@ def cpu_count(root: Path = Path("/")) -> int:
 
 
 def memory_bytes(root: Path = Path("/")) -> int:
-    """Memory of the machine, or the tightest cgroup limit below it."""
+    """Return the bytes of the machine's memory, or the tightest cgroup limit below that."""
     limit: int = psutil.virtual_memory().total
     for folder in cgroup_folders(root, "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
@@ -80,7 +81,7 @@ def memory_bytes(root: Path = Path("/")) -> int:
 
 
 def shared_memory_bytes() -> int:
-    """What an object store may take by default: 30 % of free memory, within shared memory."""
+    """Return the default size of an object store: 30 % of free memory, within shared memory."""
     wanted = int(STORE_PART * min(psutil.virtual_memory().available, memory_bytes()))
     if SHARED_MEMORY.is_dir():
         stats = os.statvfs(SHARED_MEMORY)
@@ -91,10 +92,10 @@ def shared_memory_bytes() -> int:
 def detect_gpus(
     nvml: Any = None, visible: str | None = None, root: Path = Path("/")
 ) -> tuple[tuple[DetectedGpu, ...], Topology | None]:
-    """The GPUs that this process may use, with their wiring; none without NVIDIA's driver.
+    """Return the GPUs that this process may use, with their wiring; none without NVIDIA's driver.
 
-    `nvml`: the module pynvml or one like it. `visible`: in place of CUDA_VISIBLE_DEVICES, whose
-    order is kept; like CUDA it ends at the first entry that names no device.
+    `nvml` is the module pynvml or one like it. `visible` replaces CUDA_VISIBLE_DEVICES, whose order
+    is kept; as in CUDA, the list ends at the first entry that names no device.
     """
     if nvml is None:
         nvml = importlib.import_module("pynvml")
@@ -123,10 +124,11 @@ def detect_gpus(
 
 
 def visible_numbers(uuids: Sequence[str], visible: str | None) -> list[int]:
-    """The machine's device numbers that `visible` (CUDA_VISIBLE_DEVICES) lists, in its order.
+    """Return the machine's device numbers that `visible` (CUDA_VISIBLE_DEVICES) lists, in its
+    order.
 
-    None lists all. An entry is a number, or a device's UUID or its beginning. Raises ValueError
-    for a device that is listed twice.
+    None lists all. An entry is a number, or a device's UUID or its beginning. Raises ValueError for
+    a device that is listed twice.
     """
     if visible is None:
         return list(range(len(uuids)))
@@ -144,7 +146,7 @@ def visible_numbers(uuids: Sequence[str], visible: str | None) -> list[int]:
 
 
 def gpu_model(name: str) -> str:
-    """`A100` out of `NVIDIA A100-SXM4-40GB`, `V100` out of `Tesla V100-SXM2-16GB`."""
+    """Return the model in a product name: `A100` for `NVIDIA A100-SXM4-40GB`."""
     found = _GPU_MODEL.match(name)
     return found[1] if found else name.strip()
 
@@ -161,7 +163,8 @@ def _topology(nvml: Any, handles: Sequence[Any], root: Path) -> Topology | None:
         try:
             level = nvml.nvmlDeviceGetTopologyCommonAncestor(handles[i], handles[j])
         except nvml.NVMLError:
-            return None  # e.g. inside some virtual machines: better no wiring than a wrong one
+            # for example inside some virtual machines: no wiring is better than a wrong one
+            return None
         levels[i][j] = levels[j][i] = _LEVEL_WORDS.get(int(level), "SYS")
         direct = links[i].count(buses[j])
         switched = min(links[i].count("switch"), links[j].count("switch"))
@@ -173,7 +176,7 @@ def _topology(nvml: Any, handles: Sequence[Any], root: Path) -> Topology | None:
 
 
 def _nvlinks(nvml: Any, handle: Any) -> list[str]:
-    """What each active NVLink leads to: another device's bus id, or `switch`."""
+    """Return the other end of each active NVLink: another device's bus id, or `switch`."""
     ends = []
     for link in range(_MAX_NVLINKS):
         try:
@@ -198,7 +201,7 @@ def _numa_node(bus: str, root: Path) -> int:
 
 
 def cgroup_folders(root: Path, controller: str) -> list[Path]:
-    """The folders of this process's cgroup and of those around it, for either cgroup version."""
+    """Return the folders of this process's cgroup and of its parents, for either cgroup version."""
     folders = []
     for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -224,7 +227,7 @@ def _cpu_quota(folder: Path) -> float | None:
 
 
 def read_text(path: Path) -> str | None:
-    """What stands in a file; None where there is none."""
+    """Return the text of a file; None when there is none."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""A program whose input and output are a port of its node: what `phalanx forward` runs there."""
+"""A program whose input and output are a port of its node: `phalanx forward` runs it there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at a node's directories: see `node/directories.py`."""
+"""Samples of a node's directories: see `node/directories.py`."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ _PROBE_BYTES = 4096
 
 
 class Watched(NamedTuple):
-    """A directory, and what it is for."""
+    """A directory, and its purpose."""
 
     what: str
     path: str
     own: Callable[[], float] = lambda: 0.0
-    """See DirectorySample."""
+    """As in DirectorySample."""
     has_logs: bool = False
 
 
 class DirectorySpace:
-    """See DirectoryReading."""
+    """Samples the directories of one node."""
 
     def __init__(self, watched: Sequence[Watched]) -> None:
         self._watched = watched
 
     def look(self, writes: bool) -> list[DirectorySample]:
-        """See DirectoryReading."""
+        """Return a sample of each directory; with `writes`, after a trial write."""
         return [_sample(one, writes) for one in self._watched]
 
 
 def _sample(one: Watched, writes: bool) -> DirectorySample:
     try:
         if not os.access(one.path, os.W_OK | os.X_OK):
-            with open(os.path.join(one.path, _PROBE), "wb"):  # which says why
+            with open(os.path.join(one.path, _PROBE), "wb"):  # its error says why
                 pass
         if writes:
             _probe(one.path)
@@ -60,7 +60,7 @@ def _sample(one: Watched, writes: bool) -> DirectorySample:
 
 
 def _probe(directory: str) -> None:
-    """Write a file. Raises OSError: a quota, for instance, is not seen otherwise."""
+    """Write a file. Raises OSError, for example for a quota, which shows in no other way."""
     path = os.path.join(directory, _PROBE)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

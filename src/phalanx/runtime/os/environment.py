@@ -7,15 +7,17 @@ import sys
 from collections.abc import Mapping
 
 ADDED = "PHALANX_ADDED_PATH"
-"""What stands first in PYTHONPATH for processes of ours alone."""
+"""The first entry of PYTHONPATH for Phalanx's own processes alone."""
 
 LIMITED = "PHALANX_LIMITED_THREADS"
-"""The variables that keep numeric libraries of processes of ours at one thread."""
+"""Variables that keep numeric libraries of Phalanx's own processes at one thread."""
 
 
 def child_environment() -> dict[str, str]:
-    """This process's environment, with one thread for each numeric library, and with this package
-    on the path."""
+    """Return this process's environment for a child process of Phalanx.
+
+    It sets one thread for each numeric library, and adds this package to the path.
+    """
     variables = without_our_path(os.environ)
     limits = [name for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS") if name not in variables]
     variables |= dict.fromkeys(limits, "1")
@@ -30,8 +32,10 @@ def child_environment() -> dict[str, str]:
 
 
 def without_our_path(variables: Mapping[str, str]) -> dict[str, str]:
-    """These variables as programs of others get them: what lies beside this package, as all that
-    is installed with it, is not for a Python that may be another one."""
+    """Return these variables for programs of users, without Phalanx's own path.
+
+    The packages next to this one are not for a Python that may be another one.
+    """
     found = dict(variables)
     added, path = found.pop(ADDED, None), found.get("PYTHONPATH", "")
     first, _, rest = path.partition(os.pathsep)
@@ -43,7 +47,7 @@ def without_our_path(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def leave_our_path() -> None:
-    """Have this process, which will run code of others, start programs without it."""
+    """Remove Phalanx's own path from this process, which will run code of users."""
     left = without_our_path(os.environ)
     for name in [name for name in os.environ if name not in left]:
         del os.environ[name]
@@ -51,15 +55,20 @@ def leave_our_path() -> None:
 
 
 def leave_our_limits() -> None:
-    """Have numeric libraries that this process loads from now on use as many threads as the user
-    says, or as its work has CPUs."""
+    """Remove Phalanx's limits of threads from this process.
+
+    Numeric libraries loaded from now on use as many threads as the user says, or as their work has
+    CPUs.
+    """
     for name in os.environ.pop(LIMITED, "").split():
         os.environ.pop(name, None)
 
 
 def existing_directory() -> str:
-    """Where this process stands, and its workers start: the root where that was removed, as
-    libraries end their process that load their parts from there."""
+    """Return this process's directory, in which its workers start; the root when it was removed.
+
+    Some libraries end their process when they load parts from a removed directory.
+    """
     try:
         return os.getcwd()
     except FileNotFoundError:
@@ -67,5 +76,5 @@ def existing_directory() -> str:
 
 
 def python_version() -> str:
-    """3.11, for instance: what one pickles, another that differs here cannot run."""
+    """Return Python's version, such as 3.11: pickles may not work across versions."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -1,5 +1,8 @@
-"""Whether a file may be written over: nobody else has it open or mapped, as the kernel says where
-it grants a lease, and none of its pages wait to be sent."""
+"""Leases on files, which tell whether a file may be overwritten.
+
+It may when no other process has it open or mapped, which the kernel confirms by granting a lease,
+and none of its pages wait to be sent.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,28 @@ import stat
 
 
 def is_ours_alone(fd: int) -> bool:
-    """Whether this is the only open file of its inode, mappings included, those that forked
-    children have of others too, and it was never sent. Who opened it before it lost its name is
-    counted. False where the kernel or the file system grants no leases."""
+    """Whether this is the only open file of its inode, and it was never sent.
+
+    Mappings count, also those of forked children, and so do files opened before the name was
+    removed. False when the kernel or the file system grants no leases.
+    """
     if fd < 0:
         return False
     try:
-        # What says that somebody breaks it, else SIGIO, would end the process.
+        # The signal about a broken lease would otherwise be SIGIO, which would end the process.
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
     except OSError:
         return False
-    # Only now: who sent it and has closed it since has marked it before.
+    # Only now: a process that sent the file and has closed it since has marked it before.
     was_sent = not os.fstat(fd).st_mode & stat.S_IWUSR
     fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return not was_sent
 
 
 def mark_sent(fd: int) -> None:
-    """Pages of this file are about to be sent without a copy, and may lie in a socket's queue after
-    the descriptor is closed: it is never written over."""
+    """Mark a file whose pages are about to be sent without a copy: it is never overwritten.
+
+    The pages may lie in a socket's queue after the descriptor is closed.
+    """
     os.fchmod(fd, stat.S_IRUSR)

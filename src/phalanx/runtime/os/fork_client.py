@@ -1,4 +1,4 @@
-"""A node's side of its fork server: has workers and commands started and ended."""
+"""A node's side of its fork server: it orders starts and ends of workers and commands."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from phalanx.runtime.os.job_files import JobDirectories
 
 
 class ForkClient:
-    """See worker_processes.ForkEffects."""
+    """Sends a node's orders to its fork server."""
 
     def __init__(self, sock: socket.socket, pid: int = 0) -> None:
-        """`sock`: to the fork server; `pid`: of its process, 0 where that is in this one."""
+        """`sock` leads to the fork server; `pid` is its process, 0 when it is in this one."""
         self.connection = Connection(sock, decode=decode_body)
         self.ordered: Callable[[], None] = lambda: None
-        """Called for whatever the fork server is to do."""
+        """Called for each order to the fork server."""
         self._pid = pid
         self._drains: deque[Callable[[], None]] = deque()
 
     def post(self, order: Fork | RunCommand | SendSignal | SignalCommand) -> None:
-        """Have the fork server do something."""
+        """Send an order to the fork server."""
         self.connection.post(order)
         self.ordered()
 
     def fork(self, worker: bytes, environment: dict[str, str]) -> None:
-        """See ForkEffects."""
+        """Fork a worker with these variables."""
         self.post(Fork(worker, environment))
 
     def kill(self, process: bytes) -> None:
-        """See ForkEffects."""
+        """Send SIGKILL to a process."""
         self.post(SendSignal(process, int(signal.SIGKILL)))
 
     def terminate(self, process: bytes) -> None:
-        """See ForkEffects."""
+        """Send SIGTERM to a process."""
         self.post(SendSignal(process, int(signal.SIGTERM)))
 
     def drain_output(self, drained: Callable[[], None]) -> None:
@@ -58,22 +58,22 @@ class ForkClient:
         self.connection.post(ReadOutput())
 
     def drained(self) -> None:
-        """The fork server has answered the oldest of these requests."""
+        """Handle the fork server's answer to the oldest of these requests."""
         self._drains.popleft()()
 
     def ask(self) -> None:
-        """See ForkServerEffects."""
+        """Ask for an answer, to see that the fork server works."""
         self.drain_output(lambda: None)
 
     def rouse(self) -> None:
-        """See ForkServerEffects."""
+        """Continue a stopped fork server."""
         if self._pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGCONT)
 
 
 class CommandClient:
-    """See job_members.CommandEffects."""
+    """Starts and signals the commands of jobs' members."""
 
     def __init__(self, server: ForkClient, directories: JobDirectories) -> None:
         self._server = server
@@ -82,11 +82,11 @@ class CommandClient:
         self.terminate = server.terminate
 
     def signal(self, process: bytes, number: int, to: Receivers) -> None:
-        """See CommandEffects."""
+        """Send a signal to a command's processes."""
         self._server.post(SignalCommand(process, number, to))
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """See CommandEffects."""
+        """Start a command of a member, in its directory, with its log."""
         place = self._directories.place(order, command)
         self._server.post(
             RunCommand(
@@ -104,8 +104,11 @@ class CommandClient:
 
 
 def how_it_ended(message: Exited) -> tuple[int, str, float, int, bool, int]:
-    """(exit code, why where the code alone does not say it, CPU seconds, bytes of memory, whether
-    there was no process for it, the signal or 0) of a command that has ended."""
+    """Return how a command ended.
+
+    The parts are: exit code, reason if the code alone does not tell it, CPU seconds, bytes of
+    memory, whether there was no process for it, and the signal or 0.
+    """
     code, reason, number = exit_of(message.code)
     is_unstarted = not message.pid
     return code, message.reason or reason, message.cpu_s, message.memory, is_unstarted, number

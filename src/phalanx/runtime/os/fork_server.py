@@ -1,9 +1,10 @@
 """The process that forks others for a node: it starts the commands of jobs, and reports their ends.
 
-It holds no other state, and one thread, as who forks should, beside those that start commands. Once
-a process that it has started ends, it ends all that this has left behind, in whatever session that
-is; but what a command leaves behind that was asked to end may use the rest of its grace. When the
-node's end of the socket closes, it ends everything that it has started, however the node ended.
+It holds no other state, and has one thread, as a process that forks should, besides those that
+start commands. Once a process that it has started ends, it ends all that the process left behind,
+in whatever session; but the remains of a command that was asked to end may use the rest of its
+grace. When the node's end of the socket closes, it ends everything that it has started, however the
+node ended.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ from phalanx.runtime.os.process_tree import (
 _AGAIN_S = 0.05
 _ENDING_PASSES = 10
 PASSED_OVER = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals that do not end this process: it is the parent of what runs here, and programs send some
-to their parents. It ends when its node does."""
+"""Signals that do not end this process: it is the parent of the work here, and programs send some
+of them to their parents. It ends when its node does."""
 
 
 class Child:
@@ -69,18 +70,19 @@ class Child:
         self.process = process
         self.pid = pid
         self.group = group
-        """Where it runs with all that it starts, if there are such groups here."""
+        """The control group of the process and all that it starts, if there are such groups here."""
         self.socket = socket
-        """Where others connect to its streams; "": nowhere."""
+        """The socket where others connect to its streams; "": none."""
         self.is_command = is_command
-        """Whether it runs a program that is not ours, and all its children end with it."""
+        """Whether it runs a user's program, whose children all end with it."""
         self.lingering: Lingering | None = None
-        """What it has started, once it was asked to end: this may end later than itself."""
+        """The processes that it has started, once it was asked to end: they may end later than
+        itself."""
         self.has_ended = False
 
 
 class ForkServer:
-    """Children, and the loop that watches them."""
+    """The children, and the loop that watches them."""
 
     def __init__(self, sock: socket.socket, session: sessions.Session) -> None:
         self.node = Connection(sock, decode=decode_body)
@@ -96,12 +98,12 @@ class ForkServer:
         self._starting: dict[bytes, Starting] = {}
         self.read_from(self._starters.fileno, self._commands_begun)
         self._ends_orphans = False
-        """Whether some are left to end."""
+        """Whether some orphans must still be ended."""
         self._lingering: list[Child] = []
-        """Those that have ended, while what they have started goes on."""
+        """Children that have ended, while the processes that they started go on."""
 
     def serve(self) -> None:
-        """Until the node is gone."""
+        """Run until the node is gone."""
         for number in PASSED_OVER:
             if signal.getsignal(number) == signal.SIG_DFL:
                 signal.signal(number, lambda *_: None)  # a program that is started has the default
@@ -124,12 +126,12 @@ class ForkServer:
             self.node.flush()
 
     def patience_s(self) -> float | None:
-        """How long to wait for something to happen; None: for ever."""
+        """Return how long to wait for an event; None: forever."""
         is_soon = self._ends_orphans or self._starters.is_behind or self._lingering
         return _AGAIN_S if is_soon else None
 
     def after_round(self) -> None:
-        """What had happened is seen to, or nothing did for so long."""
+        """Do what a subclass adds after each round of events or wait without any."""
 
     def _want_writable(self, connection: Connection, wanted: bool) -> None:
         mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
@@ -141,7 +143,7 @@ class ForkServer:
         self._epoll.register(fd, select.EPOLLIN)
 
     def stop_reading(self, fd: int) -> None:
-        """Read from this descriptor no longer, and close it."""
+        """Stop reading from this descriptor, and close it."""
         del self._readers[fd]
         self._epoll.unregister(fd)
         os.close(fd)
@@ -155,11 +157,11 @@ class ForkServer:
         return True
 
     def on_message(self, message: msgspec.Struct) -> None:
-        """The node wants something done."""
+        """Handle an order of the node."""
         match message:
             case RunCommand():
                 self._run(all_native(message))
-            case ReadOutput():  # nothing that a command prints goes through here
+            case ReadOutput():  # no output of commands goes through here
                 self.node.post(OutputRead())
             case SendSignal() | SignalCommand() if message.process in self._starting:
                 self._signal_starting(message)
@@ -176,7 +178,7 @@ class ForkServer:
     # ---- children ----------------------------------------------------------------------------
 
     def _run(self, order: RunCommand) -> None:
-        """Start a command in a process group, and a control group if there are any, of its own."""
+        """Start a command in its own process group, and its own control group if there are any."""
         group = self._groups.make(order.process, order.memory_bytes)
         if order.streams is not None:
             self._run_attached(order, group, order.streams)
@@ -200,7 +202,10 @@ class ForkServer:
                 self.on_message(message)
 
     def _signal_starting(self, message: SendSignal | SignalCommand) -> None:
-        """It is sent that once it has begun; unless it is to be killed, as it may never begin."""
+        """Keep a signal for a command that has not begun; SIGKILL is sent at once.
+
+        A command that is to be killed may never begin.
+        """
         starting = self._starting[message.process]
         starting.signals.append(message)
         if message.signal == signal.SIGKILL and starting.pid.value:
@@ -226,21 +231,21 @@ class ForkServer:
         self.node.post(Began(order.process, pid))
 
     def _stand(self, order: RunCommand, path: str, entrance: int) -> int:
-        """Start a process of ours that runs the command and has its streams."""
+        """Start a process of Phalanx that runs the command and has its streams."""
         parent = os.getpid()
         with listen(path) as listening:
             pid = os.fork()
             if pid == 0:
                 end_with_parent(parent)
                 keep_descendants()
-                with contextlib.suppress(OSError):  # its group is gone, or there are none
+                with contextlib.suppress(OSError):  # the group is gone, or there is none
                     os.write(entrance, b"0")
                 self.close_in_child()
                 stand_for(order, listening, path)
         return pid
 
     def close_in_child(self) -> None:
-        """In a child that goes on as a program of ours: let go of all that is watched here."""
+        """Close all that is watched here, in a child that continues as a program of Phalanx."""
         for number in PASSED_OVER:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
@@ -257,12 +262,12 @@ class ForkServer:
         self.read_from(pidfd, partial(self._on_end, pidfd, child))
 
     def report_failure(self, process: bytes, error: OSError) -> None:
-        """Say that a process could not be started."""
+        """Report that a process could not be started."""
         reason = f"no process could be started for it: {error.strerror}"
         self.node.post(Exited(process, 0, 1, reason))
 
     def _send(self, child: Child, number: int) -> None:
-        """A signal to a command and what it has started, or to one worker."""
+        """Send a signal to a command and the processes that it has started, or to one worker."""
         if number == signal.SIGKILL:
             if child.has_ended:
                 self._bury(child)
@@ -285,10 +290,10 @@ class ForkServer:
             self._bury_ended()
 
     def _bury(self, child: Child) -> None:
-        """End all that a child has left behind, and report its end."""
+        """End all that a child has left behind, and report the child's end."""
         if child in self._lingering:
             self._lingering.remove(child)
-        if child.is_command:  # while it is not reaped nobody else has its process group
+        if child.is_command:  # no other process has its process group while it is not reaped
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
         reason = "" if child.group is None else child.group.end()
@@ -300,16 +305,17 @@ class ForkServer:
         self._end_orphans()
         self.before_end(child)
         code = os.waitstatus_to_exitcode(status)
-        # Before it became a program it was a copy of this process: so much says nothing of it.
+        # Before it became a program it was a copy of this process: a size up to that says nothing
+        # of it.
         is_more = used.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         cpu_s, memory = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 if is_more else 0
         self.node.post(Exited(child.process, child.pid, code, reason, cpu_s, memory))
 
     def before_end(self, child: Child) -> None:
-        """A child has ended, and that is about to be reported."""
+        """Do what a subclass adds before the end of a child is reported."""
 
     def _end_orphans(self) -> None:
-        """End what those have left behind that have ended here, but for what has a grace."""
+        """End the orphans of children that have ended here, except those that have a grace."""
         known = {child.pid for child in self._children.values()}
         known |= {starting.pid.value for starting in self._starting.values()}
         orphans = [pid for pid in own_children() if pid not in known] if self._lingering else []
@@ -320,13 +326,13 @@ class ForkServer:
         self._ends_orphans = not end_orphans(known)
 
     def _bury_ended(self) -> None:
-        """See to those of whose processes none is left."""
+        """Bury the ended children that have no processes left."""
         for child in list(self._lingering):
             if child.lingering is not None and not child.lingering.left:
                 self._bury(child)
 
     def _end_everything(self) -> None:
-        """Commands that are being started end with the threads that do so."""
+        """End all children; commands that are being started end with their threads."""
         for child in self._children.values():
             with contextlib.suppress(ProcessLookupError):
                 _signal(child, signal.SIGKILL)
@@ -341,7 +347,7 @@ class ForkServer:
 
 
 def _signal(child: Child, number: int) -> None:
-    """To a command's whole process group, or to one worker."""
+    """Send a signal to a command's whole process group, or to one worker."""
     if child.is_command:
         try:
             os.killpg(child.pid, number)

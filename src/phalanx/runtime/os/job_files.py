@@ -1,4 +1,4 @@
-"""What belongs to jobs on a node's disk: their files, their members' directories and logs."""
+"""The files of jobs on a node's disk: given files, and members' directories and logs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from phalanx.protocol.bundle_messages import ERROR_FILE, FILES, Command, StartMe
 from phalanx.runtime.os.below import directory_name, make_below, open_below
 
 LOG_BYTES = 64 << 20
-"""So much of a member's output is kept, for each time that it was started."""
+"""Bytes that are kept of a member's output, for each attempt."""
 LOG_PART = 16
-"""It is at most this part of the file system."""
+"""The divisor of the file system's size that gives the most bytes of one output."""
 LEAST_LOG_BYTES = 256 << 10
 KEPT_BYTES = 8 << 30
-"""So much is kept of what members that have ended have printed, all of them together."""
+"""Bytes that are kept of the output of ended members, all of them together."""
 KEPT_PART = 10
-"""It is at most this part of the file system."""
+"""The divisor of the file system's size that gives the most bytes of all of them."""
 OLD_LOG_BYTES = 1 << 20
-"""So much of what it printed before the last two times."""
+"""Bytes that are kept of the output of attempts before the last two."""
 _STAT_BLOCK = 512
 _HOLE_ALIGN = 4096
 _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
@@ -38,10 +38,10 @@ class Placed(NamedTuple):
 
 
 class JobDirectories:
-    """See job_members.JobFiles. A directory for each job below `root`; all have mode 0700.
+    """The directories of jobs below `root`, one for each job; all have mode 0700.
 
-    The names of jobs and members are people's, so none is a part of a path. What a job puts into
-    its own directory leads nowhere else: links there are not followed.
+    Users choose the names of jobs and members, so no name is a part of a path. Links that a job
+    puts into its own directory are not followed.
     """
 
     def __init__(self, root: str) -> None:
@@ -49,7 +49,7 @@ class JobDirectories:
 
     @functools.cached_property
     def _disk_bytes(self) -> int:
-        """What the file system has on which the directories are, or will be."""
+        """The size of the file system that has, or will have, the directories."""
         path = self._root
         while not os.path.isdir(path):
             path = os.path.dirname(path)
@@ -58,14 +58,14 @@ class JobDirectories:
 
     @functools.cached_property
     def _log_bytes(self) -> int:
-        """What is kept of one log."""
+        """The most bytes that are kept of one log."""
         return min(LOG_BYTES, max(self._disk_bytes // LOG_PART, LEAST_LOG_BYTES))
 
     def _directory(self, job: str) -> str:
         return os.path.join(self._root, _below(job))
 
     def make(self, order: StartMember) -> str:
-        """See JobFiles."""
+        """Write the member's files; return the path of its log."""
         directory, member = self._directory(order.job), directory_name(order.name)
         if not all(command.directory for command in (*order.before, *order.commands)):
             self._make_home(order)
@@ -80,10 +80,10 @@ class JobDirectories:
         return os.path.join(directory, _log(member, order.attempt))
 
     def place(self, order: StartMember, command: Command) -> Placed:
-        """A member's command with this node's directories in its words and variables."""
+        """Return a member's command with this node's directories in its words and variables."""
         directory = self._directory(order.job)
-        if not command.directory:  # a step may be the first that runs there
-            with contextlib.suppress(OSError):  # its log says that it is not there
+        if not command.directory:  # a step may be the first process that runs there
+            with contextlib.suppress(OSError):  # its log tells when the directory does not exist
                 self._make_home(order)
         files = os.path.join(directory, "files")
         error = os.path.join(directory, _error(directory_name(order.name), order.attempt))
@@ -101,10 +101,11 @@ class JobDirectories:
         make_below(self._root, f"{_below(order.job)}/{directory_name(order.name)}")
 
     def error(self, order: StartMember, limit: int) -> bytes:
-        """See JobFiles."""
+        """Return the error that a member has written, at most `limit` bytes."""
         path = f"{_below(order.job)}/{_error(directory_name(order.name), order.attempt)}"
         with contextlib.suppress(OSError):
-            fd = open_below(self._root, path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe may lie there
+            # a pipe may have this path
+            fd = open_below(self._root, path, os.O_RDONLY | os.O_NONBLOCK)
             try:
                 return os.read(fd, limit)
             finally:
@@ -112,11 +113,11 @@ class JobDirectories:
         return b""
 
     def remove(self, job: str) -> None:
-        """See JobFiles."""
+        """Delete a job's directory."""
         shutil.rmtree(self._directory(job), ignore_errors=True)
 
     def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
-        """See JobFiles."""
+        """Return (data, size, bytes skipped) of a log from an offset; size -1 when there is none."""
         data, size, skipped = b"", -1, 0
         with contextlib.suppress(OSError):
             fd = open_below(self._root, os.path.relpath(path, self._root), os.O_RDONLY)
@@ -127,30 +128,32 @@ class JobDirectories:
         return data, size, skipped
 
     def shorten(self, path: str) -> None:
-        """See JobFiles."""
+        """Drop the older half of a log that is too large."""
         self._shorten(path, self._log_bytes)
 
     def is_lost(self, path: str) -> bool:
-        """See JobFiles."""
+        """Whether the log's directory is gone."""
         return not os.path.isdir(os.path.dirname(path))
 
     def size(self, path: str) -> int:
-        """See LogFiles."""
+        """Return the bytes that a log takes on the disk."""
         with contextlib.suppress(OSError):
             return os.lstat(path).st_blocks * _STAT_BLOCK
         return 0
 
     def most_kept(self) -> int:
-        """See LogFiles."""
+        """Return the most bytes of the logs of ended members."""
         return min(KEPT_BYTES, self._disk_bytes // KEPT_PART)
 
     def drop(self, path: str) -> None:
-        """See LogFiles."""
+        """Drop all of a log's contents."""
         self._shorten(path, 0)
 
     def _shorten(self, path: str, limit_bytes: int) -> None:
-        """Drop the older half of a file that takes more than so much of its disk; what is left of
-        it stays where it is, behind a hole. So whoever appends to it need not know."""
+        """Drop the older half of a file that takes more than this many bytes of its disk.
+
+        The rest stays at its offset, behind a hole, so a process that appends needs no notice.
+        """
         with contextlib.suppress(OSError):
             if os.lstat(path).st_blocks * _STAT_BLOCK <= limit_bytes:
                 return
@@ -163,7 +166,7 @@ class JobDirectories:
 
 
 def _below(job: str) -> str:
-    """A job's directory. That of an element, `NAME[7]`, is inside of its array's."""
+    """Return a job's directory. That of an array task, `NAME[7]`, is inside its array's."""
     array, bracket, index = job.partition("[")
     if bracket and index.endswith("]") and index[:-1].isdecimal() and index.isascii():
         return f"{directory_name(array)}/e{index[:-1]}"
@@ -181,7 +184,7 @@ def _error(member: str, attempt: int) -> str:
 def _drop_until(fd: int, end: int) -> None:
     if not _fallocate()(fd, _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE, 0, end):
         return
-    os.ftruncate(fd, 0)  # a file system without holes; appending goes on at its beginning
+    os.ftruncate(fd, 0)  # a file system without holes; appending continues at the file's beginning
 
 
 @functools.cache
@@ -196,5 +199,5 @@ def _fallocate() -> Callable[[int, int, int, int], int]:
 def _length_of_hole(fd: int, offset: int) -> int:
     try:
         return os.lseek(fd, offset, os.SEEK_DATA) - offset
-    except OSError:  # nothing stands behind it
+    except OSError:  # no data follows
         return max(os.fstat(fd).st_size - offset, 0)

@@ -1,8 +1,8 @@
-"""What goes on of a command that has ended after it was asked to: it has the rest of the grace.
+"""The processes that outlive a command which was asked to end: they have the rest of its grace.
 
 A shell ends by SIGTERM at once, while the program that it has started still writes its checkpoint.
-Such processes have lost their parent and become children of the process that forks. Here they are
-told from those that nobody is to wait for.
+Such processes have lost their parent and become children of the fork server. This module separates
+them from processes without a grace.
 """
 
 from __future__ import annotations
@@ -22,21 +22,26 @@ class Lingering:
     """The processes that one command has started, from when it was asked to end."""
 
     def __init__(self, pid: int) -> None:
-        """`pid`: of the command, which is not reaped before all of these have ended, so that nobody
-        else gets its number."""
+        """Begin to follow a command.
+
+        The command is not reaped before all of its processes have ended, so that no other process
+        gets its pid.
+        """
         self._pid = pid
         self._seen: set[int] = set()
         self.left: set[int] = set()
-        """Those that have lost the command, and go on."""
+        """The processes that have lost the command, and go on."""
 
     def ask(self) -> None:
-        """Ask the command and all of these to end."""
+        """Ask the command and all of its processes to end."""
         self._seen.update(descendants_of(self._pid))
         ask_to_end(self._pid, [self._pid, *self.left])
 
     def claim(self, orphans: Iterable[int], in_group: Iterable[int] = ()) -> set[int]:
-        """Those of the orphans that are this command's; who has died of them is reaped. `in_group`:
-        all processes of its control group."""
+        """Return those of the orphans that are this command's; dead ones are reaped.
+
+        `in_group` has all processes of its control group.
+        """
         self._seen.update(in_group)
         mine = {pid for pid in orphans if self._is_mine(pid)}
         for pid in mine:

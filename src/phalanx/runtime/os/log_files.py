@@ -1,7 +1,7 @@
-"""A log of two files: one that is written to, and behind it what was written before.
+"""A log of two files: the newer one is written to, the older one keeps the lines before it.
 
-Several processes may write to it. Each line begins with the time that it was written at, so the
-first bytes of a file tell it from every other, also when the system gives its number away again.
+Several processes may write to it. Each line begins with the time of writing, so the first bytes of
+a file tell it from every other, also when the system uses its inode again.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ from phalanx.observe.log_lines import LogPiece
 
 OLDER = ".1"
 _MARK_BYTES = 34
-"""Of a file's beginning: `{"time":"` and a time with microseconds."""
+"""Bytes of a file's beginning: `{"time":"` and a time with microseconds."""
 
 
 def append(path: str, data: bytes, limit_bytes: int) -> int:
-    """Write to the log at `path`, mode 0600; when it is larger than so much after that, it is the
-    older file from then on. The bytes that it has. Raises OSError."""
+    """Append to the log at `path`, mode 0600; return the file's size. Raises OSError.
+
+    When the file is larger than `limit_bytes` after that, it becomes the older file.
+    """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
         os.write(fd, data)
         size = os.fstat(fd).st_size
         if size > limit_bytes:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            with contextlib.suppress(FileNotFoundError):  # somebody else was first
+            with contextlib.suppress(FileNotFoundError):  # another process was first
                 if os.path.samestat(os.fstat(fd), os.stat(path)):
                     os.replace(path, path + OLDER)
         return size
@@ -36,8 +38,10 @@ def append(path: str, data: bytes, limit_bytes: int) -> int:
 
 
 def read_on(path: str, file: int, offset: int, limit: int) -> LogPiece:
-    """What stands behind `offset` in that file of the log at `path`, or in the one after it; from
-    the oldest on where it is not there any more. At most so many bytes."""
+    """Return the part behind `offset` of that file of the log, or of the next one.
+
+    When that file is gone, reading begins at the oldest. Returns at most `limit` bytes.
+    """
     fds = _opened(path)
     try:
         marks = [_mark(fd) for fd in fds]
@@ -58,8 +62,10 @@ def read_on(path: str, file: int, offset: int, limit: int) -> LogPiece:
 
 
 def _opened(path: str) -> list[int]:
-    """The older file and the newer one, as far as they are there. The newer one is opened first:
-    what becomes the older one meanwhile is not missed."""
+    """Open the older file and the newer one, as far as they exist.
+
+    The newer one is opened first: a file that becomes the older one in between is not missed.
+    """
     fds: list[int] = []
     for name in (path, path + OLDER):
         with contextlib.suppress(FileNotFoundError):

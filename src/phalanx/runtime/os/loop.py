@@ -1,4 +1,4 @@
-"""A loop for one thread: it reads from descriptors, does what other threads hand it, and ticks."""
+"""A loop for one thread: it reads from descriptors, runs other threads' functions, and ticks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ TICK_S = 0.05
 
 
 class Loop:
-    """Does one thing at a time. `on_tick` is called with the own time every 50 ms, `on_round` after
-    everything that had come was handled; a round follows whatever the loop does.
+    """Does one thing at a time.
 
-    What raises is a defect: it is printed, and the loop goes on.
+    `on_tick` is called with the own time every 50 ms, and `on_round` after everything that had come
+    was handled; a round follows whatever the loop does. An exception is a fault in Phalanx: it is
+    logged, and the loop goes on.
     """
 
     def __init__(self, on_tick: Callable[[float], None], on_round: Callable[[], None]) -> None:
@@ -37,7 +38,7 @@ class Loop:
         """Once this is set, the loop ends after the round."""
         self._lag_s = 0.0
         self.wake_at = float("inf")
-        """When a round is due at the latest, by the own time of the process."""
+        """When a round is due at the latest, by the process's own time."""
 
     # ---- descriptors -------------------------------------------------------------------------
 
@@ -51,18 +52,18 @@ class Loop:
         self.register(fd, lambda mask: reader())
 
     def want_writable(self, fd: int, wanted: bool) -> None:
-        """Whether to be called as well when the descriptor can be written to."""
+        """Set whether to be called too when the descriptor can be written to."""
         mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
         with contextlib.suppress(OSError, ValueError):
             self._epoll.modify(fd, mask)
 
     def renew(self, fd: int) -> None:
-        """Another file stands behind the same number now."""
+        """Register a descriptor that has a new file behind its number."""
         with contextlib.suppress(FileExistsError):
             self._epoll.register(fd, select.EPOLLIN)
 
     def unregister(self, fd: int) -> bool:
-        """Listen to a descriptor no longer. False when it was not listened to."""
+        """Stop watching a descriptor. False when it was not watched."""
         if self._ready.pop(fd, None) is None:
             return False
         with contextlib.suppress(OSError, ValueError):
@@ -72,7 +73,7 @@ class Loop:
     # ---- other threads -----------------------------------------------------------------------
 
     def call(self, action: Callable[[], None]) -> None:
-        """Have something done in the loop's thread. From any thread."""
+        """Run a function in the loop's thread. Any thread may call this."""
         self._inbox.append(action)
         os.eventfd_write(self._bell, 1)
 
@@ -80,28 +81,28 @@ class Loop:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._bell)
 
-    # ---- how well it is -----------------------------------------------------------------------
+    # ---- delays ------------------------------------------------------------------------------
 
     def take_lag(self) -> float:
-        """The longest that a tick came late since the last call, in seconds."""
+        """Return the longest delay of a tick since the last call, in seconds."""
         lag_s, self._lag_s = self._lag_s, 0.0
         return lag_s
 
     # ---- running -----------------------------------------------------------------------------
 
     def start_thread(self, name: str, begin: Callable[[], None]) -> None:
-        """Serve in a thread of its own, which does `begin` first."""
+        """Serve in a thread of its own, which runs `begin` first."""
         self.call(begin)
         threading.Thread(target=self.serve, name=name, daemon=True).start()
 
     def serve(self) -> None:
-        """Until `is_stopping`."""
+        """Run until `is_stopping`."""
         last_tick, last_real, paused_s = own_time(), time.monotonic(), own_time.paused_s
         while not self.is_stopping:
             wait_s = min(TICK_S, max(self.wake_at - own_time(), 0.0))
             for fd, mask in self._spin.poll(self._epoll.poll, wait_s):
                 ready = self._ready.get(fd)
-                if ready is not None:  # else what was handled before it has closed it
+                if ready is not None:  # else an event before it has closed the descriptor
                     try:
                         ready(mask)
                     except Exception as error:

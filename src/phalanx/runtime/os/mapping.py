@@ -1,8 +1,8 @@
 """Files mapped into memory, without a descriptor for each.
 
-Before Python 3.13 an `mmap` keeps a copy of its file's descriptor, so that a process could have no
-more objects than open files. Here the object is made over anonymous memory, which has no
-descriptor, and the file is then mapped over that.
+Before Python 3.13 an `mmap` keeps a copy of its file's descriptor, so a process could have no more
+objects than open files. Here the object is made over anonymous memory, which has no descriptor, and
+the file is then mapped over that.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Callable
 from typing import Any
 
 _MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000
-"""As in <asm-generic/mman.h>: the same on all architectures of Linux that Python is built for but
-MIPS, PowerPC and SPARC, which have another _MAP_NORESERVE and do not need it."""
+"""Flags from <asm-generic/mman.h>. They are the same on all Linux architectures that Python is
+built for except MIPS, PowerPC and SPARC, whose _MAP_NORESERVE differs and is not needed."""
 
 
 def map_file(fd: int, size: int, is_writable: bool) -> mmap.mmap:
-    """The first `size` bytes of a file, shared with whoever maps it too. Raises OSError.
+    """Map the first `size` bytes of a file, shared with other mappings of it. Raises OSError.
 
-    Python takes the mapping for writable in either case: views of one that is not have to be made
+    Python considers the mapping writable in either case: views of a read-only one must be made
     read-only.
     """
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE

@@ -1,4 +1,4 @@
-"""How full the memory is that this process may use: the machine's, or a control group's."""
+"""The fill level of the memory that this process may use: the machine's, or a control group's."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ _FILES = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""Limit and use of a control group, and its pages of files that are not in use, by version."""
+"""Files of a control group's limit and use, and the name of its unused file pages, by version."""
 
 
 class MemoryRoom(NamedTuple):
-    """Memory that has a limit."""
+    """A memory that has a limit."""
 
     used_bytes: int
     limit_bytes: int
     whose: str
-    """For people."""
+    """The owner of the limit, for display."""
 
     @property
     def share(self) -> float:
-        """How much of it is used, 0 to 1."""
+        """The used part, 0 to 1."""
         return self.used_bytes / self.limit_bytes
 
 
 def fullest_memory(root: Path = Path("/")) -> MemoryRoom:
-    """The fullest of the machine's memory and of the limits of all control groups above this
-    process. Pages of files that are not in use do not count: the kernel drops them first."""
+    """Return the fullest: the machine's memory, or the limit of a control group above this process.
+
+    File pages that are not in use do not count: the kernel drops them first.
+    """
     memory = psutil.virtual_memory()
     rooms = [MemoryRoom(memory.total - memory.available, memory.total, "the node's")]
     for folder in cgroup_folders(root, "memory"):

@@ -1,4 +1,4 @@
-"""What commands use of the machine's memory, with all their children."""
+"""The memory that commands use, with all their children."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _PARENT, _SESSION, _RESIDENT = 1, 3, 21
 
 
 class SessionMemory:
-    """See job_members.MemoryMeter.
+    """Measures the memory of commands.
 
-    A command leads a session of its own, and is a subreaper (see `process_tree`): what it uses is
-    what all processes of that session use, and all that are below it. Their resident sizes count
-    what they share several times, so they are only the first look; what counts is the sum of their
-    proportional shares.
+    A command leads a session of its own, and is a subreaper (see `process_tree`): its memory is
+    that of all processes of that session, and of all below it. Their resident sizes count shared
+    pages several times, so they are only the first look; the result is the sum of the proportional
+    shares.
     """
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """See MemoryMeter."""
+        """Return the bytes of the commands that are above their limits, by session."""
         if not limits:
             return {}
         there: dict[int, list[tuple[int, int]]] = {session: [] for session in limits}
@@ -42,7 +42,7 @@ class SessionMemory:
 
 
 def resident_below(roots: Iterable[int]) -> dict[int, int]:
-    """The resident bytes of each of these processes, with all that are below it."""
+    """Return the resident bytes of each of these processes, with all below it."""
     processes = list(_processes())
     below = subtrees(roots, {pid: parent for pid, parent, _, _ in processes})
     found: dict[int, int] = {}
@@ -53,7 +53,7 @@ def resident_below(roots: Iterable[int]) -> dict[int, int]:
 
 
 def _processes() -> Iterator[tuple[int, int, int, int]]:
-    """(pid, parent, session, resident bytes) of every process of this machine."""
+    """Yield (pid, parent, session, resident bytes) of every process of this machine."""
     for name in os.listdir("/proc"):
         if name.isdecimal():
             fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
@@ -63,7 +63,8 @@ def _processes() -> Iterator[tuple[int, int, int, int]]:
 
 
 def _share(pid: int, resident: int) -> int:
-    """Its proportional share in bytes; its resident size where the kernel tells no shares."""
+    """Return a process's proportional share in bytes, or its resident size when the kernel has
+    none."""
     for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024
@@ -74,5 +75,5 @@ def _read(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read()
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return b""

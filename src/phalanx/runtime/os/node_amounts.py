@@ -1,4 +1,4 @@
-"""What a node is started with: the amounts that are given, and for the rest what is found here."""
+"""The amounts that a node is started with: given ones, and detected ones for the rest."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ if TYPE_CHECKING:
 
 
 class NodeAmounts(msgspec.Struct, frozen=True, kw_only=True):
-    """A node's resources by name, without those of which it has none; its object store in bytes.
+    """A node's resources by name, without those of which it has none, and its object store in
+    bytes.
 
-    `topology` says how its GPUs are wired, see `read_topology`; empty: nobody knows.
+    `topology` says how its GPUs are wired, see `read_topology`; empty: not known.
     """
 
     resources: dict[str, float]
     object_store_bytes: int
     topology: str = ""
     labels: dict[str, str] = {}
-    """What Kubernetes calls the node's system and devices, for files that select nodes by it."""
+    """Labels with Kubernetes' names of the node's system and devices, for files that select nodes
+    by them."""
 
 
 _ONE_TYPE = {"neuron_cores": "aws-neuron-core"}
-"""Devices of which there is one type only, which `accelerator_type` names so."""
+"""Devices of which there is only one type, with its name in `accelerator_type`."""
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -45,7 +47,7 @@ _OF_OPERATORS = {
 
 
 def _of_rays_operators(has_tpus: bool) -> dict[str, str]:
-    """Labels by the variables that Ray's operators set for a node, under Ray's names."""
+    """Return labels, under Ray's names, from the variables that Ray's operators set for a node."""
     labels = {
         label: text for name, label in _OF_OPERATORS.items() if (text := os.environ.get(name))
     }
@@ -55,7 +57,7 @@ def _of_rays_operators(has_tpus: bool) -> dict[str, str]:
 
 
 def _labels(gpu: DetectedGpu | None) -> dict[str, str]:
-    """`gpu`: one of the node's; None where it has none. Ray names its model so."""
+    """Return labels of the machine and of `gpu`, one of the node's GPUs, if any."""
     machine = platform.machine()
     labels = {
         "kubernetes.io/os": platform.system().lower(),
@@ -79,12 +81,12 @@ def node_amounts(
     host: str = "127.0.0.1",
     is_first: bool = False,
 ) -> NodeAmounts:
-    """The amounts of a node on this machine; None stands for what the machine has.
+    """Return the amounts of a node on this machine; None stands for what the machine has.
 
-    `is_first`: the node that comes with the head. Raises ValueError for a topology that is none,
+    `is_first` marks the node that comes with the head. Raises ValueError for a malformed topology,
     and for more devices than the environment shows.
     """
-    # psutil and pynvml: only who starts a node needs them.
+    # Imported here: only a process that starts a node needs psutil and pynvml.
     from phalanx.runtime.os.detection import detect, shared_memory_bytes
 
     if topology:

@@ -1,6 +1,7 @@
-"""The own time of this process, for all that waits for others in it; see `phalanx.model.own_time`.
+"""The own time of this process, for everything here that waits for others.
 
-One clock serves the process, so that its threads and machines can compare what they note.
+See `phalanx.model.own_time`. One clock serves the process, so that its threads and machines can
+compare their times.
 """
 
 from __future__ import annotations
@@ -10,4 +11,4 @@ import time
 from phalanx.model.own_time import OwnTime
 
 own_time = OwnTime(time.monotonic)
-"""Seconds. Loops look at it at each tick."""
+"""The process's own time, in seconds. Loops read it at each tick."""

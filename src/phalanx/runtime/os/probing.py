@@ -1,5 +1,4 @@
-"""Asking ports of members whether they answer, in a thread: somebody who takes connections and
-says nothing keeps nobody else waiting."""
+"""Probes of members' ports, in a thread, so that a silent port delays nothing else."""
 
 from __future__ import annotations
 
@@ -12,24 +11,24 @@ if TYPE_CHECKING:
     from phalanx.model.jobs.spec import Probe
 
 ANSWER_S = 2.0
-"""Who has not answered by then is asked again."""
+"""Seconds that a port has to answer; later it is asked again."""
 
 
 class ThreadProber:
-    """See Prober."""
+    """Asks ports in a thread, one batch at a time."""
 
     def __init__(self) -> None:
         self._asking: threading.Thread | None = None
         self._answered: list[Watch] = []
 
     def ask(self, questions: list[Question]) -> None:
-        """See Prober."""
+        """Begin to ask these ports."""
         self._answered = []
         self._asking = threading.Thread(target=self._ask, args=(questions,), daemon=True)
         self._asking.start()
 
     def answers(self) -> list[Watch] | None:
-        """See Prober."""
+        """Return the watches whose ports answered; None while the thread asks."""
         if self._asking is not None and self._asking.is_alive():
             return None
         return self._answered
@@ -54,5 +53,5 @@ def _answers(probe: Probe, address: str) -> bool:
             return 200 <= connection.getresponse().status < 400
         finally:
             connection.close()
-    except (OSError, HTTPException, ValueError):  # of a path that no request can have
+    except (OSError, HTTPException, ValueError):  # ValueError: a path that no request can have
         return False

@@ -1,10 +1,10 @@
-"""Processes by parentage: whoever is started here stays below whom it was started for.
+"""Processes by parentage: a process stays below the one that it was started for.
 
-A process leaves its group and its session by setsid, and nobody can then say whose it was. It
+A process leaves its group and its session by setsid, and then neither tells where it belongs. It
 cannot leave its parent. When its parent ends, the next subreaper above becomes its parent
-(prctl(2)). So each command and each worker is a subreaper, and so is the process that forks them:
-what a command has started stays below it while it lives, and becomes a child of the forking process
-when it ends.
+(prctl(2)). So each command and each worker is a subreaper, and so is the fork server: the processes
+that a command has started stay below it while it lives, and become children of the fork server when
+it ends.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from phalanx.runtime.os.polling import wait_for
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _PASSES = 100
-"""Each ends a generation of children: somebody who forks quicker is gone on with a moment later."""
+"""Generations of children that are ended in one go; faster forking ones are ended a moment later."""
 _DYING_S = 0.5
-"""So long one process may take to die before the others are seen to."""
+"""Seconds that one process may take to die before work goes on with the others."""
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh", "fish", "csh", "tcsh", "busybox"})
 
@@ -34,22 +34,27 @@ _BYTE = ctypes.c_char_p(b"0")
 
 
 def end_with_parent(parent: int = 0) -> None:
-    """The kernel ends this process when its parent ends. `parent`, where it is known: if that had
-    ended before the kernel was told, this process ends here."""
+    """Make the kernel end this process when its parent ends.
+
+    `parent` is the parent's pid, if known: when the parent ended before the kernel was told, this
+    process ends here.
+    """
     _prctl(_PR_SET_PDEATHSIG, _KILL)
     if parent and os.getppid() != parent:
         os._exit(1)
 
 
 def keep_descendants() -> None:
-    """From now on this process is the parent of all below it that have lost theirs, also as another
-    program."""
+    """Make this process the parent of all orphans below it, also after it becomes another program."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def tie_to_parent(read: int, write: int) -> list[Call]:
-    """Calls by which a child does what the two above do. Of the pipe with these ends its parent
-    alone keeps the first: if that had ended before the kernel was told, SIGPIPE ends the child."""
+    """Return the calls by which a child does what the two functions above do.
+
+    `read` and `write` are the ends of a pipe whose first end only the parent keeps: when the parent
+    ended before the kernel was told, SIGPIPE ends the child.
+    """
     return [
         (_prctl, (_PR_SET_PDEATHSIG, _KILL)),
         (function("signal"), (int(signal.SIGPIPE), int(signal.SIG_DFL))),
@@ -60,19 +65,25 @@ def tie_to_parent(read: int, write: int) -> list[Call]:
 
 
 def own_children() -> list[int]:
-    """The children of this thread, dead ones too: those that it has started, and, of the first
-    thread, those that have lost their parents."""
+    """Return the children of this thread, dead ones too.
+
+    Those are the processes that it has started, and for the first thread also those that have lost
+    their parents.
+    """
     try:
         with open("/proc/thread-self/children") as file:
             return [int(pid) for pid in file.read().split()]
-    except OSError:  # a kernel without it
+    except OSError:  # a kernel without this file
         me = os.getpid()
         return [pid for pid, parent in _parents().items() if parent == me]
 
 
 def end_orphans(known: Collection[int]) -> bool:
-    """End every child of this thread that is not known, with all below it: whom it was started for
-    has ended. Whether none is left; else this is to be called again."""
+    """End every child of this thread that is not known, with all below it.
+
+    The processes that they were started for have ended. Returns whether none is left; otherwise
+    call it again.
+    """
     for _ in range(_PASSES):
         orphans = [pid for pid in own_children() if pid not in known]
         if not orphans:
@@ -87,7 +98,7 @@ def end_orphans(known: Collection[int]) -> bool:
 
 
 def reaped(pid: int) -> bool:
-    """Wait a little until a child that was killed is dead, whichever thread has started it."""
+    """Wait a little until a killed child is dead, whichever thread has started it."""
     with contextlib.suppress(OSError):  # no descriptor is left, or it was reaped
         pidfd = os.pidfd_open(pid)
         try:
@@ -101,7 +112,10 @@ def reaped(pid: int) -> bool:
 
 
 def subtrees(roots: Iterable[int], parents: Mapping[int, int]) -> dict[int, int]:
-    """The root of each process that is one of `roots` or below one; `parents`: of all processes."""
+    """Return the root of each process that is one of `roots` or below one.
+
+    `parents` has the parent of each process.
+    """
     of: dict[int, int] = {root: root for root in roots}
     for pid in parents:
         path: list[int] = []
@@ -114,7 +128,7 @@ def subtrees(roots: Iterable[int], parents: Mapping[int, int]) -> dict[int, int]
 
 
 def is_group_alive(group: int) -> bool:
-    """Whether anybody in a process group still runs; who is dead and not reaped does not."""
+    """Whether any process of a group still runs; dead ones that are not reaped do not count."""
     for name in os.listdir("/proc"):
         if name.isdecimal() and (fields := _status(name)):
             state, _, of = fields[:3]
@@ -124,7 +138,7 @@ def is_group_alive(group: int) -> bool:
 
 
 def signal_command(pid: int, number: int, to: Receivers) -> None:
-    """Send these of a command a signal. Who ends meanwhile is passed over."""
+    """Send a signal to the chosen processes of a command, skipping those that end in the meantime."""
     below = [] if to == "command" else [one for one in subtrees([pid], _parents()) if one != pid]
     chosen = below if to == "started" and _is_shell(pid) else [pid, *below]
     for one in chosen:
@@ -133,8 +147,11 @@ def signal_command(pid: int, number: int, to: Receivers) -> None:
 
 
 def _is_shell(pid: int) -> bool:
-    """Whether that process runs a shell now: one that was started as a shell may have become the
-    only command that it was to run. A script has its own name, and the shell's file."""
+    """Whether a process runs a shell now.
+
+    A process that was started as a shell may have become the only command that it had to run. A
+    script has its own name, and the shell's file.
+    """
     try:
         with open(f"/proc/{pid}/comm") as file:
             name = file.read().strip()
@@ -144,8 +161,11 @@ def _is_shell(pid: int) -> bool:
 
 
 def ask_to_end(group: int, roots: Iterable[int]) -> None:
-    """Send SIGTERM to a process group, and to those of `roots` and of what is below them that have
-    left it. Those that are stopped go on, as they could not end otherwise."""
+    """Send SIGTERM to a process group, and to the given processes and those below that have left
+    it.
+
+    Stopped processes are continued, since they could not end otherwise.
+    """
     roots = list(roots)
     everybody = [*roots, *(below for root in roots for below in descendants_of(root))]
     others = [pid for pid in everybody if group_of(pid) != group]
@@ -158,7 +178,7 @@ def ask_to_end(group: int, roots: Iterable[int]) -> None:
 
 
 def descendants_of(pid: int) -> list[int]:
-    """All that are below a process, whichever of its threads has started them."""
+    """Return all processes below a process, whichever of its threads has started them."""
     found: dict[int, None] = {}
     waiting = [pid]
     while waiting:
@@ -177,19 +197,19 @@ def _threads_of(pid: int) -> list[str]:
 
 
 def group_of(pid: int) -> int:
-    """A process's group; 0 for one that is gone."""
+    """Return a process's group; 0 when the process is gone."""
     fields = _status(str(pid))
     return int(fields[2]) if fields else 0
 
 
 def session_of(pid: int) -> int:
-    """A process's session, named by the pid of who made it; 0 for one that is gone."""
+    """Return a process's session, which is its leader's pid; 0 when the process is gone."""
     fields = _status(str(pid))
     return int(fields[3]) if fields else 0
 
 
 def children_of(pid: int) -> list[int]:
-    """The children of a process that has one thread, dead ones too."""
+    """Return the children of a process that has one thread, dead ones too."""
     return _children_in(f"/proc/{pid}/task/{pid}")
 
 
@@ -210,7 +230,7 @@ def _parents() -> dict[int, int]:
 
 
 def _status(pid: str) -> list[bytes]:
-    """State, parent, process group and so on (proc(5), stat); empty when the process is gone."""
+    """Return state, parent, process group and so on (proc(5), stat); empty when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()

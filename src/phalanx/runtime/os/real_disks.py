@@ -1,4 +1,4 @@
-"""Directories of this user on a real disk: for what may be much, and need not be fast."""
+"""Directories of this user on a real disk, for data that may be large and need not be fast."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from collections.abc import Sequence
 _MOUNTS = "/proc/self/mountinfo"
 _IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs"}
 LASTING = "/var/tmp"
-"""What lies there outlives a restart of the machine, and is on a disk where /tmp may not be."""
+"""A directory whose files outlive a restart of the machine, and are on a disk where /tmp may not
+be."""
 
 
 def private_directory(base: str) -> str:
-    """A directory of this user with mode 0700, made where it is not there.
+    """Return `base`, a directory of this user with mode 0700; make it when it does not exist.
 
     Raises PermissionError when it is not private, and OSError when it cannot be made.
     """
@@ -30,8 +31,10 @@ def private_directory(base: str) -> str:
 
 
 def first_on_disk(bases: Sequence[str], otherwise: str) -> str:
-    """The first of these that can be had and lies on a disk; else the first that can be had, else
-    `otherwise`."""
+    """Return the first of these directories that can be used and lies on a disk.
+
+    Otherwise returns the first that can be used, or else `otherwise`.
+    """
     usable = []
     for base in dict.fromkeys(bases):
         with contextlib.suppress(OSError):
@@ -42,7 +45,7 @@ def first_on_disk(bases: Sequence[str], otherwise: str) -> str:
 
 
 def is_in_memory(path: str, mounts: str = _MOUNTS) -> bool:
-    """Whether what lies there takes memory, and is gone after a restart of the machine."""
+    """Whether files there take memory, and are gone after a restart of the machine."""
     device = os.stat(path).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     with contextlib.suppress(OSError), open(mounts) as file:

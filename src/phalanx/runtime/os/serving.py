@@ -1,4 +1,4 @@
-"""Servers that a user has started beside a cluster, which find each other by files."""
+"""Servers that a user has started next to a cluster, which are found by files."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _LOOK_EVERY_S = 0.02
 
 
 class Serving(msgspec.Struct, kw_only=True):
-    """A server. It lives while its pid has its start time."""
+    """A server. It is alive while the process with its pid has its start time."""
 
     url: str
     cluster: str
-    """HOST:PORT of the head that it asks."""
+    """HOST:PORT of the head that the server asks."""
     pid: int
     started: str
 
 
 def place_of(name: str) -> Path:
-    """The directory of a kind of server; made with mode 0700."""
+    """Return the directory of a kind of server, made with mode 0700."""
     path = Path.home() / ".phalanx" / name
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
 
 
 def url_of(host: str, port: int, scheme: str = "http") -> str:
-    """How this machine's programs reach a server that listens there."""
+    """Return the URL by which this machine's programs reach a server that listens there."""
     shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"{scheme}://[{shown}]:{port}" if ":" in shown else f"{scheme}://{shown}:{port}"
 
 
 def announce(directory: Path, url: str, cluster: str) -> Serving:
-    """Let others on this machine find this process, which serves there."""
+    """Announce this process, which serves at `url`, to others on this machine."""
     me = os.getpid()
     serving = Serving(url=url, cluster=cluster, pid=me, started=started_at(me) or "")
     path = directory / f"server-{me}.json"
@@ -54,7 +54,7 @@ def announce(directory: Path, url: str, cluster: str) -> Serving:
 
 
 def servers(directory: Path) -> list[Serving]:
-    """The living servers of this user, the latest last."""
+    """Return the living servers of this user, the latest last."""
     found = []
     for path in sorted(directory.glob("server-*.json"), key=lambda path: path.name):
         with contextlib.suppress(OSError, msgspec.MsgspecError):
@@ -67,7 +67,7 @@ def servers(directory: Path) -> list[Serving]:
 
 
 def start(directory: Path, module: str, arguments: list[str]) -> Serving:
-    """Run a module that serves: the first line that it prints is a Serving, or says why it cannot.
+    """Run a module that serves, and wait for its first line: a Serving, or why it cannot start.
 
     Raises SystemFailureError, with the reason, when it cannot start.
     """
@@ -87,7 +87,7 @@ def start(directory: Path, module: str, arguments: list[str]) -> Serving:
         reason = line.decode().strip() or f"see {log}"
         process.wait()
         raise SystemFailureError(f"The server did not start: {reason}")
-    process.returncode = 0  # it lives on, and nobody waits for it
+    process.returncode = 0  # it goes on, and is not waited for
     return msgspec.json.decode(line, type=Serving)
 
 

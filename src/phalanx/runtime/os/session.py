@@ -1,4 +1,4 @@
-"""A session's places: sockets and logs in a private directory, objects in shared memory."""
+"""The places of a session: sockets and logs in a private directory, objects in shared memory."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ _LONGEST_ROOT = _SOCKET_PATH - len("/" + 16 * "0" + "/s/" + 32 * "0")
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one cluster on this machine keeps its files. All directories have mode 0700."""
+    """The directories of one cluster's processes on this machine. All have mode 0700."""
 
     name: str
     directory: str
-    """Sockets, logs and spilled objects."""
+    """The directory of sockets, logs and spilled objects."""
     shared: str
-    """Objects in shared memory."""
+    """The directory of objects in shared memory."""
     spill: str
-    """Objects moved to disk."""
+    """The directory of objects moved to disk."""
     disk: str
-    """What is to lie on a disk: files of jobs, and what their members print."""
+    """The directory for data that belongs on a disk: files of jobs, and their members' output."""
 
     @property
     def sockets(self) -> str:
-        """Directory of the processes' sockets, named by the hex of their ids."""
+        """The directory of the processes' sockets, named by the hex of their ids."""
         return os.path.join(self.directory, "s")
 
     @property
     def jobs(self) -> str:
-        """Directory of the files of jobs. It is made with the first of them."""
+        """The directory of the files of jobs. It is made with the first of them."""
         return os.path.join(self.disk, "jobs")
 
     @property
     def logs(self) -> str:
-        """Directory of the workers' output."""
+        """The directory of the workers' output."""
         return os.path.join(self.directory, "logs")
 
     def socket_of(self, process: bytes) -> str:
-        """Path of a process's socket; b"node" is the node's, b"control" the head's."""
+        """Return the path of a process's socket; b"node" is the node's, b"control" the head's."""
         name = process.decode() if process in (b"node", b"control") else process.hex()
         return os.path.join(self.sockets, name)
 
 
 def runtime_root(base: str | None = None) -> str:
-    """The user's private directory for sessions.
+    """Return the user's private directory for sessions.
 
     Raises PermissionError when it is not private, and ValueError when a `base` that the caller
-    chose is so long that no socket can be made there.
+    chose is too long for the paths of sockets.
     """
     if base is None:
         run = os.environ.get("XDG_RUNTIME_DIR")
@@ -66,14 +66,16 @@ def runtime_root(base: str | None = None) -> str:
     elif len(os.fsencode(base)) > _LONGEST_ROOT:
         raise ValueError(
             f"_temp_dir {base} is too long: sockets' paths end after {_SOCKET_PATH} bytes, which "
-            f"leaves {_LONGEST_ROOT} for it. Choose a shorter one."
+            f"leaves {_LONGEST_ROOT} for it. Choose a shorter path."
         )
     return private_directory(base)
 
 
 def is_chosen() -> bool:
-    """Whether somebody keeps sessions apart by a runtime directory of their own choice. Else it is
-    the one of a login, which cron, sudo and services of the system do not name."""
+    """Whether the user keeps sessions apart by a runtime directory of their own choice.
+
+    Otherwise it is that of a login, which cron, sudo and system services do not name.
+    """
     run = os.environ.get("XDG_RUNTIME_DIR")
     return run is not None and _is_usable(run) and run != f"/run/user/{os.getuid()}"
 
@@ -87,8 +89,11 @@ def _below_temporary(directory: str) -> str:
 
 
 def _spill_root(base: str) -> str:
-    """Where spilled objects go: a runtime directory of the system is memory, not disk, and so may
-    be the one for temporary files."""
+    """Return the directory for spilled objects.
+
+    A runtime directory of the system is memory, not disk, and so may be the one for temporary
+    files.
+    """
     run = os.environ.get("XDG_RUNTIME_DIR")
     is_of_system = run is not None and os.path.dirname(base) == run
     first = _below_temporary(tempfile.gettempdir()) if is_of_system else base
@@ -96,15 +101,20 @@ def _spill_root(base: str) -> str:
 
 
 def _disk_root(base: str) -> str:
-    """Where jobs print: for longer than systems keep temporary files, unless somebody chose."""
+    """Return the directory for jobs' output, which is kept longer than temporary files are.
+
+    A TMPDIR that the user chose comes first.
+    """
     chosen = [tempfile.gettempdir()] if os.environ.get("TMPDIR") else []
     places = (*chosen, LASTING, tempfile.gettempdir())
     return first_on_disk([_below_temporary(one) for one in places], base)
 
 
 def create(base: str | None = None) -> Session:
-    """Make a new session's directories, and sweep away what dead sessions left. All lie below
-    `base` where that is given, but for shared memory."""
+    """Make a new session's directories, and delete those of dead sessions.
+
+    All lie below `base` when it is given, except shared memory.
+    """
     root = runtime_root(base)
     spill_root = root if base is not None else _spill_root(root)
     disk_root = root if base is not None else _disk_root(root)
@@ -127,7 +137,7 @@ def create(base: str | None = None) -> Session:
 
 
 def own(session: Session, pid: int) -> None:
-    """The session lives as long as this process: written where `sweep` looks."""
+    """Tie the session to a process: `sweep` keeps it for as long as that process lives."""
     record = {
         "pid": pid,
         "started": started_at(pid),
@@ -143,7 +153,7 @@ def own(session: Session, pid: int) -> None:
 
 
 def read_session(directory: str) -> Session:
-    """The session whose directory this is. Raises OSError, ValueError or KeyError: it is none."""
+    """Return the session with this directory. Raises OSError, ValueError or KeyError without one."""
     with open(os.path.join(directory, "owner")) as file:
         record = json.load(file)
     return Session(
@@ -151,12 +161,12 @@ def read_session(directory: str) -> Session:
         directory=directory,
         shared=record["shared"],
         spill=record["spill"],
-        disk=record.get("disk", directory),  # an earlier version wrote none
+        disk=record.get("disk", directory),  # an earlier version wrote no disk
     )
 
 
 def owner_of(directory: str) -> int | None:
-    """The process with which a session ends; None when it is gone. Raises as `read_session`."""
+    """Return the process with which a session ends; None when it is gone. Raises as `read_session`."""
     with open(os.path.join(directory, "owner")) as file:
         record = json.load(file)
     return record["pid"] if started_at(record["pid"]) == record["started"] else None
@@ -188,9 +198,9 @@ def sweep(root: str) -> None:
 
 
 def started_at(pid: int) -> str | None:
-    """The kernel's start time of a process, which tells it from a later one with its pid.
+    """Return the kernel's start time of a process, which tells it from a later one with its pid.
 
-    None when it has ended, waited for or not.
+    None when the process has ended, reaped or not.
     """
     try:
         with open(f"/proc/{pid}/stat") as file:

@@ -1,7 +1,7 @@
-"""Keeps a session's directories where others may remove them: at a logout, or as they are old.
+"""Keeps a session's directories, which others may remove: at a logout, or because they are old.
 
-Runtime directories go when their user logs out, and programs that clean up delete old files. What
-is missing is made again. Whoever listens in the session does so again by itself
+Runtime directories are removed when their user logs out, and cleaning programs delete old files.
+Missing directories are made again. Processes that listen in the session do so again on their own
 (`connection.listen_again`). So the session is found and reached as before.
 """
 
@@ -18,11 +18,11 @@ from phalanx.runtime.os.system import say
 
 LOOK_EVERY_S = 1.0
 _FILES = ("owner", "daemon")
-"""By which others find the session, and whose it is."""
+"""The files by which others find the session and its owner."""
 
 
 class SessionKeeper:
-    """One session's."""
+    """Keeps the directories of one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -33,7 +33,7 @@ class SessionKeeper:
         self._lock()
 
     def tick(self, now: float) -> None:
-        """Time has passed, by a clock in seconds that never goes back."""
+        """Let time pass, by a clock in seconds that never goes back."""
         if now < self._look_at:
             return
         self._look_at = now + LOOK_EVERY_S
@@ -50,7 +50,7 @@ class SessionKeeper:
                 say(failure, level=WARNING)
             self._failure = failure
             return
-        say(f"{missing} was removed by somebody else, and was made again", level=WARNING)
+        say(f"{missing} was removed by another program, and was made again", level=WARNING)
 
     def _directories(self) -> list[str]:
         session = self._session
@@ -88,8 +88,10 @@ class SessionKeeper:
         self._lock()
 
     def _lock(self) -> None:
-        """Have programs that delete what is old pass over the directories: systemd-tmpfiles does
-        so where somebody has a lock (tmpfiles.d(5))."""
+        """Make cleaning programs skip the directories.
+
+        systemd-tmpfiles skips a directory that is locked (tmpfiles.d(5)).
+        """
         for path in (self._session.directory, self._session.spill, self._session.disk):
             with contextlib.suppress(OSError):
                 fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

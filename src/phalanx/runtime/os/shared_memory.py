@@ -1,10 +1,10 @@
-"""Large objects as files in shared memory, one file an object, mapped by whoever reads them.
+"""Large objects as files in shared memory, one file an object, mapped by each reader.
 
-A writer keeps the file of an object that has been dropped, with its mapping, and writes the next
-object of a like size into it: pages that are there already are several times faster than fresh
-ones. A file that others may have mapped is written over only once it has lost its name, so that
-nobody opens it any more, and the kernel says that nobody else has it: so no reader ever sees bytes
-change. What a worker wrote for another process it keeps mapped for a while, too: the owner gives
+A writer keeps the file of a dropped object, with its mapping, and writes the next object of a
+similar size into it: existing pages are several times faster than fresh ones. A file that others
+may have mapped is overwritten only after its name is removed, so that no process opens it any more,
+and after the kernel confirms that no other process has it: so no reader ever sees bytes change. A
+worker also keeps the files mapped for a while that it wrote for other processes: the owner gives
 the file back when it has dropped the object.
 """
 
@@ -42,17 +42,17 @@ _PAGE = mmap.PAGESIZE
 _HEAD = struct.Struct("<I")
 _KEEP_FILES = 8
 _KEEP_READ_BYTES = 256 << 20
-"""Of files that others may have mapped no more than this is kept."""
+"""The most bytes of kept files that others may have mapped."""
 _WATCHED, _WATCHED_SHARE = 64, 16
-"""Of so many files that it wrote last a process keeps the descriptor, to ask the kernel about
-them, or of as many as are this part of those that it may open. One of which it does not is not
-written over once others may have mapped it."""
+"""The number of last written files whose descriptors a process keeps, to ask the kernel about them;
+at most this part of its open files. A file without a descriptor is not overwritten once others may
+have mapped it."""
 _MADV_POPULATE_WRITE = 23
 _HANDED_FILES, _HANDED_BYTES = 16, 256 << 20
-"""So many of the objects that went to other owners a writer keeps mapped, and so much of them."""
+"""The most objects of other owners, and the most bytes of them, that their writer keeps mapped."""
 WRITTEN_MAPPINGS = 8192
-"""So many of the objects that a process wrote it keeps mapped, for later ones to be written into;
-the kernel limits how many mappings there may be (vm.max_map_count, 65,530 by default)."""
+"""The most objects that a process keeps mapped after writing them, for later ones to reuse. The
+kernel limits the number of mappings (vm.max_map_count, 65,530 by default)."""
 
 
 class Extent:
@@ -69,18 +69,18 @@ class Extent:
         """Whether the file lies in shared memory, and not on disk for want of room."""
         self.map: mmap.mmap | None = mapping
         self.fd = fd
-        """What the mapping is of; negative: closed."""
+        """The descriptor of the mapped file; negative: closed."""
         self.may_be_read = False
-        """Whether others may have mapped it, while it is kept."""
+        """Whether others may have mapped the file while it is kept."""
 
     def let_go(self) -> None:
-        """Unmap and close it."""
+        """Unmap and close the file."""
         self.map = None
         self.forget_descriptor()
 
     def forget_descriptor(self) -> None:
         """Close the descriptor; the mapping stays."""
-        fd, self.fd = self.fd, -1  # at once: two threads may come to it
+        fd, self.fd = self.fd, -1  # at once: two threads may do this
         if fd >= 0:
             os.close(fd)
 
@@ -90,10 +90,10 @@ class SharedStore:
 
     `reserve(bytes)` asks the node for that much credit before memory is taken; it may block,
     returns the bytes granted (at least those asked for) or raises ObjectStoreFullError.
-    `sealed(name, bytes)` uses credit up; `returned(name, bytes)` says that an object is gone
-    and that so many bytes are this process's credit again (0: the node's); `kept(name)` that
-    one is gone and its file is kept for the next; `given_back(name)` that one which another
-    process wrote is gone, and its file is that one's.
+    `sealed(name, bytes)` uses up credit. `returned(name, bytes)` reports that an object is gone and
+    that this many bytes are this process's credit again (0: the node's); `kept(name)` that an
+    object is gone and its file is kept for the next; `given_back(name)` that an object of another
+    writer is gone, and its file is that writer's.
     """
 
     def __init__(
@@ -126,14 +126,14 @@ class SharedStore:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most_watched = min(_WATCHED, limit // _WATCHED_SHARE)
         self._watched: deque[Extent] = deque()
-        """Those whose descriptors are kept, the one that was written last at the end."""
+        """Files whose descriptors are kept, the one that was written last at the end."""
         self._handed: dict[str, Extent] = {}
-        """Of the objects that other processes own now, those that may come back."""
+        """Files of objects that other processes own now, and that may come back."""
         self._come_back: deque[str] = deque()
         self._lock = threading.RLock()
 
     def write(self, data: bytes, buffers: Sequence[Any]) -> tuple[Value, FileHold]:
-        """A new object of these parts. Raises ObjectStoreFullError."""
+        """Write a new object of these parts. Raises ObjectStoreFullError."""
         raws = [b.raw() for b in buffers]
         header = msgspec.msgpack.encode([len(data), [len(r) for r in raws]])
         offset = _aligned(_HEAD.size + len(header))
@@ -146,11 +146,12 @@ class SharedStore:
                 if extent is not None:
                     return self._fill(extent, data, header, offset, raws)
                 missing = _in_pages(total) - self._credit
-            # Without the lock: the answer may have to wait for a thread that writes first.
+            # Without the lock: the answer may have to wait for a thread that must write first.
             try:
                 credit = self._reserve(missing)
             except ObjectStoreFullError:
-                # More than memory may hold, and nothing left to spill: it lives on disk at once.
+                # More than memory may hold, and nothing left to spill: the object goes to disk at
+                # once.
                 with self._lock:
                     extent = self._create(self._next_name(), _in_pages(total), self.spill_directory)
                     return self._fill(extent, data, header, offset, raws)
@@ -172,15 +173,18 @@ class SharedStore:
         view.release()
         self._lent[extent.name] = extent
         if len(self._lent) > WRITTEN_MAPPINGS:
-            self._unmap(next(iter(self._lent)))  # the oldest: only its use by a later one is lost
+            self._unmap(next(iter(self._lent)))  # the oldest: only its reuse is lost
         if extent.is_shared:
             self._sealed(extent.name, extent.capacity)
         hold = FileHold(self, extent.name, extent.capacity, extent)
         return Value(SHARED, extent.name.encode(), [], [], extent.capacity), hold
 
     def open(self, name: str) -> mmap.mmap:
-        """The object's file, mapped read-only. Raises ObjectLostError when it is gone, and
-        SystemFailureError when the process may not open or map another file."""
+        """Map the object's file read-only.
+
+        Raises ObjectLostError when the file is gone, and SystemFailureError when the process may
+        not open or map another file.
+        """
         if not is_name(name):
             raise ObjectLostError("", f"{name!r} is no name of an object's file.")
         for directory in (self.directory, self.spill_directory, self.directory):
@@ -201,8 +205,11 @@ class SharedStore:
         raise ObjectLostError("", f"The object's memory ({name}) is gone from this node.")
 
     def _is_still(self, name: str, directory: str, fd: int) -> bool:
-        """Whether a file that was opened has its name still. One that lost it while it was opened
-        may be written over; one that has it now is not, for as long as it is mapped here."""
+        """Whether a file that was opened still has its name.
+
+        A file that lost its name while it was opened may be overwritten; a file that has it is not,
+        for as long as it is mapped here.
+        """
         try:
             there = os.stat(os.path.join(directory, name))
         except FileNotFoundError:
@@ -210,7 +217,7 @@ class SharedStore:
         return there.st_ino == os.fstat(fd).st_ino
 
     def parts(self, mapping: mmap.mmap) -> tuple[memoryview, list[memoryview]]:
-        """(pickle, buffers) of a mapped object, as views of its pages."""
+        """Return (pickle, buffers) of a mapped object, as views of its pages."""
         view = memoryview(mapping).toreadonly()
         (header_bytes,) = _HEAD.unpack_from(view, 0)
         length, sizes = msgspec.msgpack.decode(view[_HEAD.size : _HEAD.size + header_bytes])
@@ -225,8 +232,10 @@ class SharedStore:
         return data, buffers
 
     def collect(self) -> None:
-        """Give back the memory of objects whose last reference went. Never waits: a writer that
-        holds the lock may be waiting for the thread that calls this."""
+        """Free the memory of objects whose last reference was dropped.
+
+        It never waits: a writer that holds the lock may be waiting for the calling thread.
+        """
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -247,7 +256,7 @@ class SharedStore:
                 self._unlink(name)
                 self._returned(name, 0)
             else:
-                self._keep(extent)  # as the node knows: it gave it back
+                self._keep(extent)  # the node knows: it gave the file back
         while self.dropped:
             name, extent, seen = self.dropped.popleft()
             self._lent.pop(name, None)
@@ -260,20 +269,21 @@ class SharedStore:
                 self._given_back(name)
                 continue
             if is_here:
-                self._unlink(name)  # else what lies here is a copy, which is the node's to delete
+                # a file of another node's object is a copy, which the node deletes
+                self._unlink(name)
             if extent is not None:
                 extent.let_go()
             self._returned(name, 0)
 
     def let_go(self, names: Sequence[str]) -> None:
-        """These objects were spilled: unmap what this process wrote, so that memory is freed."""
+        """Unmap the files of spilled objects that this process wrote, so that memory is freed."""
         for name in names:
             self._unmap(name)
         self._spilled.extend(names)
         self.collect()
 
     def hold(self, name: str, size: int) -> FileHold:
-        """A hold on an object's file that another process wrote."""
+        """Return a hold on an object's file that another process wrote."""
         return FileHold(self, name, size, None)
 
     def is_here(self, name: str) -> bool:
@@ -281,7 +291,7 @@ class SharedStore:
         return os.path.exists(self._path(name))
 
     def lend(self, name: str) -> None:
-        """An object now belongs to another process, which may give its file back."""
+        """Note that an object belongs to another process now, which may give its file back."""
         with self._lock:
             extent = self._lent.pop(name, None)
             if extent is None:
@@ -298,7 +308,7 @@ class SharedStore:
         return sum(extent.capacity for extent in self._handed.values())
 
     def give_back(self, name: str) -> None:
-        """The owner of an object that this process wrote has dropped it."""
+        """Take back the file of an object that this process wrote, and its owner has dropped."""
         self._come_back.append(name)
         self.collect()
 
@@ -309,13 +319,13 @@ class SharedStore:
                 extent.let_go()
 
     def trim(self) -> None:
-        """Give back all memory kept for reuse."""
+        """Free all memory kept for reuse."""
         kept, self._kept = self._kept, []
         for extent in kept:
             self._discard(extent)
 
     def _take(self, size: int) -> Extent | None:
-        """A file of this size; None when there is not the credit for it."""
+        """Return a file of this size; None when there is not enough credit."""
         self.collect()
         while (extent := self._fitting(size)) is not None:
             self._kept.remove(extent)
@@ -323,11 +333,11 @@ class SharedStore:
             try:
                 os.rename(self._path(extent.name), self._path(name))
             except FileNotFoundError:
-                self._discard(extent)  # the node freed it, as memory was needed
+                self._discard(extent)  # the node freed it when memory was needed
                 continue
             if extent.may_be_read and not is_ours_alone(extent.fd):
                 os.unlink(self._path(name))
-                self._discard(extent)  # somebody opened it in the last moment
+                self._discard(extent)  # another process opened it in the last moment
                 continue
             self._returned(extent.name, extent.capacity)
             extent.name, extent.may_be_read = name, False
@@ -342,8 +352,8 @@ class SharedStore:
         return extent
 
     def _fitting(self, size: int) -> Extent | None:
-        """The smallest file that is kept, has room for so much and is not much too large, and that
-        nobody reads."""
+        """Return the smallest kept file that has room, is not much too large, and is not being
+        read."""
         most = max(2 * size, size + 16 * _PAGE)
         fitting = [extent for extent in self._kept if size <= extent.capacity <= most]
         for extent in sorted(fitting, key=lambda extent: extent.capacity):
@@ -382,19 +392,20 @@ class SharedStore:
         return Extent(name, capacity, mapping, fd, is_shared=directory == self.directory)
 
     def _watch(self, extent: Extent) -> None:
-        """Keep its descriptor, instead of that of one which was written longest ago."""
+        """Keep a file's descriptor, and close that of the file that was written longest ago."""
         with contextlib.suppress(ValueError):
             self._watched.remove(extent)
         self._watched.append(extent)
         if len(self._watched) > self._most_watched:
             oldest = self._watched.popleft()
             oldest.forget_descriptor()
-            if oldest.may_be_read and oldest in self._kept:  # nobody can be asked about it now
+            # the kernel cannot be asked about it any more
+            if oldest.may_be_read and oldest in self._kept:
                 self._kept.remove(oldest)
                 self._discard(oldest)
 
     def _may_keep(self, extent: Extent, is_read: bool) -> bool:
-        """Whether the file of an object that is gone may be written over, sooner or later."""
+        """Whether the file of a deleted object may be overwritten, sooner or later."""
         if not extent.is_shared or extent.map is None:
             return False
         extent.may_be_read = is_read
@@ -427,10 +438,10 @@ class SharedStore:
 
 
 def _map_with_pages(fd: int, capacity: int) -> mmap.mmap:
-    """A writable mapping of a new file whose pages are there already.
+    """Return a writable mapping of a new file, with its pages allocated.
 
-    They are asked for at once: that is quicker than a fault each, and a full file system is an
-    OSError here instead of a SIGBUS at some later write.
+    Allocating them at once is quicker than a fault for each, and a full file system is an OSError
+    here instead of a SIGBUS at some later write.
     """
     os.ftruncate(fd, capacity)
     mapping = map_file(fd, capacity, is_writable=True)
@@ -453,13 +464,13 @@ def _not_opened(error: OSError) -> SystemFailureError:
 
 def _not_mapped(error: OSError) -> SystemFailureError:
     return SystemFailureError(
-        f"This process cannot map the file of an object: {error.strerror}. It has as many objects "
-        "mapped as the kernel lets it (vm.max_map_count): drop references to values that were read."
+        f"This process cannot map the file of an object: {error.strerror}. It has mapped as many objects "
+        "as the kernel allows (vm.max_map_count): drop references to values that were read."
     )
 
 
 def _in_pages(size: int) -> int:
-    """The bytes of the pages that so many bytes take."""
+    """Return the bytes of the pages that this many bytes need."""
     return (size + _PAGE - 1) // _PAGE * _PAGE
 
 

@@ -7,11 +7,11 @@ import threading
 import traceback
 
 MAX_CHARACTERS = 20_000
-"""Of a stack: the innermost frames stay."""
+"""Characters that are kept of a stack: the innermost frames."""
 
 
 def thread_stacks() -> list[tuple[str, str]]:
-    """(name, stack) of each thread, the main thread first; the innermost frame stands last."""
+    """Return (name, stack) of each thread, the main thread first; the innermost frame is last."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     main = threading.main_thread().ident
     found = []

@@ -1,4 +1,4 @@
-"""The machine's clock and randomness, as every engine hands them to machines that know neither."""
+"""The machine's clock and randomness, which every engine gives to machines that have neither."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from phalanx.runtime.os.own_time import own_time
 
 
 class SystemClock:
-    """See `phalanx.head.clock.Clock`."""
+    """The clock of the head's machines: this process's own time, and the time of day."""
 
     def now(self) -> float:
-        """See Clock."""
+        """Return the process's own time, in seconds."""
         return own_time()
 
     def wall(self) -> float:
-        """See Clock."""
+        """Return the time of day, in seconds since the epoch."""
         return time.time()
 
 
 def boot_id() -> str:
-    """Names this boot of the machine, from which `SystemClock.now` counts; "" where Linux does not
-    say."""
+    """Return the id of this boot of the machine, from which `SystemClock.now` counts, or ""."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -35,16 +34,18 @@ def boot_id() -> str:
 
 
 def unforeseeable() -> random.Random:
-    """A source of randomness that nobody foresees."""
+    """Return a source of randomness that cannot be predicted."""
     return random.Random(secrets.randbits(64))
 
 
 def log_defect(error: BaseException) -> None:
-    """Show an error of ours that must not end the process."""
+    """Log an internal error that must not end the process."""
     say("".join(traceback.format_exception(error)).rstrip(), level=ERROR)
 
 
 def say(text: str, *, level: str = INFO, job: str = "") -> None:
-    """Something that a person who reads the process's log wants to know; `job`: see LogRecord. A
-    log on a full disk, or one that nobody reads any more, must not end the process."""
+    """Write a line to the process's log; `job`: see LogRecord.
+
+    A log on a full disk, or one that is no longer read, must not end the process.
+    """
     LOG.write(text, level, job)

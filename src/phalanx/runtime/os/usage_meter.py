@@ -1,4 +1,4 @@
-"""Looks at what commands use, in a thread of its own."""
+"""Measurements of what commands use, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ from phalanx.runtime.os.process_tree import subtrees
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PARENT, _USER, _CHILDREN_SYSTEM, _RESIDENT, _SESSION = 1, 11, 14, 21, 3
-"""Fields of /proc/PID/stat, counted from the state, which follows the name (proc_pid_stat(5)): the
+"""Fields of /proc/PID/stat, counted from the state, which follows the name (proc_pid_stat(5)). The
 times are those of the process in user and kernel mode, and of its children that are reaped."""
 
 
 class ThreadUsageMeter:
-    """See UsageMeter. A command leads a session of its own, and is a subreaper: all processes of
-    that session, and all below it, count. What they share counts once a process: a page that two
-    map counts twice."""
+    """Measures what commands use, in a thread.
+
+    A command leads a session of its own, and is a subreaper: all processes of that session, and all
+    below it, count. Shared pages count once a process: a page that two processes map counts twice.
+    """
 
     def __init__(self) -> None:
         self._looking: threading.Thread | None = None
         self._seen: Processes | None = None
 
     def ask(self, pids: Collection[int]) -> None:
-        """See UsageMeter."""
+        """Begin to measure these commands, unless a measurement runs."""
         if self._looking is None or not self._looking.is_alive():
             args = (tuple(pids),)
             self._looking = threading.Thread(target=self._look, args=args, daemon=True)
             self._looking.start()
 
     def answer(self) -> Processes | None:
-        """See UsageMeter."""
+        """Return the last measurement; None while it runs."""
         if self._looking is not None and self._looking.is_alive():
             return None
         seen, self._seen = self._seen, None
@@ -44,7 +46,7 @@ class ThreadUsageMeter:
 
 
 def look_at(commands: Collection[int]) -> dict[int, tuple[float, int]]:
-    """(CPU seconds, resident bytes) of each of these that lives, with all that is below it."""
+    """Return (CPU seconds, resident bytes) of each living command, with all below it."""
     processes: dict[int, list[bytes]] = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -66,5 +68,5 @@ def _stat(pid: str) -> list[bytes]:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return []

@@ -9,6 +9,8 @@ _UNKNOWN = re.compile(r"\$\{\w+\}")
 
 
 def expanded(value: str) -> str:
-    """A value with `$NAME` and `${NAME}` replaced by this process's variables. As on Ray, `${NAME}`
-    is empty where there is no such variable, and `$NAME` stays."""
+    """Return a value with `$NAME` and `${NAME}` replaced by this process's variables.
+
+    As on Ray, `${NAME}` is empty when there is no such variable, and `$NAME` stays.
+    """
     return _UNKNOWN.sub("", os.path.expandvars(value))

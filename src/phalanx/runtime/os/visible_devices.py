@@ -1,7 +1,7 @@
-"""What the devices of a node are called, of which the node itself was shown some alone.
+"""The names of a node's devices, when the node was shown only some of the machine's.
 
 The node's environment says which devices the node may use, and the node's own numbers count within
-that list. A list that cannot be counted, since it has a device twice or may have, is refused.
+that list. A list that cannot be counted, because it has or may have a device twice, is refused.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ _OWN = {VISIBLE[resource]: resource for resource in VISIBLE}
 _KIND = re.compile(r"(\d+)\Z|(GPU-|MIG-)\S", re.ASCII)
 _RANGE = re.compile(r"(\d{1,5})-(\d{1,5})\Z", re.ASCII)
 _MANY = 4096
-"""Devices, more than any machine has."""
+"""A number of devices above that of any machine."""
 
 TRUE = ("1", "true", "True")
 _LEAVE = "RAY_EXPERIMENTAL_NOSET_"
-"""Ray's: before the name of a variable that shows devices it says to leave that alone."""
+"""Ray's prefix: before the name of a variable that shows devices, it means to leave that alone."""
 _OTHER_NAME = {VISIBLE["RBLN"]: "RBLN_RT_VISIBLE_DEVICES"}
-"""Names that Ray has for a variable there."""
+"""The names that Ray uses for some variables after that prefix."""
 
 
 def is_left_alone(variable: str) -> bool:
-    """Whether this process's environment has its work leave a variable of devices alone."""
+    """Whether this process's environment leaves a variable of devices alone in its work."""
     return os.environ.get(_LEAVE + _OTHER_NAME.get(variable, variable)) in TRUE
 
 
 def variables_of(resource: str, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables that show the devices of `resource`, on a node with these `variables`."""
+    """Return the variables that show the devices of `resource`, on a node with these `variables`."""
     more = (AMD,) if resource == "GPU" and AMD in variables else ()
     return (VISIBLE[resource], *more)
 
 
 def shown_by(resource: str, variables: Mapping[str, str]) -> str | None:
-    """The list of devices that a node with these `variables` was shown; None for all."""
+    """Return the list of devices that a node with these `variables` was shown; None for all."""
     return next(
         (variables[name] for name in variables_of(resource, variables) if name in variables), None
     )
 
 
 def shown_devices(variables: Mapping[str, str]) -> dict[str, str]:
-    """The lists of devices that a node with these `variables` was shown, by resource."""
+    """Return the lists of devices that a node with these `variables` was shown, by resource."""
     lists = {resource: shown_by(resource, variables) for resource in VISIBLE}
     return {resource: shown for resource, shown in lists.items() if shown is not None}
 
 
 def named_devices(shown: str | None, numbers: Sequence[int], variable: str = CUDA) -> str:
-    """The value of `variable` that shows the devices which the node hands out by these numbers.
+    """Return the value of `variable` that shows the devices with the node's `numbers`.
 
-    `shown`: the variable as the node has it, within which its numbers count; it may hold UUIDs. A
+    `shown` is the variable as the node has it, within which its numbers count; it may hold UUIDs. A
     number beyond that list is no device of the node, and is left out.
     """
     if shown is None:
@@ -64,9 +64,9 @@ def named_devices(shown: str | None, numbers: Sequence[int], variable: str = CUD
 
 
 def of_command(variables: dict[str, str], node: Mapping[str, str]) -> dict[str, str]:
-    """A command's variables, in which devices stand by the node's numbers, with their names.
+    """Return a command's variables with names in place of the node's numbers of devices.
 
-    `node`: the variables that the node has.
+    `node` has the variables of the node.
     """
     named: dict[str, str] = {}
     for resource, own in VISIBLE.items():
@@ -80,7 +80,7 @@ def of_command(variables: dict[str, str], node: Mapping[str, str]) -> dict[str, 
 
 
 def check_devices(resources: Mapping[str, float], variables: Mapping[str, str]) -> None:
-    """Raise ValueError unless a node with these `variables` can hand out so many devices."""
+    """Raise ValueError unless a node with these `variables` can hand out this many devices."""
     for resource in VISIBLE:
         if not (wanted := resources.get(resource, 0)):
             continue
@@ -97,8 +97,10 @@ def check_devices(resources: Mapping[str, float], variables: Mapping[str, str]) 
 
 
 def device_limits(variables: Mapping[str, str]) -> dict[str, int]:
-    """So many devices a node with these `variables` can have at most, by resource; a resource whose
-    devices are all shown has no limit."""
+    """Return the most devices that a node with these `variables` can have, by resource.
+
+    A resource whose devices are all shown has no limit.
+    """
     limits: dict[str, int] = {}
     for resource in VISIBLE:
         for name in (*variables_of(resource, variables), *_beneath(resource)):
@@ -112,12 +114,12 @@ def device_limits(variables: Mapping[str, str]) -> dict[str, int]:
 
 
 def _beneath(resource: str) -> tuple[str, ...]:
-    """Variables within whose devices those of `variables_of` count."""
+    """Return the variables whose devices are the base for those of `variables_of`."""
     return (AMD_RUNTIME,) if resource == "GPU" else ()
 
 
 def _names(variable: str, text: str) -> list[str]:
-    """The devices of a list. As a driver does, this ends at the first entry that names none."""
+    """Return the devices of a list. As in a driver, it ends at the first entry that names none."""
     names: list[str] = []
     for entry in (part.strip() for part in text.split(",")):
         span = _RANGE.match(entry) if _OWN.get(variable) == "neuron_cores" else None
@@ -132,7 +134,7 @@ def _names(variable: str, text: str) -> list[str]:
 
 
 def _listed(variable: str, text: str) -> list[str]:
-    """The devices of a list in which each stands once. Raises ValueError for another list."""
+    """Return the devices of a list that has each once. Raises ValueError for another list."""
     names = _names(variable, text)
     kinds = {"a number" if name.isdecimal() else name[:4] for name in names}
     if len(kinds) > 1:
@@ -156,4 +158,6 @@ def _check_agreement(resource: str, variables: Mapping[str, str]) -> None:
     }
     if len({tuple(names) for names in lists.values()}) > 1:
         said = " and ".join(f"{name}={variables[name]}" for name in lists)
-        raise ValueError(f"{said} show different devices. Set one of the two, or both alike.")
+        raise ValueError(
+            f"{said} show different devices. Set one of the two, or give both the same list."
+        )
