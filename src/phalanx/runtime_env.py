@@ -1,4 +1,4 @@
-"""RuntimeEnv, RuntimeEnvConfig: runtime environments as objects, for programs that write no dict."""
+"""RuntimeEnv, RuntimeEnvConfig: runtime environments as objects, not as plain dicts."""
 
 from __future__ import annotations
 

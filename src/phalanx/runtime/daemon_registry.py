@@ -52,7 +52,7 @@ def register(session: Session, daemon: Announcement) -> None:
 
 
 def registered() -> list[Registered]:
-    """Return the living daemons of this machine, the latest first; delete the files of dead ones."""
+    """Return the living daemons of this machine, the latest first; delete dead ones' files."""
     place, host, boot = _place(), socket.gethostname(), _boot()
     found: list[tuple[int, Registered]] = []
     with contextlib.suppress(OSError):

@@ -210,7 +210,7 @@ def test_a_second_head_and_a_port_that_is_taken_are_refused(running, machine):
         (["start", "--head", "--limit", "misses=few"], "a number"),
         (["start", "--head", "--limit", "period_s=0"], "above 0"),
         (["start", "--head", "--limit", "period_s=0.2"], "at least 1.5 s"),
-        (["start", "--head", "--topology", "a ring"], "known are"),
+        (["start", "--head", "--topology", "a ring"], "is no known machine; known: "),
         (["status", "--address", "6380"], "no address"),
         (["set-resource", "ab", "CPU"], "NAME=AMOUNT"),
     ],

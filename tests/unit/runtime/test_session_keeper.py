@@ -48,7 +48,7 @@ def test_what_was_removed_is_made_again(session, gone, capfd):
     assert modes == {0o700}
     assert sessions.read_session(session.directory) == session
     assert sessions.owner_of(session.directory) == os.getpid()
-    assert "was removed by somebody else, and was made again" in capfd.readouterr().err
+    assert "was removed by another program, and was made again" in capfd.readouterr().err
 
 
 def test_the_files_by_which_it_is_found_are_written_again(session):

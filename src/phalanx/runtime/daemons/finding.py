@@ -107,7 +107,7 @@ class HeadHere:
     """A cluster's head, reached through a daemon of the cluster on this machine."""
 
     def __init__(self, address: str) -> None:
-        """Keep the address: HOST:PORT of the head, or `pid:PID` of a program with its own session."""
+        """`address`: HOST:PORT of the head, or `pid:PID` of a program with its own session."""
         self.address = address
 
     def ask(self, request: Request[R]) -> R:

@@ -39,7 +39,7 @@ STOP_TIMEOUT_S = 10.0
 KEEP_LOGS = 50
 _SHOWN_LINES = 20
 PRIVATE_ADDRESS = "PHALANX_PRIVATE_ADDRESS"
-"""The variable with the address of the private cluster that "auto" finds: the program's last one."""
+"""The variable with the address of the private cluster that "auto" finds: the last one."""
 
 
 class HeadOptions(msgspec.Struct, kw_only=True):
@@ -166,8 +166,8 @@ def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
     check_devices(options.resources, {**os.environ, **options.env_vars})
     if options.node_name and not is_value(options.node_name):
         raise ValueError(
-            f"{options.node_name!r} is no valid node name: use 1 to 63 letters, digits, '-', '_' and "
-            "'.', beginning and ending with a letter or digit."
+            f"{options.node_name!r} is no valid node name: use 1 to 63 letters, digits, '-', '_' "
+            "and '.', beginning and ending with a letter or digit."
         )
     node_id = os.urandom(28).hex()
     host, port = split_address(options.head)
@@ -264,7 +264,7 @@ def _start(
 
 
 def _log_of(session: Session) -> str:
-    """Return the path of a daemon's log, which outlives its session; the oldest logs are deleted."""
+    """Return the path of a daemon's log, which outlives its session; the oldest are deleted."""
     directory = os.path.join(os.path.dirname(session.directory), "logs")
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)

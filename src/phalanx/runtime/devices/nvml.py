@@ -165,7 +165,7 @@ class NvmlReader:
         return int(values[0].value.uiVal)
 
     def _or_none(self, call: Callable[..., T], *args: Any) -> T | None:
-        """Return a call's result; None when this device or this driver does not support the call."""
+        """Return a call's result; None when the device or driver does not support it."""
         try:
             return call(*args)
         except self._nvml.NVMLError:

@@ -85,7 +85,7 @@ class Waiting:
     # ---- get ---------------------------------------------------------------------------------
 
     def get_many(self, refs: list[ObjectRef[Any]], timeout_s: float | None) -> list[Any]:
-        """Return all values, in order. Raises the first failed object's error, or GetTimeoutError."""
+        """Return all values, in order. Raises the first failed one's error, or GetTimeoutError."""
         if ended_processes:
             check_session(refs)
         deadline = None if timeout_s is None else own_time() + timeout_s
@@ -235,7 +235,7 @@ class Waiting:
         self._reactor.wait(waiter)
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
-        """Wait until item `index` of a stream is ready or the stream has ended. False: time is up."""
+        """Wait until item `index` of a stream is ready or the stream ended. False: time is up."""
         deadline = None if timeout_s is None else own_time() + timeout_s
         while True:
             waiter = Waiter()

@@ -18,8 +18,11 @@ R = TypeVar("R")
 EMBEDDED = "embedded"
 """The name of Phalanx's own engine, the runtime."""
 HOSTS = ("ray",)
-"""Systems whose workers may run a part of a program. Such a worker has imported the module of this
-name, which is also the name of the engine that attaches to it."""
+"""Systems whose workers may run a part of a program.
+
+Such a worker has imported the module of this name; the engine that attaches to it has the same
+name.
+"""
 GROUP = "phalanx.engines"
 
 

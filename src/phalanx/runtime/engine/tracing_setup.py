@@ -69,7 +69,7 @@ def _begin_in_worker(setup: Setup, variables: dict[str, str]) -> None:
 
 def _begin(setup: Setup) -> None:
     try:
-        import opentelemetry.trace  # noqa: F401 -- whether it is there
+        import opentelemetry.trace  # noqa: F401 -- checks that it is installed
     except ImportError:
         raise TracingUnavailableError(
             "Tracing needs OpenTelemetry: pip install 'phalanx[otel]', or leave tracing off."

@@ -1,4 +1,4 @@
-"""The gateway's side of the gate: it reads requests of this node's processes and returns sockets."""
+"""The gateway's side of the gate: it reads requests of processes and returns sockets."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Gatekeeper:
         except DialError as error:
             await asker.send(_refusal(error.status, str(error)))
         except TimeoutError:
-            reason = f"no connection in {_DIAL_S:g} s: too many connections to that node are being opened"
+            reason = f"no connection in {_DIAL_S:g} s: too many to that node are being opened"
             await asker.send(_refusal(Status.BUSY, reason))
         else:
             with self._relays.open_end(link) as end:

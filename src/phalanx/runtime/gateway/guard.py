@@ -12,7 +12,7 @@ _ADDRESSES = 4096
 
 
 def origin(host: str) -> str:
-    """Return the address that failures are counted for; for IPv6 the /64 network, often one host's."""
+    """Return the address that failures are counted for; for IPv6 the /64, often one host's."""
     address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)

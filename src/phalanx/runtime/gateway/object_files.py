@@ -50,7 +50,7 @@ class ObjectFiles:
                 self.discard(leftover.removesuffix(_PART))
 
     def open_again(self) -> None:
-        """Open a directory again that was removed and exists again; its descriptor's number stays."""
+        """Open a directory again that was removed and made again; the descriptor stays."""
         places = ((self._shared, self._session.shared), (self._spill, self._session.spill))
         for held, path in places:
             if not os.fstat(held).st_nlink:

@@ -29,7 +29,7 @@ class Relays:
             )
 
     def open_end(self, link: Link) -> socket.socket:
-        """Return the socket that a process may have. The caller closes it once it has been passed."""
+        """Return the socket that a process may have. The caller closes it once it is passed."""
         if not link.is_tls:
             return link.detach()
         ours, theirs = socket.socketpair()

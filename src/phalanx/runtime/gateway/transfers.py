@@ -35,7 +35,7 @@ class _Transfer:
         self.began = time.monotonic()
         self.nodes = deque(dict.fromkeys(bytes.fromhex(node) for node in pull.nodes))
         self.untaken = 0
-        """Offset of the first chunk that no thread has taken; an empty object has one empty chunk."""
+        """Offset of the first chunk that no thread has taken; an empty object has one."""
         self.reasons: list[str] = []
         self.failure = ""
         self.may_pass = False

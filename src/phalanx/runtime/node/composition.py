@@ -291,7 +291,7 @@ class EmbeddedNode:
             os.unlink(self._config.session.socket_of(worker))
 
     def _read_rest(self, connection: Connection) -> None:
-        """Handle the messages that a process sent before it ended, such as its reason for leaving."""
+        """Handle the messages that a process sent before it ended, such as why it left."""
         with contextlib.suppress(ProtocolError):
             while messages := connection.receive():
                 for message in messages:

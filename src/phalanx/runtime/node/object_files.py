@@ -29,7 +29,7 @@ class SessionFiles:
         return self.is_in_memory(name) or os.path.exists(os.path.join(self._spill, name))
 
     def stat(self, name: str) -> tuple[float, int] | None:
-        """Return (time of writing, in seconds since the epoch; bytes) of a file in memory, or None."""
+        """Return (seconds since the epoch when it was written, bytes) of a file in memory."""
         try:
             found = os.stat(os.path.join(self._shared, name))
         except OSError:
@@ -86,7 +86,7 @@ class ThreadedSpill:
         return None
 
     def keep_copy(self, name: str) -> bool:
-        """Replace the file in memory by the copy, and delete the file; False when the copy is gone."""
+        """Replace the file in memory by the copy; False when the copy is gone."""
         try:
             os.rename(self._part(name), os.path.join(self._spill, name))
         except FileNotFoundError:

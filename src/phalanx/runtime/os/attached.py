@@ -98,7 +98,7 @@ class _Stand:
         self._pid = 0
         self._input = -1
         self._outputs: dict[int, bool] = {}
-        """The descriptors of the program's output; the value says whether it is its standard error."""
+        """The descriptors of the program's output; the value: whether it is standard error."""
         self._unread = bytearray()
         self._is_input_over = False
         self._is_asked_to_end = False
@@ -217,7 +217,7 @@ class _Stand:
     # ---- between the two ---------------------------------------------------------------------
 
     def _has_more(self) -> bool:
-        """Whether any process that the program has started still runs. A signal announces each end."""
+        """Whether a process that the program has started still runs. A signal comes at each end."""
         below = [pid for pid in own_children() if pid != self._pid]
         reaped = {os.waitpid(pid, os.WNOHANG)[0] for pid in below}
         return not reaped.issuperset(below)
@@ -347,7 +347,7 @@ class _Stand:
             self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
-        """Send a signal to the program's process group, and to the one that has the terminal now."""
+        """Send a signal to the program's process group, and to the terminal's current one."""
         groups = {self._pid}
         if self._is_terminal:
             with contextlib.suppress(OSError):

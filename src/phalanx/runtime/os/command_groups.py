@@ -115,7 +115,7 @@ class Cgroup:
         return why
 
     def _is_deleted(self) -> bool:
-        """Delete the group; return whether that succeeded. It fails while the group is not empty."""
+        """Delete the group; return whether that succeeded. Only an empty one can be."""
         try:
             os.rmdir(self._path)
         except OSError:

@@ -121,7 +121,7 @@ class CommandStart:
 
     @contextlib.contextmanager
     def _use(self, fd: int) -> Iterator[int]:
-        """Close it afterwards."""
+        """Note the descriptor as used here, and close it afterwards."""
         self.opened.add(fd)
         try:
             yield fd

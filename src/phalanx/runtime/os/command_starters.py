@@ -81,7 +81,7 @@ class CommandStarters:
                 del self._since[me], self._starts[me]
 
     def close_in_child(self) -> None:
-        """Close in a fork of this process the descriptors of the threads, which it does not have."""
+        """Close the threads' descriptors in a fork of this process, which has no such threads."""
         for fd in {fd for start in self._starts for fd in start.opened if fd >= 0}:
             with contextlib.suppress(OSError):  # closed, and not yet removed from the set
                 os.close(fd)

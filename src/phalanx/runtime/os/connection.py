@@ -217,7 +217,7 @@ class Connection:
             self.drain()
 
     def receive(self) -> list[Any] | None:
-        """Return the messages that have come; None at the end of the stream. Raises ProtocolError."""
+        """Return messages that have come; None at the end of the stream. Raises ProtocolError."""
         try:
             if self.is_dialling:
                 return self._dialled()

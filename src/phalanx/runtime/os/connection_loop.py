@@ -84,7 +84,7 @@ class ConnectionLoop:
 
     @property
     def connection_count(self) -> int:
-        """How many connections there are."""
+        """The number of connections."""
         return len(self._connections)
 
     def take_lag(self) -> float:

@@ -1,4 +1,4 @@
-"""Copying large buffers with more than one core: one core does not use the memory's full bandwidth."""
+"""Copying large buffers with more than one core: one core cannot fill the memory's bandwidth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A daemon's messages to its operators: lines of JSON in its log, or plain ones on standard error."""
+"""A daemon's messages to its operators: JSON lines in its log, or plain ones on stderr."""
 
 from __future__ import annotations
 

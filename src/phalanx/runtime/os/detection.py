@@ -31,8 +31,7 @@ _GPU_MODEL = re.compile(r"\w+\s+([A-Za-z0-9]+)")
 
 @dataclass(frozen=True, kw_only=True)
 class DetectedGpu:
-    """One GPU: its number among all of the machine, and its model as `accelerator_type` names it
-    (`A100`)."""
+    """One GPU: its number on the machine, and its model as in `accelerator_type` (`A100`)."""
 
     number: int
     model: str

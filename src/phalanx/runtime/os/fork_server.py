@@ -70,7 +70,7 @@ class Child:
         self.process = process
         self.pid = pid
         self.group = group
-        """The control group of the process and all that it starts, if there are such groups here."""
+        """The control group of the process and all that it starts, if there are groups here."""
         self.socket = socket
         """The socket where others connect to its streams; "": none."""
         self.is_command = is_command

@@ -117,7 +117,7 @@ class JobDirectories:
         shutil.rmtree(self._directory(job), ignore_errors=True)
 
     def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
-        """Return (data, size, bytes skipped) of a log from an offset; size -1 when there is none."""
+        """Return (data, size, bytes skipped) of a log from an offset; size -1 without one."""
         data, size, skipped = b"", -1, 0
         with contextlib.suppress(OSError):
             fd = open_below(self._root, os.path.relpath(path, self._root), os.O_RDONLY)

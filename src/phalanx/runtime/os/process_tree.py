@@ -22,7 +22,7 @@ from phalanx.runtime.os.polling import wait_for
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _PASSES = 100
-"""Generations of children that are ended in one go; faster forking ones are ended a moment later."""
+"""Generations of children that are ended in one go; further ones end a moment later."""
 _DYING_S = 0.5
 """Seconds that one process may take to die before work goes on with the others."""
 
@@ -45,7 +45,7 @@ def end_with_parent(parent: int = 0) -> None:
 
 
 def keep_descendants() -> None:
-    """Make this process the parent of all orphans below it, also after it becomes another program."""
+    """Make this process the parent of all orphans below it, also as another program."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -138,7 +138,7 @@ def is_group_alive(group: int) -> bool:
 
 
 def signal_command(pid: int, number: int, to: Receivers) -> None:
-    """Send a signal to the chosen processes of a command, skipping those that end in the meantime."""
+    """Send a signal to the chosen processes of a command, except those that have ended."""
     below = [] if to == "command" else [one for one in subtrees([pid], _parents()) if one != pid]
     chosen = below if to == "started" and _is_shell(pid) else [pid, *below]
     for one in chosen:

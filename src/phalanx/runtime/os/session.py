@@ -153,7 +153,7 @@ def own(session: Session, pid: int) -> None:
 
 
 def read_session(directory: str) -> Session:
-    """Return the session with this directory. Raises OSError, ValueError or KeyError without one."""
+    """Return the session in this directory. Raises OSError, ValueError or KeyError."""
     with open(os.path.join(directory, "owner")) as file:
         record = json.load(file)
     return Session(
@@ -166,7 +166,7 @@ def read_session(directory: str) -> Session:
 
 
 def owner_of(directory: str) -> int | None:
-    """Return the process with which a session ends; None when it is gone. Raises as `read_session`."""
+    """Return the process that a session ends with; None when it ended. Raises as `read_session`."""
     with open(os.path.join(directory, "owner")) as file:
         record = json.load(file)
     return record["pid"] if started_at(record["pid"]) == record["started"] else None

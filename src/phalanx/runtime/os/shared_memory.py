@@ -464,8 +464,8 @@ def _not_opened(error: OSError) -> SystemFailureError:
 
 def _not_mapped(error: OSError) -> SystemFailureError:
     return SystemFailureError(
-        f"This process cannot map the file of an object: {error.strerror}. It has mapped as many objects "
-        "as the kernel allows (vm.max_map_count): drop references to values that were read."
+        f"This process cannot map the file of an object: {error.strerror}. It has mapped as many "
+        "objects as the kernel allows (vm.max_map_count): drop references to values that were read."
     )
 
 

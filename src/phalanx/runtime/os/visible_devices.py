@@ -33,7 +33,7 @@ def is_left_alone(variable: str) -> bool:
 
 
 def variables_of(resource: str, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables that show the devices of `resource`, on a node with these `variables`."""
+    """Return the variables that show devices of `resource`, on a node with these `variables`."""
     more = (AMD,) if resource == "GPU" and AMD in variables else ()
     return (VISIBLE[resource], *more)
 

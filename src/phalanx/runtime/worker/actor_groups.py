@@ -20,11 +20,10 @@ class _Pool:
 
 
 class GroupThreads:
-    """Threads by group. They are kept, so that thread-local data of user code is there at the next
-    call."""
+    """Threads by group. They are kept, and with them the thread-local data of user code."""
 
     def __init__(self, run: Callable[[str, Entry], None]) -> None:
-        """Make no thread yet. `run(group, call)` runs a call, and those that follow in its place."""
+        """`run(group, call)` runs a call, and those that follow in its place."""
         self._run = run
         self._pools: defaultdict[str, _Pool] = defaultdict(_Pool)
 

@@ -15,14 +15,14 @@ class ActorMethods:
         self._found: dict[str, Any] = {}
 
     def find(self, name: str) -> Any:
-        """Return the method to call. Raises WorkerExit for `__ray_terminate__`, and AttributeError."""
+        """Return the method to call. Raises AttributeError, WorkerExit (`__ray_terminate__`)."""
         found = self._found.get(name)
         if found is None:
             found = self._found[name] = self._look_up(name)
         return found
 
     def path_of(self, name: str, is_async: bool) -> str:
-        """Return module, class and name. As in Ray, methods of async actors have qualified names."""
+        """Return module, class and name; as in Ray, qualified names for async actors."""
         cls = type(self._instance)
         path = f"{cls.__name__}.{name}"
         if is_async:

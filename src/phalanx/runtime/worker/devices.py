@@ -19,7 +19,7 @@ _HIDE = "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"
 
 
 class DeviceEnvironment:
-    """Sets the variables for each lease, and restores the earlier ones for a lease without devices."""
+    """Sets the variables for each lease, and restores the old ones for a lease without devices."""
 
     def __init__(self, shown: Mapping[str, str]) -> None:
         """Remember the current variables.

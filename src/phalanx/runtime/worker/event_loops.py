@@ -1,4 +1,4 @@
-"""Event loops of an actor. asyncio is imported with the first one: it is slow, and most have none."""
+"""Event loops of an actor. asyncio is imported with the first one: it is slow to import."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class NamedOutput(io.TextIOBase):
 
     @interruptible  # it waits where the user's code prints
     def write(self, text: str) -> int:
-        """Write, and flush at the end of each line, so that a killed worker's output is complete."""
+        """Write, and flush at the end of each line: a killed worker loses no output."""
         if not text:
             return 0
         context = current.get()

@@ -1,4 +1,4 @@
-"""Profiles of the calls in this worker, a file a call, when its runtime environment asks for them."""
+"""Profiles of a worker's calls, a file a call, when its runtime environment asks for them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from phalanx.worker.context import TaskContext
 def watched(
     function: Callable[..., Any], name: str, kwargs: dict[str, Any], context: TaskContext
 ) -> Callable[..., Any]:
-    """What to call in the place of a function, if it is traced or profiled."""
+    """Return the function to call instead, when it is traced or profiled."""
     if tracing.CARRIED in kwargs:
         function = traced(function, name, kwargs, context)
     profiling = profiler()

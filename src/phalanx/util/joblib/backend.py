@@ -74,7 +74,7 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
         return (PhalanxBackend, (self.nesting_level, self.inner_max_num_threads, self._options))
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """Return the number of calls at once: -1 for all CPUs of the cluster, -2 for all but one."""
+        """Return the number of calls at once: -1 for all the cluster's CPUs, -2 for all but one."""
         if n_jobs == 0:
             raise ValueError(
                 "n_jobs == 0 in Parallel has no meaning: use -1 for all CPUs, or a count"
