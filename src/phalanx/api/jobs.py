@@ -159,7 +159,7 @@ class JobHandle:
 
         Example:
             job.resize(8)
-            flow.resize({"worker": 8, "server": 2})
+            JobHandle("with-groups").resize({"worker": 8, "server": 2})
         """
         replicas = dict(members) if isinstance(members, Mapping) else {"": members}
         engine_or_start().ask(ResizeJob(self.uid, replicas, min_members))

@@ -109,7 +109,8 @@ def update_queue(
 def open_queue(name: str) -> QueueInfo:
     """Let work into a queue again, and into the queues below that were closed with it.
 
-    Returns its row. Raises QueueUnavailableError when there is no such queue.
+    Returns its row. Raises QueueUnavailableError when there is no such queue, and JobCommandError
+    when the queue above is not open.
     """
     return engine_or_start().ask(OpenQueue(_named(name)))
 
@@ -117,7 +118,8 @@ def open_queue(name: str) -> QueueInfo:
 def close_queue(name: str) -> QueueInfo:
     """Let no more work into a queue and those below; work in them goes on. Return its row.
 
-    The queue is Closed once it is empty. Raises QueueUnavailableError when there is no such queue.
+    The queue is Closed once it is empty. Raises QueueUnavailableError when there is no such queue,
+    and JobCommandError for the root.
 
     Example:
         phalanx.close_queue("research")

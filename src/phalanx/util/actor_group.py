@@ -49,8 +49,12 @@ class ActorGroup:
     below 1 or a negative amount.
 
     Example:
-        group = ActorGroup(Counter, num_actors=4, init_kwargs={"start": 1})
-        values = phalanx.get(group.increase.remote())
+        class Doubler:  # a plain class, without @phalanx.remote
+            def double(self, x: int) -> int:
+                return 2 * x
+
+        group = ActorGroup(Doubler, num_actors=4)
+        values = phalanx.get(group.double.remote(21))
         group.shutdown()
     """
 
