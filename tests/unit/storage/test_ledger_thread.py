@@ -125,7 +125,7 @@ def test_a_file_that_others_may_read_is_said_to_be_and_tried_again(
 def test_more_than_may_wait_is_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger_thread, "MAX_QUESTIONS", 0)
     answer = Loop(path).ask()
-    assert isinstance(answer, HistoryUnavailableError) and "questions wait" in str(answer)
+    assert isinstance(answer, HistoryUnavailableError) and "questions are waiting" in str(answer)
     monkeypatch.setattr(ledger_thread, "MAX_WAITING", 1)
     monkeypatch.setattr(ledger_thread, "MAX_QUESTIONS", 10)
     loop = Loop(path)

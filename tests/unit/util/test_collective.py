@@ -170,7 +170,7 @@ def test_backends_are_classes_of_ours_with_names_of_their_own():
 
 
 def test_who_waits_for_a_first_member_that_does_not_come_gives_up(ray):
-    with pytest.raises(TimeoutError, match="nobody has begun the collective group 'alone'"):
+    with pytest.raises(TimeoutError, match="member 0 has not joined the collective group 'alone'"):
         rendezvous.wait_for("address", "alone", time.monotonic())
 
 

@@ -123,6 +123,6 @@ def test_several_groups_a_name_again_and_a_declared_group(members):
 def test_who_waits_for_others_gives_up_and_the_name_is_free_again(members):
     with pytest.raises(TimeoutError, match="not all 3 members"):
         phalanx.get(members[0].join.remote(SIZE, "late", 500), timeout=300)
-    with pytest.raises(TimeoutError, match="nobody has begun"):
+    with pytest.raises(TimeoutError, match="member 0 has not joined"):
         phalanx.get(members[1].join.remote(SIZE, "late", 500), timeout=300)
     assert called(members, "join", SIZE, "late") == [(rank, SIZE) for rank in range(SIZE)]
