@@ -90,7 +90,11 @@ def test_a_process_is_in_a_group_until_it_leaves(member, ray):
 @pytest.mark.parametrize(
     ("asked", "error", "words"),
     [
-        (("init_collective_group", 2, 2, "noting", "r"), ValueError, "rank must be from 0 to 1, got 2"),
+        (
+            ("init_collective_group", 2, 2, "noting", "r"),
+            ValueError,
+            "rank must be from 0 to 1, got 2",
+        ),
         (("init_collective_group", 2, 0, "noting", ""), ValueError, "needs to be a string"),
         (("init_collective_group", 2, 0, "nccl", "s"), RuntimeError, "has no NCCL groups"),
         (("init_collective_group", 2, 0, "none", "s"), RuntimeError, "register_collective_backe"),
