@@ -111,6 +111,7 @@ check: setup ## style, types, import contracts, circles, code that only tests us
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/import_circles.py
 	@$(BIN)/python tools/unused.py
+	@$(BIN)/python tools/prose.py
 
 cover: setup ## the lines and branches of the deciding core that its tests leave out
 	@$(BIN)/python -m pytest -n 2 -m 'not slow' $(CORE) --cov-branch \

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from phalanx import get_runtime_context
 from phalanx.model.jobs.gang_view import GangView
-from phalanx.runtime.driver.engine import EmbeddedEngine
+from phalanx.runtime.driver.engine import RuntimeEngine
 from phalanx.runtime.driver.runtime import Runtime
 from phalanx.runtime.engine.interface import current
 
@@ -27,5 +27,5 @@ def own_gang() -> GangView:
 def current_runtime() -> Runtime:
     """The runtime of this process, which runs Phalanx's own engine."""
     engine = current()
-    assert isinstance(engine, EmbeddedEngine)
+    assert isinstance(engine, RuntimeEngine)
     return engine.runtime

@@ -80,7 +80,7 @@ class OwnActor(HostedActor, Protocol):
         ...
 
 
-class EmbeddedEngine:
+class RuntimeEngine:
     """The runtime's engine: it runs work on this machine, and on those whose nodes joined its
     cluster."""
 
@@ -168,7 +168,7 @@ class EmbeddedEngine:
         own: OwnNode | None,
         job: JobOptions,
         output: Output,
-    ) -> EmbeddedEngine:
+    ) -> RuntimeEngine:
         """Return a driver's engine on the node at the other end of the connection `node`.
 
         `own` is the node that ends with this driver, if any. Raises SystemFailureError.
@@ -500,14 +500,14 @@ class EmbeddedEngine:
 def adopt_runtime(runtime: Runtime, job: JobSettings, actor: Callable[[], OwnActor | None]) -> None:
     """Make a worker's runtime the engine of its process. `actor` returns its actor, if any."""
     job.environment = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}"))
-    set_current(EmbeddedEngine(runtime, job, actor=actor))
+    set_current(RuntimeEngine(runtime, job, actor=actor))
 
 
 def _leave_behind() -> None:
     """Start a forked child without an engine: it must not send, or end things, in its parent's
     name."""
     engine = current()
-    if isinstance(engine, EmbeddedEngine):
+    if isinstance(engine, RuntimeEngine):
         set_current(None)
         interrupts.end_by_signal()
         engine.runtime.leave_behind()

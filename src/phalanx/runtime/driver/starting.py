@@ -70,7 +70,7 @@ def _join(
     hook: bytes,
     output: Output,
 ) -> Engine:
-    from phalanx.runtime.driver.engine import EmbeddedEngine
+    from phalanx.runtime.driver.engine import RuntimeEngine
     from phalanx.runtime.driver.introduction import JobOptions
 
     job = JobOptions(
@@ -80,7 +80,7 @@ def _join(
         queue=options.queue,
         priority=options.priority,
     )
-    return EmbeddedEngine.join(session, node, own, job, output)
+    return RuntimeEngine.join(session, node, own, job, output)
 
 
 def _connect(session: Session) -> Connection:
