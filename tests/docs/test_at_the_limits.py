@@ -168,7 +168,7 @@ TRIED: dict[str, list[Limit]] = {
     "owner.requests.REQUEST_BYTES": [
         Limit(
             _request,
-            "GetActor is too large: it has {value} bytes, and .* is {limit}",
+            "GetActor cannot be asked: it is {value} bytes, and the limit of .* {limit}",
             (requests, "REQUEST_BYTES", 1000),
         )
     ],

@@ -151,7 +151,7 @@ def test_what_the_interpreter_prints_follows_the_log(tmp_path):
     """A crash after the log was turned over is in the file that is written to."""
     path = str(tmp_path / "log")
     code = (
-        "import os, sys; from phalanx.runtime import daemon_log\n"
+        "import os, sys; from phalanx.runtime.os import daemon_log\n"
         "daemon_log.DAEMON_LOG_BYTES = 2000\n"
         "daemon_log.LOG.keep(sys.argv[1], 'head')\n"
         "for n in range(30): daemon_log.LOG.write('x' * 100)\n"

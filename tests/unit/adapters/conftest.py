@@ -1,0 +1,11 @@
+"""For tests of adapters: what changes the import system has done so before they begin."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+
+# The backport takes the place of Python's own finder of distributions, in sys.meta_path. Tests that
+# put sys.meta_path back would take it away, where a library imports it during such a test.
+with contextlib.suppress(ImportError):
+    importlib.import_module("importlib_metadata")
