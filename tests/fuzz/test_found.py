@@ -40,7 +40,7 @@ def group(**fields: Any) -> TaskGroup:
 
 BAD_OBJECTS = {
     "a task that waits for none that there is": (
-        "Job", job(groups=(group(depends_on=DependsOn(names=("nobody",))),)), "no task of this job",
+        "Job", job(groups=(group(depends_on=DependsOn(names=("nobody",))),)), "not a task of this job",
     ),
     "tasks that wait for each other": (
         "Job",
@@ -48,9 +48,9 @@ BAD_OBJECTS = {
             group(name="a", depends_on=DependsOn(names=("b",))),
             group(name="b", depends_on=DependsOn(names=("a",))),
         )),
-        "ring",
+        "in a cycle",
     ),
-    "two tasks of one name": ("Job", job(groups=(group(), group())), "two tasks are called 'w'"),
+    "two tasks of one name": ("Job", job(groups=(group(), group())), "two tasks are named 'w'"),
     "a minimum above the size": ("Job", job(groups=(group(min_available=3),)), "2 replicas"),
     "a size below nothing": ("Job", job(groups=(group(replicas=-1),)), "0 or more"),
     "a grace without end": (
@@ -67,7 +67,7 @@ BAD_OBJECTS = {
         "finite number",
     ),
     "a flow that waits for no step of its own": (
-        "JobFlow", FlowSpec(name="f", steps=(Step(name="a", targets=("b",)),)), "no step of this",
+        "JobFlow", FlowSpec(name="f", steps=(Step(name="a", targets=("b",)),)), "not a step of this",
     ),
     "a flow without steps": ("JobFlow", FlowSpec(name="f"), "at least one step"),
 }  # fmt: skip
