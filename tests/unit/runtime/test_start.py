@@ -72,7 +72,7 @@ def node(monkeypatch):
 
 def ask(node, request, process=bytes(16)):
     replies: list[Any] = []
-    node.control.forward(process, request.kind, encode_request(request), replies.append)
+    node.head.forward(process, request.kind, encode_request(request), replies.append)
     node.on_round()
     return read_result(request, replies[0].result, replies[0].error)
 
@@ -81,7 +81,7 @@ def register(node):
     """A driver's job, as the node tells it to the control store."""
     job = ask(node, NewDriverJob(), node_process_id(node.prefix))
     known = JobKnown(job, secrets.token_bytes(12) + job, [], "", "", b"", False, "", 0)
-    node.control.notify(known)
+    node.head.notify(known)
     node.on_round()
     return known
 
@@ -99,7 +99,7 @@ def test_jobs_are_counted_before_there_is_a_control_store_and_known_to_it_after(
 
 def test_a_driver_that_ended_before_there_is_a_control_store_is_no_job_of_it(node):
     gone, stays = register(node), register(node)
-    node.control.notify(ProcessEnded(gone.driver, True))
+    node.head.notify(ProcessEnded(gone.driver, True))
     node.on_round()
     assert [row.job_id for row in ask(node, GetStatus()).jobs] == [stays.job.hex()]
 
