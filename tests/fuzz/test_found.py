@@ -40,7 +40,9 @@ def group(**fields: Any) -> TaskGroup:
 
 BAD_OBJECTS = {
     "a task that waits for none that there is": (
-        "Job", job(groups=(group(depends_on=DependsOn(names=("nobody",))),)), "not a task of this job",
+        "Job",
+        job(groups=(group(depends_on=DependsOn(names=("nobody",))),)),
+        "not a task of this job",
     ),
     "tasks that wait for each other": (
         "Job",
@@ -67,7 +69,9 @@ BAD_OBJECTS = {
         "finite number",
     ),
     "a flow that waits for no step of its own": (
-        "JobFlow", FlowSpec(name="f", steps=(Step(name="a", targets=("b",)),)), "not a step of this",
+        "JobFlow",
+        FlowSpec(name="f", steps=(Step(name="a", targets=("b",)),)),
+        "not a step of this",
     ),
     "a flow without steps": ("JobFlow", FlowSpec(name="f"), "at least one step"),
 }  # fmt: skip

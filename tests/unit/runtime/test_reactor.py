@@ -15,6 +15,7 @@ from phalanx.protocol import frames
 from phalanx.protocol.messages import Fetch, Function
 from phalanx.runtime.driver.reactor import Reactor, Waiter
 from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.own_time import own_time
 
 DEADLINE_S = 30
 
@@ -42,7 +43,7 @@ class Loop:
         return 60.0
 
     def wait(self, number, seconds=DEADLINE_S):
-        return self.reactor.wait(self.waiters[number], time.monotonic() + seconds)
+        return self.reactor.wait(self.waiters[number], own_time() + seconds)
 
     def say(self, number):
         self.far.send(Fetch(number))

@@ -405,8 +405,8 @@ class ActorHost:
 
     def _await_last_calls(self) -> None:
         """Wait for running calls, and send their results."""
-        deadline = time.monotonic() + _LAST_CALLS_S
-        while self._calls.are_running and time.monotonic() < deadline:
+        deadline = own_time() + _LAST_CALLS_S
+        while self._calls.are_running and own_time() < deadline:
             waiter = Waiter()
             self._waiter = waiter
             self._outbox.flush()
