@@ -71,7 +71,10 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     steps: dict[bytes, _Step] = {}
     """Additional programs, which end with the member."""
     began_at: float
+    """When its commands began; of one that rests, when they are to."""
     usage: MemberUsage
+    rests: bool = False
+    """It has crashed before, and its commands are not to begin yet."""
     has_begun: bool = False
     """Whether one of its processes did."""
     is_nodes_fault: bool = False
@@ -192,7 +195,7 @@ class JobMembers:
             self._never_began(key, order.attempt, why, is_nodes_fault=bool(trouble))
             return
         self._kept_logs.begins_again(log)
-        began_at = self._clock()
+        began_at = self._clock() + order.rest_s
         devices = [number for number, _ in held.instances.get("GPU", ())]
         member = _Member(
             order=order,
@@ -201,13 +204,19 @@ class JobMembers:
             log=log,
             waiting=list(order.before),
             began_at=began_at,
-            usage=MemberUsage(held.resources.to_mapping().get("CPU", 0.0), devices, began_at),
+            usage=MemberUsage(held.resources.to_mapping().get("CPU", 0.0), devices, self._clock()),
+            rests=order.rest_s > 0,
         )
         if order.time_limit_s:
             member.limit_at = member.began_at + order.time_limit_s
         self._members[key] = member
+        if not member.rests:
+            self._begin_commands(member)
+
+    def _begin_commands(self, member: _Member) -> None:
+        order, member.rests = member.order, False
         self._note(f"member {order.name} begins, start {order.attempt}", job=order.job)
-        if not self._checks.before(devices, partial(self._checked, member)):
+        if not self._checks.before(member.usage.devices, partial(self._checked, member)):
             self._go_on(member)
         self._report_running(member)
 
@@ -256,6 +265,8 @@ class JobMembers:
         member = self._members.get((order.group, order.index))
         if member is None or member.order.attempt != order.attempt or member.is_ending:
             self._head.notify(StepStarted(order.token, "it does not run any more"))
+        elif member.rests:
+            self._head.notify(StepStarted(order.token, "it rests after a crash"))
         elif len(member.steps) >= MAX_STEPS:
             why = f"it already has {MAX_STEPS} steps, the most at a time"
             self._head.notify(StepStarted(order.token, why))
@@ -474,6 +485,8 @@ class JobMembers:
         member.reason = f"{how}; {lost}" if how else lost
 
     def _report_running(self, member: _Member) -> None:
+        if member.rests:
+            return
         order = member.order
         ran_s = max(self._clock() - member.began_at, 0.0)
         self._head.notify(
@@ -485,6 +498,8 @@ class JobMembers:
     def tick(self, now: float) -> None:
         """End members that run too long, use too much, or do not end when asked."""
         for member in list(self._members.values()):
+            if member.rests and now >= member.began_at and not member.is_ending:
+                self._begin_commands(member)
             if now >= member.limit_at and not member.is_ending:
                 limit = member.order.time_limit_s
                 member.code, member.reason = TIMED_OUT, f"it ran longer than {limit:g} s"

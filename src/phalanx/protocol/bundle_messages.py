@@ -133,7 +133,7 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     The commands of `before` run one after another, then the others side by side. `files` (by name)
     go into the job's directory of files. `time_limit_s` 0: none. `signal` (see WarnMember), if not
     0, is sent instead of SIGTERM when its place is taken away; SIGTERM follows at half of its
-    grace.
+    grace. `rest_s`: seconds until the commands begin, as the member has crashed before.
     """
 
     group: bytes
@@ -148,6 +148,7 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     time_limit_s: float = 0.0
     signal: int = 0
     only_shell: bool = False
+    rest_s: float = 0.0
 
 
 class EndMember(msgspec.Struct, array_like=True, tag=102):

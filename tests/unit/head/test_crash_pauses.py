@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.head.actors.crash_pauses import LONGEST_PAUSE_S, STEADY_S, CrashPauses
+from phalanx.head.actors.crash_pauses import CrashPauses
+from phalanx.model.crash_pauses import LONGEST_PAUSE_S, STEADY_S
 
 A, B = b"a", b"b"
 

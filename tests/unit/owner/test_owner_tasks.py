@@ -20,7 +20,8 @@ import msgspec
 import pytest
 from tests.present import present
 
-from phalanx.owner.tasks.leases import AHEAD_TASKS, LONGEST_REST_OF_CRASHES_S, TaskMachine
+from phalanx.model.crash_pauses import LONGEST_PAUSE_S
+from phalanx.owner.tasks.leases import AHEAD_TASKS, TaskMachine
 from phalanx.owner.tasks.records import ClassKey, FunctionRecord, PendingTask, Template
 
 KEY = ClassKey((("CPU", 1.0),), b"", b"", "", 0, False)
@@ -351,7 +352,7 @@ def test_a_task_that_ends_its_worker_again_and_again_rests_ever_longer():
         rests.append(round(script.now - began, 1))
         lease += 1
         script.run(f"flush; grant {lease}")
-    assert rests == [0, 0.1, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, *[LONGEST_REST_OF_CRASHES_S] * 4]
+    assert rests == [0, 0.1, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, *[LONGEST_PAUSE_S] * 4]
 
 
 def test_a_task_that_is_moved_does_not_rest():

@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
-STEADY_S = 10.0
-"""Seconds of life after which an actor counts as healthy: its next crash counts as the first."""
-_MOST_DOUBLINGS = 16
+from phalanx.model.crash_pauses import STEADY_S, pause_s
 
 
 class _Crashes(msgspec.Struct):
@@ -40,14 +36,9 @@ class CrashPauses:
         known = self._known.setdefault(actor, _Crashes())
         if known.lives_since is not None and now - known.lives_since >= STEADY_S:
             known.count = 0
-        doublings, known.lives_since = known.count - 1, None
+        known.lives_since = None
         known.count += 1
-        if doublings < 0:
-            return 0.0
-        pause_s: float = min(
-            FIRST_PAUSE_S * 2.0 ** min(doublings, _MOST_DOUBLINGS), LONGEST_PAUSE_S
-        )
-        return pause_s
+        return pause_s(known.count)
 
     def count(self, actor: bytes) -> int:
         """Return how many consecutive crashes are counted."""

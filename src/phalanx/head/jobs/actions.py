@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.head.jobs import judging, time_limits
+from phalanx.head.jobs import judging, resting, time_limits
 from phalanx.head.jobs.alarms import Alarms
 from phalanx.head.jobs.counts import BEGAN, ENDED, RETRIED
 from phalanx.head.jobs.effects import JobEffects
@@ -31,14 +31,19 @@ class JobActions:
         group: str = "",
         index: int = WHOLE,
         charge: bool = False,
+        lived_s: float | None = None,
     ) -> None:
-        """Take an action, if it is allowed in the job's state."""
+        """Take an action, if it is allowed in the job's state.
+
+        `lived_s`: how many seconds the members lived whose end is the cause; None for any other
+        cause.
+        """
         new = judging.ALLOWED[job.state].get(action)
         is_about_nobody = not judging.targets(job, action, group, index)
         if new is None or (action in TARGETED and is_about_nobody):
             return
         if new == st.RESTARTING:
-            self._restart(job, action, reason, now, group, index, charge)
+            self._restart(job, action, reason, now, group, index, charge, lived_s)
             return
         self.go(job, new, f"{action}: {reason}", now)
         self.end_all(job, f"{action}: {reason}")
@@ -52,6 +57,7 @@ class JobActions:
         group: str,
         index: int,
         charge: bool,
+        lived_s: float | None,
     ) -> None:
         again = job.state == st.RESTARTING  # other failures in the meantime belong to this restart
         if charge and not again:
@@ -63,6 +69,8 @@ class JobActions:
             self._effects.count(job, RETRIED)
         if not again:
             self.go(job, st.RESTARTING, f"{action}: {reason}", now)
+            if lived_s is not None:
+                resting.crashed(job, lived_s, now)
         chosen = judging.targets(job, action, group, index)
         if action == st.RESUME_JOB:
             chosen = [m for m in chosen if m.state != st.SUCCEEDED]
@@ -108,16 +116,19 @@ class JobActions:
         job.due = [due for due in job.due if due.event != st.POD_PENDING]
         self.end(job, pending, reason, comes_back=True)
 
-    def requeue(self, job: JobRecord, reason: str, now: float) -> bool:
+    def requeue(
+        self, job: JobRecord, reason: str, now: float, lived_s: float | None = None
+    ) -> bool:
         """Restart the job by its requeue rule; False when it was requeued as often as the rule
-        allows.
+        allows. `lived_s`: see `act`.
         """
         rule = job.spec.timing.requeue
         if rule is None or job.state not in time_limits.TIMED or job.requeues >= rule.most:
             return False
         job.requeues += 1
         self._effects.count(job, RETRIED)
-        self.act(job, st.RESTART_JOB, f"{reason}; requeue {job.requeues} of {rule.most}", now)
+        reason = f"{reason}; requeue {job.requeues} of {rule.most}"
+        self.act(job, st.RESTART_JOB, reason, now, lived_s=lived_s)
         return True
 
     def run_out(self, job: JobRecord, state: str, reason: str, now: float) -> None:
@@ -154,7 +165,7 @@ class JobActions:
         self.move(job, member, st.WAITING, reason)
         member.comes_back = False
         member.node = ""
-        member.started = member.ended = member.exit_code = None
+        member.started = member.ended = member.exit_code = member.rests_until = None
         member.signal = 0
 
     def go(self, job: JobRecord, state: str, reason: str, now: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.head.jobs import dependencies, judging, time_limits
+from phalanx.head.jobs import dependencies, judging, resting, time_limits
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.actions import TARGETED, JobActions
 from phalanx.head.jobs.alarms import Alarms
@@ -213,6 +213,7 @@ class JobTable:
         chosen = judging.targets(job, event.action, event.group, event.index)
         if event.action in TARGETED and not chosen:
             raise JobCommandError(f"job {job.uid} has no member {event.group}-{event.index}")
+        resting.clear(job)
         self._actions.act(
             job, event.action, event.reason, now, group=event.group, index=event.index
         )
@@ -278,13 +279,15 @@ class JobTable:
             member.attempt += 1
             member.asked_s = job.ran_s
             member.reason = reason
+            resting.crashed(member, resting.lived_s(member, now), now)
             self._effects.restart_members(job, [member])
             return
         self._actions.move(job, member, st.FAILED, reason)
         why = f"{member.name}: {reason}"
         rule = job.spec.timing.requeue
         is_named = rule is not None and event.exit_code in rule.exit_codes
-        if is_named and self._actions.requeue(job, why, now):
+        lived_s = resting.lived_s(member, now)
+        if is_named and self._actions.requeue(job, why, now, lived_s):
             return
         if not self._policies.follow(job, member, st.POD_FAILED, why, now, code=event.exit_code):
             self._policies.follow(job, member, st.TASK_FAILED, why, now)
@@ -378,6 +381,8 @@ class JobTable:
         moment = dependencies.next_moment(job, now)
         if moment is not None:
             self._alarms.steady(steady + moment - now, job.uid)
+        if rest_s := resting.left_s(job, now):
+            self._alarms.steady(steady + max(rest_s, time_limits.SOONEST_S), job.uid)
 
     # ---- settling ----------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from phalanx.head.clock import Clock
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_states import HELD
-from phalanx.head.jobs import time_limits
+from phalanx.head.jobs import resting, time_limits
 from phalanx.head.jobs.run_clock import RunClocks
 from phalanx.head.jobs.starting import Starter, WantedStep
 from phalanx.head.outbox import Outbox
@@ -56,6 +56,8 @@ class MemberOrders:
         orders = self._starter.orders(job, gang, held, self._end_of(job))
         for index, order in orders.items():
             gang.members[index].attempt = order.attempt
+            if (member := member_at(job, gang, index)) is not None:
+                order.rest_s = resting.left_s(member, self._clock.wall())
         self._registry.keep(gang)
         for index, order in orders.items():
             self._outbox.order(gang.members[index].node, order)

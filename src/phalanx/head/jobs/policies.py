@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.head.jobs import judging
+from phalanx.head.jobs import judging, resting
 from phalanx.head.jobs.actions import JobActions
 from phalanx.head.jobs.alarms import Alarms
 from phalanx.model.jobs import states as st
@@ -35,8 +35,16 @@ class JobPolicies:
         index = member.index if member else WHOLE
         if policy.timeout_s is None:
             charge = event not in judging.FREE_OF_CHARGE
+            lived_s = resting.lived_before(job, event, group, index, now)
             self._actions.act(
-                job, policy.action, reason, now, group=group, index=index, charge=charge
+                job,
+                policy.action,
+                reason,
+                now,
+                group=group,
+                index=index,
+                charge=charge,
+                lived_s=lived_s,
             )
             return True
         due = DueAction(
@@ -67,6 +75,14 @@ class JobPolicies:
                 return
         charge = due.event not in judging.FREE_OF_CHARGE
         reason = f"{due.event} of {due.group or 'the job'} lasted"
+        lived_s = resting.lived_before(job, due.event, due.group, due.index, now)
         self._actions.act(
-            job, due.action, reason, now, group=due.group, index=due.index, charge=charge
+            job,
+            due.action,
+            reason,
+            now,
+            group=due.group,
+            index=due.index,
+            charge=charge,
+            lived_s=lived_s,
         )

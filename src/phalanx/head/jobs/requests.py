@@ -14,6 +14,7 @@ from phalanx.head.gangs.feasibility import check_side_by_side, check_sum
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.jobs import events as ev
+from phalanx.head.jobs import resting
 from phalanx.head.jobs.admission import check_moments, with_queue_times
 from phalanx.head.jobs.array_task_requests import ArrayTaskRequests
 from phalanx.head.jobs.crons import CronDeleted, Crons, CronSubmitted, CronSuspended
@@ -31,7 +32,7 @@ from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.resizing import resized
 from phalanx.head.jobs.rows import job_description, job_row
-from phalanx.head.jobs.time_limits import why_held_back
+from phalanx.head.jobs.time_limits import HeldBack, why_held_back
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
 from phalanx.head.reservations.control import CalendarControl
@@ -421,6 +422,9 @@ class JobRequests:
         held = None if job is None else why_held_back(job, self._clock.wall())
         if job is not None and held is not None:
             return explain_held(job, held)
+        if job is not None and (rests := resting.first(job, self._clock.wall())) is not None:
+            why = resting.why_rests(rests, self._clock.wall())
+            return explain_held(job, HeldBack("rests", f"{rests.name}: {rests.reason}; {why}"))
         if job is not None and (pending := self.array_tasks.that_waits(uid)) != uid:
             return self._explanations.explain(pending)
         if self._explanations.find(name) is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.head.gangs.gang import Gang
-from phalanx.head.jobs import time_limits
+from phalanx.head.jobs import resting, time_limits
 from phalanx.head.jobs.array_tasks import Ended
 from phalanx.head.jobs.judging import gang_minimum
 from phalanx.manifests.arrays import written_array
 from phalanx.manifests.dependencies import written_dependencies
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import array_task_uid
-from phalanx.model.jobs.records import JobRecord
+from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.rows.work import (
     JobDescription,
     JobInfo,
@@ -37,7 +37,7 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         namespace=job.spec.namespace,
         queue=job.spec.queue,
         state=job.state,
-        reason=job.reason if held is None else held.sentence,
+        reason=_reason(job, now) if held is None else held.sentence,
         kind="array"
         if job.spec.array is not None
         else next((kind for kind in KINDS if job.spec.plugin(kind) is not None), "batch"),
@@ -69,6 +69,17 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         reservation=job.spec.reservation,
         licenses=dict(job.spec.licenses),
     )
+
+
+def _reason(job: JobRecord, now: float) -> str:
+    """Return the job's reason, or that of the first member that rests before it starts again."""
+    rests = resting.first(job, now)
+    return job.reason if rests is None else f"{rests.name}: {_with_rest(rests, now)}"
+
+
+def _with_rest(member: MemberRecord, now: float) -> str:
+    rests = resting.why_rests(member, now)
+    return f"{member.reason}; {rests}" if rests else member.reason
 
 
 def array_task_description(
@@ -129,7 +140,7 @@ def job_description(
             devices=places.get((member.group, member.index), {}) if member.node else {},
             exit_code=member.exit_code,
             signal=member.signal,
-            reason=member.reason,
+            reason=_with_rest(member, now),
             started=member.started,
             ended=member.ended,
             logs=[LogFile(node=node, path=path) for node, path in logs.get(member.name, ())],

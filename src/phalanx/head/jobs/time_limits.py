@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from phalanx.head.jobs import dependencies
+from phalanx.head.jobs import dependencies, resting
 from phalanx.manifests.cron import moment_text
 from phalanx.manifests.times import length_text
 from phalanx.model.jobs import states as st
@@ -56,7 +56,7 @@ def is_held_back(job: JobRecord, now: float) -> bool:
     waits = (st.PENDING, st.RUNNING) if job.spec.array is not None else (st.PENDING,)
     if job.state not in waits or job.is_held:
         return job.state in waits
-    if dependencies.verdict(job, now) != MET:
+    if dependencies.verdict(job, now) != MET or resting.left_s(job, now):
         return True
     begin = begins(job)
     if begin is None or begin <= now:
@@ -81,6 +81,8 @@ def why_held_back(job: JobRecord, now: float) -> HeldBack | None:
         return HeldBack("held", "it is held", f"phalanx release {name}")
     if dependencies.verdict(job, now) != MET:
         return HeldBack("dependency", dependencies.why_waits(job, now))
+    if rests := resting.why_rests(job, now):
+        return HeldBack("rests", f"{rests} ({job.reason})")
     begin = begins(job)
     assert begin is not None
     return HeldBack("begin", f"it begins at {moment_text(begin)} at the earliest (begin)")

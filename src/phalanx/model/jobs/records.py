@@ -49,6 +49,10 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     """The signal that ended it; 0: none, or unknown."""
     asked_s: float = 0.0
     """The gang's clock when it was asked for: it began then, or later."""
+    crashes: int = 0
+    """How often in a row it ended by itself soon after it began (see `head.jobs.resting`)."""
+    rests_until: float | None = None
+    """The earliest start of a member that starts again in its place, in seconds since the epoch."""
 
     @property
     def name(self) -> str:
@@ -128,6 +132,10 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     """Whether its members were sent the signal before the end, this time."""
     ends_as: str = ""
     """While it is terminated for a cause with another final state: that state."""
+    crashes: int = 0
+    """How often in a row it was restarted because members ended soon after they began."""
+    rests_until: float | None = None
+    """The earliest start after a crash, in seconds since the epoch."""
     finished: float | None = None
     is_deleted: bool = False
     """Whether it is forgotten as soon as its members are gone."""
@@ -197,7 +205,9 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
         self.run_started = moved(self.run_started, step_s)
         self.queued = moved(self.queued, step_s)
         self.finished = moved(self.finished, step_s)
+        self.rests_until = moved(self.rests_until, step_s)
         for member in self.members:
+            member.rests_until = moved(member.rests_until, step_s)
             member.started = moved(member.started, step_s)
             member.ended = moved(member.ended, step_s)
         replace = msgspec.structs.replace

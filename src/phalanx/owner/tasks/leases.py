@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from phalanx.model.crash_pauses import LONGEST_PAUSE_S, pause_s
 from phalanx.model.lifecycle import PENDING_NODE
 from phalanx.owner.tasks.node_deaths import NodeDeaths
 from phalanx.owner.tasks.records import ClassKey, LeasedWorker, PendingTask, SchedulingClass
@@ -25,9 +26,6 @@ FIRST_REST_S = 0.05
 """Seconds before the second retry of a task; the first comes at once, later rests double."""
 LONGEST_REST_S = 1.0
 """The longest rest before the retry of a task that raised, in seconds."""
-LONGEST_REST_OF_CRASHES_S = 5.0
-"""Seconds; longer than after errors, since each crash of a task costs a process."""
-_MOST_DOUBLINGS = 16
 AHEAD_S = 0.005
 """Seconds of work that a worker gets ahead."""
 AHEAD_TASKS = 400
@@ -262,8 +260,7 @@ class TaskMachine:
 
         The rests give what the task needs time to come back.
         """
-        doublings = min(task.attempt - 1, _MOST_DOUBLINGS)
-        rest_s = min(FIRST_REST_S * 2.0**doublings, longest_s) if task.attempt else 0
+        rest_s = pause_s(task.attempt + 1, FIRST_REST_S, longest_s)
         if not rest_s:
             self.retry(task, reason)
             return
@@ -433,7 +430,7 @@ class TaskMachine:
                 head.retries -= 1
             self._effects.attempt_lost(head)
             if kind != NODE:
-                self.retry_later(head, reason, self._now, LONGEST_REST_OF_CRASHES_S)
+                self.retry_later(head, reason, self._now, LONGEST_PAUSE_S)
             elif self.node_deaths.must_wait(head):
                 self._rest(head, reason, float("inf"))
             else:

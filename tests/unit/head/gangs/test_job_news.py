@@ -8,7 +8,7 @@ from phalanx.api.jobs import job_manifest
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.protocol.bundle_messages import EndMember, GiveBackBundles, MemberNews
 from phalanx.protocol.requests.cluster import GetHealth, ListNodes
-from phalanx.protocol.requests.gangs import EndMembers
+from phalanx.protocol.requests.gangs import EndMembers, Explain
 from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, GetJob
 
 from .head_world import World
@@ -33,6 +33,31 @@ def test_a_member_that_fails_while_it_is_evicted_starts_again_elsewhere():
     world.ask(EndMembers(b"urgent".ljust(18), [0]))
     world.rounds(5)
     assert [o.attempt > order.attempt for o in world.started()] == [False, True]
+
+
+def test_a_member_that_crashes_in_a_loop_is_ordered_to_rest():
+    world = World(cpus=2)
+    process = Process(command=("true",), requests=(("CPU", 2.0),))
+    template = Template(processes=(process,), restart="OnFailure")
+    spec = JobSpec(name="job", groups=(TaskGroup(name="a", template=template, max_retry=9),))
+    world.ask(ApplyManifests([job_manifest(spec)]))
+    world.rounds(5)
+    for _ in range(4):
+        order = world.started()[-1]
+        world.hear(MemberNews(order.group, order.index, order.attempt))
+        world.hear(MemberNews(order.group, order.index, order.attempt, 1, "exit code 1"))
+        world.now -= 1.0  # a round is a second, and the rest is to be seen
+        world.rounds(1)
+    assert [o.rest_s for o in world.started()] == pytest.approx([0, 0, 0.1, 0.2, 0.4])
+    explained = world.ask(Explain("job"))
+    assert [reason.reason for reason in explained.because] == ["rests"]
+    assert "it crashed 4 times in a row, and rests until" in explained.because[0].sentence
+    assert "rests until" in world.ask(GetJob("job")).members[0].reason
+    world.rejoins()
+    assert [o.rest_s for o in world.started()[-2:]] == pytest.approx([0.4, 0.4]), "ordered again"
+    world.ask(CommandJob("job", "cancel"))
+    world.rounds(5)
+    assert isinstance(world.orders[-1], EndMember), "what rests can be cancelled"
 
 
 @pytest.fixture

@@ -25,6 +25,8 @@ from phalanx.protocol.bundle_messages import (
     MemberNews,
     MemberUsed,
     StartMember,
+    StartStep,
+    StepStarted,
     WarnMember,
 )
 from phalanx.runtime.os import job_files
@@ -159,6 +161,38 @@ def test_an_attempt_that_was_ended_before_it_was_heard_of_never_begins(node):
     node.start()
     node.end()
     assert (node.processes, node.told()) == ([], [(1, NOT_STARTED)])
+
+
+def test_a_member_that_rests_begins_after_that(node):
+    node.start(rest_s=0.4, time_limit_s=10.0)
+    node.start(rest_s=0.1)
+    node.later(0.3)
+    assert (node.processes, node.news) == ([], []), "it does not run yet"
+    node.later(0.1)
+    node.later(0.1)
+    assert (len(node.processes), node.told()) == (1, [(1, None)])
+    node.later(9.8)
+    assert node.signals == [], "its limit counts from its beginning"
+
+
+@pytest.mark.parametrize("is_evicted", [False, True])
+def test_a_member_that_rests_can_be_ended(node, is_evicted):
+    node.start(rest_s=1.0)
+    if is_evicted:
+        node.evict()
+    else:
+        node.end()
+    assert [type(news) for news in node.news] == [MemberUsed if is_evicted else MemberNews]
+    node.later(2.0)
+    assert (node.processes, len(node.news)) == ([], 1), "it never begins"
+    node.start(2)
+    assert len(node.processes) == 1, "its place is free"
+
+
+def test_a_member_that_rests_has_no_steps(node):
+    node.start(rest_s=1.0)
+    node.members.start_step(StartStep(7, GROUP, 0, 1, Command(["true"], {})))
+    assert node.news == [StepStarted(7, "it rests after a crash")]
 
 
 def test_a_member_that_runs_for_too_long_is_asked_to_end_and_killed_after_its_grace(node):

@@ -111,7 +111,7 @@ def test_why_a_job_cannot_go_on_is_said():
 def test_three_retries_are_three_restarts():
     shell = Shell(policies("{event: PodFailed, action: RestartJob}"))
     for retry in range(1, 4):
-        shell.play("run fail a-0 gone")
+        shell.play(f"run fail a-0 gone at {retry}")
         assert (shell.job.state, shell.job.retries) == (st.PENDING, retry)
     shell.play("run fail a-0")
     assert shell.job.state == st.FAILED

@@ -1,0 +1,112 @@
+"""How long jobs and their members rest that crash in a loop, and that people see until when."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.unit.head.jobs.shell import J, Shell
+
+from phalanx.head.jobs import resting
+from phalanx.head.jobs.lifecycle import JobTable
+from phalanx.head.jobs.rows import job_description, job_row
+from phalanx.head.jobs.time_limits import why_held_back
+from phalanx.model.crash_pauses import LONGEST_PAUSE_S, STEADY_S
+from phalanx.model.jobs import states as st
+from phalanx.model.jobs.records import JobRecord
+
+PAUSES = [0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, *[LONGEST_PAUSE_S] * 5]
+IN_PLACE = "tasks: [{name: a, maxRetry: 100, template: {spec: {restartPolicy: OnFailure}}}]"
+POLICY = "tasks: [{name: a, replicas: 2}], policies: [{event: PodFailed, action: %s}], maxRetry: 99"
+RULE = "tasks: [{name: a}], requeue: {max: 50, exitCodes: [1]}"
+
+
+def left_s(shell: Shell) -> float:
+    """How long the first member rests, or its job."""
+    return max(resting.left_s(one, shell.wall) for one in (shell.job, shell.of("a-0")))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        IN_PLACE,
+        RULE,
+        *[POLICY % f"Restart{what}" for what in ("Job", "Task", "Pod", "Partition")],
+    ],
+)
+def test_pauses_grow_from_crash_to_crash(spec):
+    shell = Shell(spec)
+    rests = []
+    for _ in PAUSES:
+        shell.play("run fail a-0 gone")
+        rests.append(left_s(shell))
+        shell.play(f"at {shell.now + rests[-1]}")
+    assert rests == pytest.approx(PAUSES)
+
+
+def test_a_member_in_its_place_that_lived_for_long_counts_anew():
+    shell = Shell(IN_PLACE).play("run fail a-0 fail a-0 fail a-0")
+    assert left_s(shell) == pytest.approx(0.2)
+    began = 0.2
+    shell.play(f"at {began + STEADY_S - 0.01} fail a-0")
+    assert left_s(shell) == pytest.approx(0.4), "its life began after its rest"
+    shell.play(f"at {shell.now + 0.4 + STEADY_S} fail a-0")
+    assert left_s(shell) == 0
+    shell.play("fail a-0")
+    assert left_s(shell) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("word", ["lose a-0", "do RestartJob gone", "do RestartPod:a:0 gone"])
+def test_the_ends_that_are_no_crashes_have_nothing_rest(word):
+    shell = Shell(IN_PLACE)
+    for _ in range(5):
+        shell.play(f"run {word}")
+        assert left_s(shell) == 0
+        assert shell.of("a-0").state == st.PENDING, "it is asked for at once"
+
+
+def test_a_person_ends_the_count():
+    shell = Shell(IN_PLACE).play("run" + " fail a-0" * 9)
+    assert left_s(shell) == LONGEST_PAUSE_S
+    shell.play("do RestartPod:a:0 gone run fail a-0")
+    assert left_s(shell) == 0
+
+
+def test_an_eviction_is_no_crash_and_does_not_end_the_count():
+    shell = Shell(IN_PLACE).play("run fail a-0 fail a-0 lose a-0")
+    assert left_s(shell) == 0
+    shell.play("run fail a-0")
+    assert left_s(shell) == pytest.approx(0.2)
+
+
+def test_people_see_until_when_a_job_rests():
+    shell = Shell(POLICY % "RestartJob").play("run fail a-0 gone run fail a-0 gone")
+    held = why_held_back(shell.job, shell.wall)
+    assert held is not None
+    assert held.code == "rests"
+    assert held.sentence.startswith("it crashed 2 times in a row, and rests until 1970-01-01 00:00")
+    assert "a-0: exit code 1" in held.sentence
+    assert job_row(shell.job, 0, shell.wall).reason == held.sentence
+    assert why_held_back(shell.job, shell.wall + 0.2) is None
+
+
+def test_people_see_until_when_a_member_rests():
+    shell = Shell(IN_PLACE).play("run fail a-0 fail a-0")
+    seen = job_description(shell.job, 0, shell.wall, None, {})
+    said = "exit code 1; it crashed 2 times in a row, and rests until 1970-01-01 00:00:00 UTC"
+    assert [member.reason for member in seen.members] == [said]
+    assert seen.reason == f"a-0: {said}"
+    later = job_description(shell.job, 0, shell.wall + 0.2, None, {})
+    assert [member.reason for member in later.members] == ["exit code 1"]
+
+
+def test_a_rest_goes_on_under_another_head():
+    shell = Shell(POLICY % "RestartJob").play("run fail a-0 gone run fail a-0 gone")
+    kept = msgspec.msgpack.decode(msgspec.msgpack.encode(shell.job), type=JobRecord)
+    asked = list(shell.asked)
+    shell.table = JobTable(shell)
+    shell.table.restore([kept], shell.wall, shell.now)
+    shell.play("at 0.09")
+    assert shell.asked == asked
+    shell.play("at 0.1")
+    assert shell.asked == [*asked, "a-0", "a-1"]
+    assert shell.table.get(J) is kept
