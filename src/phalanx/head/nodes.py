@@ -16,6 +16,7 @@ from phalanx.model.holds import (
     DIRECTORIES,
     DRAIN,
     HEALTH,
+    SHORTAGE,
     UNWELL,
     Hold,
     cordoned_text,
@@ -310,13 +311,16 @@ class NodeDirectory:
         self._effects.node_held(record, kind, hold)
 
     def _follow_health(self, record: NodeRecord, report: NodeReport) -> None:
-        """Hold the node while a device needs it empty, a check fails or a directory is full."""
-        if not (report.unwell or report.checks or report.directories or record.holds):
+        """Hold the node while a device needs it empty, a check fails, a directory is full, or the
+        node has run out of something."""
+        says = report.unwell or report.checks or report.directories or report.shortage
+        if not (says or record.holds):
             return
         for kind, reason in (
             (HEALTH, reboot_text(report.unwell)),
             (CHECK, bad_checks_text(report.checks)),
             (DIRECTORIES, report.directories),
+            (SHORTAGE, report.shortage),
         ):
             if reason:
                 self.hold(record.node_id, kind, Hold(reason=reason))

@@ -21,7 +21,9 @@ CHECK = "check"
 """A check says that it is unhealthy."""
 DIRECTORIES = "directories"
 """A directory that it works in is full, or cannot be written to."""
-UNWELL = (HEALTH, CHECK, DIRECTORIES)
+SHORTAGE = "shortage"
+"""It has run out of processes, memory or descriptors."""
+UNWELL = (HEALTH, CHECK, DIRECTORIES, SHORTAGE)
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

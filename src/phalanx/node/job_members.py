@@ -8,6 +8,7 @@ from functools import partial
 import msgspec
 
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, SIGNALLED, TIMED_OUT
+from phalanx.model.shortages import is_shortage
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.device_holders import Holder
@@ -25,6 +26,7 @@ from phalanx.node.member_effects import (
 )
 from phalanx.node.memory_limits import MemoryLimits
 from phalanx.node.notes import Note
+from phalanx.node.shortage import Shortage
 from phalanx.node.usage import SAMPLE_EVERY_S, Device, MemberUsage, UsageMeter, UsageSample
 from phalanx.protocol.bundle_messages import (
     Command,
@@ -113,6 +115,7 @@ class JobMembers:
         checks: MemberChecks | None = None,
         directories: Directories | None = None,
         report: Callable[[], None] = lambda: None,
+        shortage: Shortage | None = None,
     ) -> None:
         """`make_unique(count)`: that many bytes, never the same twice. `devices`: the latest
         reading of the GPUs, by their numbers. `report`: tells the head at once how well the node
@@ -130,6 +133,7 @@ class JobMembers:
         self._devices = devices
         self._checks = checks or NoMemberChecks()
         self._directories = directories or Directories(NoDirectories(), clock, note)
+        self._shortage = shortage or Shortage(clock, note)
         self._kept_logs = KeptLogs(files)
         self._directories.make_room = self._kept_logs.drop_oldest
         self._report = report
@@ -183,12 +187,13 @@ class JobMembers:
         if held is None:
             self._never_began(key, order.attempt, "its place is taken")
             return
-        trouble, why, log = self._directories.seen(), "", ""
+        trouble, why, log = self._directories.seen() or self._shortage.trouble, "", ""
         try:
             log = "" if trouble else self._files.make(order)
         except OSError as error:
             why = f"its files could not be made: {error.strerror}"
-            trouble = self._directories.look(writes=True)
+            missing = self._shortage.failed(why) if is_shortage(error) else ""
+            trouble = self._directories.look(writes=True) or missing
         if trouble or why:
             pool.release(held)
             why = f"its node is not well: {trouble}" if trouble else why
@@ -353,6 +358,7 @@ class JobMembers:
 
     def began(self, process: bytes, pid: int) -> None:
         """Note that a command runs under this pid."""
+        self._shortage.began()
         member = self._of_process.get(process)
         if member is not None:
             member.has_begun = True
@@ -370,11 +376,13 @@ class JobMembers:
         memory: int = 0,
         is_unstarted: bool = False,
         signal: int = 0,
+        is_shortage: bool = False,
     ) -> bool:
         """Take the end of a process: by `signal` if that is not 0, else with `code`.
 
         `reason` explains the end where the code alone does not. `cpu_s` and `memory` are as in
-        Exited. `is_unstarted`: there was no process. Returns False when the process was no
+        Exited. `is_unstarted`: there was no process; `is_shortage`:
+        something had run out. Returns False when the process was no
         member's.
         """
         member = self._of_process.pop(process, None)
@@ -391,7 +399,8 @@ class JobMembers:
                 self._ended(member)
             return True
         if is_unstarted and not member.has_begun and not member.is_ending:
-            trouble = self._directories.look(writes=True)
+            missing = self._shortage.failed(reason) if is_shortage else ""
+            trouble = self._directories.look(writes=True) or missing
             if trouble:
                 self._cannot_begin(member, trouble)
                 return True

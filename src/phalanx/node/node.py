@@ -44,6 +44,7 @@ from phalanx.node.peers import DRIVER, NODE, Peer, Peers
 from phalanx.node.process_history import ProcessHistory
 from phalanx.node.reports import NodeStatus, Reports
 from phalanx.node.requests import NodeRequests
+from phalanx.node.shortage import Shortage
 from phalanx.node.spillback_planner import PlanRequests, SpillbackPlanner, ViewRefresh
 from phalanx.node.state_reports import StateReports
 from phalanx.node.usage import Device
@@ -172,6 +173,7 @@ class Node(Generic[M_co]):
             effects.note,
         )
         self.directories = Directories(effects.directories(self.store), clock, effects.note)
+        self.shortage = Shortage(clock, effects.note)
         self.members = JobMembers(
             clock,
             self.bundles,
@@ -186,6 +188,7 @@ class Node(Generic[M_co]):
             self.checks,
             self.directories,
             self._report,
+            self.shortage,
         )
         self.devices = DeviceWatch(
             setup.resources,
@@ -209,6 +212,7 @@ class Node(Generic[M_co]):
             self.fork_watch,
             self.checks,
             self.directories,
+            self.shortage,
             setup.limits,
         )
         pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
@@ -440,6 +444,7 @@ class Node(Generic[M_co]):
             self.store.tick,
             self.groups.tick,
             self.directories.tick,
+            self.shortage.tick,
             self.members.tick,
             self.fork_watch.tick,
             self.devices.tick,

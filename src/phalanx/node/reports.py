@@ -13,6 +13,7 @@ from phalanx.node.fork_watch import ForkWatch
 from phalanx.node.head_link import HeadLink
 from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.object_store import ObjectStore
+from phalanx.node.shortage import Shortage
 from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRow
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
@@ -47,6 +48,7 @@ class NodeStatus:
         fork_watch: ForkWatch,
         checks: Checks,
         directories: Directories,
+        shortage: Shortage,
         limits: Mapping[str, int],
     ) -> None:
         """`members`: the members of jobs that run here. `limits`: see NodeSetup."""
@@ -62,6 +64,7 @@ class NodeStatus:
         self._fork_watch = fork_watch
         self._checks = checks
         self._directories = directories
+        self._shortage = shortage
 
     def report(self) -> NodeReport:
         """Return the node's state as a report."""
@@ -82,6 +85,7 @@ class NodeStatus:
             trouble="; ".join(filter(None, (self._watch.trouble, self._fork_watch.trouble))),
             checks=self._checks.unwell,
             directories=self._directories.trouble,
+            shortage=self._shortage.trouble,
         )
 
     def _queued(self) -> list[tuple[dict[str, float], int]]:

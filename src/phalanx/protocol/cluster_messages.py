@@ -87,6 +87,8 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     checks: list[CheckState] = []
     directories: str = ""
     """The trouble with the directories that the node works in, in one clause."""
+    shortage: str = ""
+    """The reason why no command can be started for now: what the node has run out of."""
 
 
 class DevicesSeen(msgspec.Struct, array_like=True, tag=122):

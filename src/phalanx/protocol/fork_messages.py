@@ -86,6 +86,8 @@ class Exited(msgspec.Struct, array_like=True, tag=11):
     reason: str = ""
     cpu_s: float = 0.0
     memory: int = 0
+    is_shortage: bool = False
+    """It could not be started for want of processes, memory or descriptors."""
 
 
 class OutputRead(msgspec.Struct, array_like=True, tag=12):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -193,3 +194,19 @@ print(os.read(heard, 1).decode())
 
 def test_who_loses_its_parent_stays_below_the_command(run):
     assert run([sys.executable, "-c", KEEPS]) == (0, "1\n")
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE])
+def test_a_child_that_cannot_become_a_program_for_want_of_something_has_not_begun(
+    tmp_path, monkeypatch, number
+):
+    def lacks(*given):
+        raise OSError(number, os.strerror(number))
+
+    start = CommandStart()
+    start._calls = None
+    monkeypatch.setattr(os, "execvpe", lacks)
+    with pytest.raises(OSError) as raised:
+        start_command(["true"], {}, str(tmp_path), str(tmp_path / "log"), start=start)
+    assert raised.value.errno == number
+    assert start.opened == set()

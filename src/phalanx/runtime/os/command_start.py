@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import select
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -24,6 +25,8 @@ from phalanx.runtime.os.process_tree import (
     tie_to_parent,
 )
 
+_TOLD_MS = 1000
+_NUMBER_BYTES = 4
 _Strings = ctypes.Array[ctypes.c_char_p]
 
 
@@ -78,7 +81,29 @@ class CommandStart:
                 with self._use(where):
                     if self._becomes(paths, words, environment, where, ends, pid, umask):
                         return
-            pid.value = _fork(argv, variables, directory, ends, umask)
+            pid.value = self._fork(argv, variables, directory, ends, umask)
+
+    def _fork(
+        self,
+        argv: Sequence[str],
+        variables: Mapping[str, str],
+        directory: str,
+        ends: _Ends,
+        umask: int,
+    ) -> int:
+        """The same in Python, which writes to the log what goes wrong. Its pid.
+
+        Raises OSError where it could not become the program because something had run out.
+        """
+        ends_of_pipe = os.pipe()
+        with self._use(ends_of_pipe[0]) as read:
+            with self._use(ends_of_pipe[1]) as write:
+                pid = _fork(argv, variables, directory, ends, umask, write)
+            number = _told(read)
+        if number:
+            os.waitpid(pid, 0)
+            raise OSError(number, os.strerror(number))
+        return pid
 
     def _becomes(
         self,
@@ -132,9 +157,18 @@ class CommandStart:
 
 
 def _fork(
-    argv: Sequence[str], variables: Mapping[str, str], directory: str, ends: _Ends, umask: int
+    argv: Sequence[str],
+    variables: Mapping[str, str],
+    directory: str,
+    ends: _Ends,
+    umask: int,
+    tell: int,
 ) -> int:
-    """Start the command with a fork, which writes errors to the log; return its pid."""
+    """Start the command with a fork, which writes errors to the log; return its pid.
+
+    `tell`: the descriptor to which the child writes the number of an error when something had run
+    out.
+    """
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -149,10 +183,19 @@ def _fork(
             for number in (signal.SIGINT, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
             os.umask(umask)
-            exec_command(argv, variables, directory)
+            exec_command(argv, variables, directory, tell)
         finally:
             os._exit(NOT_STARTED)
     return pid
+
+
+def _told(read: int) -> int:
+    """The number of the error that a child has told before it ended; 0 once it is a program, or
+    may still become one, as with a file server that takes long."""
+    poll = select.poll()
+    poll.register(read, select.POLLIN)
+    data = os.read(read, _NUMBER_BYTES) if poll.poll(_TOLD_MS) else b""
+    return int.from_bytes(data, "little")
 
 
 def _paths(name: str, variables: Mapping[str, str]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from phalanx.model.accelerators import AMD_RUNTIME
 from phalanx.model.exit_codes import NOT_FOUND, NOT_STARTED, SIGNALLED
+from phalanx.model.shortages import is_shortage
 from phalanx.runtime.os.environment import without_our_path
 from phalanx.runtime.os.visible_devices import of_command
 
@@ -52,8 +53,14 @@ def _of_node() -> dict[str, str]:
     return inherited(os.environ) | {PYTHON: sys.executable}
 
 
-def exec_command(argv: Sequence[str], variables: Mapping[str, str], directory: str) -> NoReturn:
-    """Become `argv` with the streams of this process; never returns."""
+def exec_command(
+    argv: Sequence[str], variables: Mapping[str, str], directory: str, tell: int = -1
+) -> NoReturn:
+    """Become `argv` with the streams of this process; never returns.
+
+    `tell`: a descriptor to which the number of the error is written, in four bytes, when
+    processes, memory or descriptors have run out.
+    """
     code = NOT_STARTED
     try:
         os.chdir(directory)
@@ -65,6 +72,9 @@ def exec_command(argv: Sequence[str], variables: Mapping[str, str], directory: s
     except FileNotFoundError:
         _say(f"phalanx: there is no directory {directory} on this node\n")
     except OSError as error:
+        if is_shortage(error) and tell >= 0:
+            with contextlib.suppress(OSError):
+                os.write(tell, (error.errno or 0).to_bytes(4, "little"))
         _say(f"phalanx: {argv[0]} could not be started: {error.strerror}\n")
     finally:
         os._exit(code)

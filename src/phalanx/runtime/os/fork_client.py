@@ -103,12 +103,14 @@ class CommandClient:
         )
 
 
-def how_it_ended(message: Exited) -> tuple[int, str, float, int, bool, int]:
+def how_it_ended(message: Exited) -> tuple[int, str, float, int, bool, int, bool]:
     """Return how a command ended.
 
     The parts are: exit code, reason if the code alone does not tell it, CPU seconds, bytes of
-    memory, whether there was no process for it, and the signal or 0.
+    memory, whether there was no process for it, the signal or 0, and whether something that the
+    start needed had run out.
     """
     code, reason, number = exit_of(message.code)
     is_unstarted = not message.pid
-    return code, message.reason or reason, message.cpu_s, message.memory, is_unstarted, number
+    why, is_shortage = message.reason or reason, message.is_shortage
+    return code, why, message.cpu_s, message.memory, is_unstarted, number, is_shortage

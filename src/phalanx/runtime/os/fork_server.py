@@ -22,6 +22,7 @@ from functools import partial
 import msgspec
 
 from phalanx.model.raw_bytes import all_native
+from phalanx.model.shortages import is_shortage
 from phalanx.protocol.bundle_messages import Streams
 from phalanx.protocol.fork_messages import (
     Began,
@@ -196,8 +197,8 @@ class ForkServer:
                 self.report_failure(order.process, starting.error)
                 continue
             pid = starting.pid.value
-            self.adopt(Child(order.process, pid, is_command=True, group=group))
-            self.node.post(Began(order.process, pid))
+            if not self._adopt_command(Child(order.process, pid, is_command=True, group=group)):
+                continue
             for message in starting.signals:
                 self.on_message(message)
 
@@ -227,8 +228,23 @@ class ForkServer:
         finally:
             if entrance >= 0:
                 os.close(entrance)
-        self.adopt(Child(order.process, pid, is_command=True, group=group, socket=path))
-        self.node.post(Began(order.process, pid))
+        self._adopt_command(Child(order.process, pid, is_command=True, group=group, socket=path))
+
+    def _adopt_command(self, child: Child) -> bool:
+        """Watch a command that has begun, and say so. False: it cannot be watched, and is ended."""
+        try:
+            self.adopt(child)
+        except OSError as error:
+            del self._children[child.process]
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, signal.SIGKILL)
+            if child.group is not None:
+                child.group.end()
+            os.waitpid(child.pid, 0)
+            self.report_failure(child.process, error)
+            return False
+        self.node.post(Began(child.process, child.pid))
+        return True
 
     def _stand(self, order: RunCommand, path: str, entrance: int) -> int:
         """Start a process of Phalanx that runs the command and has its streams."""
@@ -264,7 +280,7 @@ class ForkServer:
     def report_failure(self, process: bytes, error: OSError) -> None:
         """Report that a process could not be started."""
         reason = f"no process could be started for it: {error.strerror}"
-        self.node.post(Exited(process, 0, 1, reason))
+        self.node.post(Exited(process, 0, 1, reason, is_shortage=is_shortage(error)))
 
     def _send(self, child: Child, number: int) -> None:
         """Send a signal to a command and the processes that it has started, or to one worker."""

@@ -35,6 +35,8 @@ class World:
         self.held = {}
         self.directories = ""
         """What the node says is wrong with its directories."""
+        self.shortage = ""
+        """What it says has run out there."""
         self.preempted = []
         self.orders = []
         """Everything that the node was told and does not do by itself."""
@@ -59,7 +61,9 @@ class World:
 
     def report(self):
         free = self.total["CPU"] - sum(self.held.values())
-        report = NodeReport(available={"CPU": free}, directories=self.directories)
+        report = NodeReport(
+            available={"CPU": free}, directories=self.directories, shortage=self.shortage
+        )
         self.shell.on_message(PREFIX, report)
 
     def rounds(self, count=ROUNDS):

@@ -95,10 +95,11 @@ def test_an_order_to_end_is_given_again_to_a_node_that_was_away(started):
     ] * 2
 
 
+@pytest.mark.parametrize("lack", ["directories", "shortage"])
 @pytest.mark.parametrize("has_said_that_it_runs", [False, True])
 @pytest.mark.parametrize("restart", ["Never", "OnFailure"])
 def test_a_member_that_its_node_could_not_begin_waits_for_another_place(
-    restart, has_said_that_it_runs
+    restart, has_said_that_it_runs, lack
 ):
     world = World(cpus=2)
     process = Process(command=("true",), requests=(("CPU", 2.0),))
@@ -112,7 +113,7 @@ def test_a_member_that_its_node_could_not_begin_waits_for_another_place(
     if has_said_that_it_runs:
         world.hear(MemberNews(*about))
     news = MemberNews(*about, 126, full, is_nodes_fault=True)
-    world.directories = "its directory is full"
+    setattr(world, lack, "its directory is full")
     world.report()
     for _ in range(2):  # it may come twice
         world.hear(news)
@@ -126,7 +127,7 @@ def test_a_member_that_its_node_could_not_begin_waits_for_another_place(
     assert world.ask(GetHealth()).held == [
         f"{node.node_id} on {node.hostname} takes no new work: its directory is full"
     ]
-    world.directories = ""
+    setattr(world, lack, "")
     world.rounds(5)
     assert [o.attempt > order.attempt for o in world.started()] == [False, True]
     assert world.ask(ListNodes())[0].state == "ALIVE"

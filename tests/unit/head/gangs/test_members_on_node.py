@@ -17,6 +17,7 @@ from phalanx.node.bundle_table import BundleTable
 from phalanx.node.directories import Directories, DirectorySample
 from phalanx.node.job_members import LOOK_AT_LOGS_EVERY_S, JobMembers
 from phalanx.node.memory_limits import LOOK_AT_MEMORY_EVERY_S
+from phalanx.node.shortage import Shortage
 from phalanx.node.usage import NoUsageMeter
 from phalanx.protocol.bundle_messages import (
     ERROR_FILE,
@@ -49,6 +50,7 @@ class Node:
         self.used = {}
         self.directory_error = ""
         self.files: Any = JobDirectories(str(tmp_path))
+        self.shortage = Shortage(lambda: self.now, lambda text, **about: None)
         self.bundles = bundles = BundleTable(NodeResources({"CPU": 1}))
         bundles.prepare(GROUP, 1, {0: ResourceSet.from_mapping({"CPU": 1})}, 0.0)
         bundles.commit(GROUP, 1)
@@ -64,6 +66,7 @@ class Node:
             lambda text, **about: None,
             directories=Directories(self, lambda: self.now, lambda text, **about: None),
             report=lambda: self.news.append("report"),
+            shortage=self.shortage,
         )
 
     # ---- effects
@@ -460,6 +463,49 @@ def test_a_process_that_could_not_be_started_in_a_full_directory_is_the_nodes_fa
         node.members.exited(process, 1, "no process could be started", is_unstarted=True)
     first, told = node.news
     assert (first, told.is_nodes_fault, told.reason, told.log) == ("report", True, FULL, "")
+
+
+NONE_LEFT = "no process could be started for it: Resource temporarily unavailable"
+SHORT = f"its node is not well: commands cannot be started ({NONE_LEFT})"
+
+
+def cannot_start(node, **about):
+    """The newest command cannot be started for want of something."""
+    node.members.exited(
+        node.processes[-1], 1, NONE_LEFT, is_unstarted=True, is_shortage=True, **about
+    )
+
+
+def test_a_process_that_could_not_be_started_for_want_of_something_is_the_nodes_fault(node):
+    node.start()
+    cannot_start(node)
+    first, told = node.news[-2:]
+    assert (first, told.code, told.is_nodes_fault, told.reason, told.log) == (
+        "report", NOT_STARTED, True, SHORT, "",
+    )  # fmt: skip
+    node.start(attempt=2)
+    assert (len(node.processes), node.news[-1].is_nodes_fault) == (1, True), "the node rests"
+    node.shortage.tick(node.now + 1.0)
+    node.start(attempt=3)
+    assert (len(node.processes), node.news[-1].code) == (2, None)
+
+
+def test_files_that_cannot_be_made_for_want_of_descriptors_are_the_nodes_fault(node):
+    def fails(order):
+        raise OSError(24, "Too many open files")
+
+    node.files.make = fails
+    node.start()
+    assert node.news[-1].is_nodes_fault
+    assert node.shortage.trouble
+
+
+def test_what_had_begun_before_something_ran_out_is_not_done_again(node):
+    node.start(commands=2)
+    node.members.began(node.processes[0], 1)
+    cannot_start(node)
+    node.exits(0, process=0)
+    assert (node.news[-1].code, node.news[-1].is_nodes_fault) == (1, False)
 
 
 def test_a_process_that_could_not_be_started_elsewhere_is_told_as_it_is(node):

@@ -21,6 +21,7 @@ from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.job_members import JobMembers
 from phalanx.node.peers import Peer
 from phalanx.node.reports import Reports, view_row
+from phalanx.node.shortage import Shortage
 from phalanx.node.usage import NoUsageMeter
 from phalanx.observe.state.query import StatePart
 from phalanx.protocol.cluster_messages import (
@@ -71,6 +72,7 @@ class NodeMachines:
         files = JobDirectories(os.path.join(directory, "jobs"))
         reading = DirectorySpace((Watched("what jobs print", directory, has_logs=True),))
         self._directories = Directories(reading, clock, say)
+        self._shortage = Shortage(clock, say)
         self.control = RemoteHeadLink()
         self._bundles = BundleTable(resources)
         # The scheduler itself decides every change of this node except what is given back, which is
@@ -90,6 +92,7 @@ class NodeMachines:
             say,
             directories=self._directories,
             report=self._reports.report_changed,
+            shortage=self._shortage,
         )
         self._fork_watch = ForkWatch(clock, forks, say)
         forks.ordered = self._fork_watch.ordered
@@ -144,6 +147,7 @@ class NodeMachines:
         """Act on the passing of time."""
         self._bundles.tick(now)
         self._directories.tick(now)
+        self._shortage.tick(now)
         self._groups.tick(now)
         self.members.tick(now)
         self._fork_watch.tick(now)
@@ -165,6 +169,7 @@ class NodeMachines:
             devices=self._resources.devices_left(),
             total=self._resources.total(),
             directories=self._directories.trouble,
+            shortage=self._shortage.trouble,
         )
 
     def join(self, host: str, hostname: str, epoch: int) -> Join:
