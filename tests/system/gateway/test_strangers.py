@@ -36,7 +36,7 @@ from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.runtime.daemons import cluster_token
 from phalanx.runtime.gateway.chunks import CHUNK_BYTES, GET_BYTES, encode_get
 from phalanx.runtime.gateway.gate import gate_of
-from phalanx.runtime.gateway.guard import FAILURES
+from phalanx.runtime.gateway.turns import AT_ONCE_OF_ADDRESS, WAITING
 
 RANDOM = random.Random(7)
 GROWTH_BYTES = 50 << 20
@@ -143,23 +143,44 @@ def test_a_flood_of_garbage_costs_no_memory(start, node):
         sock.close()
 
 
-def test_after_twenty_failures_an_address_is_refused_at_once(start, node):
-    socks = [socket.create_connection(node.address, LIMIT_S) for _ in range(FAILURES)]
-    for sock in socks:
-        sock.sendall(b"x" * 100)
-    counted = 0
-    while counted < FAILURES:
-        counted += node.wait_for(AuthFailed).count
+STRANGERS = {
+    "wrong": b"x" * 100,
+    "silent": b"",
+    "half a hello": hello().hello[:30],
+}
+
+
+@pytest.mark.parametrize("sent", STRANGERS.values(), ids=STRANGERS)
+@pytest.mark.parametrize("count", [40, 3 * AT_ONCE_OF_ADDRESS])
+def test_a_friend_is_let_in_whatever_strangers_of_its_address_do(node, sent, count):
+    """A stranger with an account on the machine has its owner's address, 127.0.0.1. Once, twenty
+    failures there refused the address for a minute, and everybody who holds the token with it."""
+    token = cluster_token.read(node.token_file)
+    with contextlib.ExitStack() as open_ones:
+        for _ in range(2):
+            for _ in range(count):
+                sock = open_ones.enter_context(socket.create_connection(node.address, LIMIT_S))
+                sock.sendall(sent)
+            assert let_in(node, token)
+        node.wait_for(AuthFailed)
+        assert let_in(node, token), "strangers have failed meanwhile"
+
+
+def test_a_friend_is_let_in_while_more_strangers_wait_than_may(node):
+    token = cluster_token.read(node.token_file)
+    with contextlib.ExitStack() as open_ones:
+        for _ in range(WAITING + 2 * AT_ONCE_OF_ADDRESS):
+            open_ones.enter_context(socket.create_connection(node.address, LIMIT_S))
+        assert let_in(node, token)
+
+
+def let_in(node, token):
+    """A friend's handshake: whether it is told that there is no such process, as friends are."""
+    side = hello(token)
     with socket.create_connection(node.address, LIMIT_S) as sock:
-        assert sock.recv(1) == b""
-    assert node.wait_for(AuthFailed).count == 1
-    side = hello(cluster_token.read(node.token_file))
-    with socket.create_connection(node.address, LIMIT_S, ("127.0.0.2", 0)) as sock:
         sock.sendall(side.hello)
         sock.sendall(side.proof(receive_exactly(sock, CHALLENGE_BYTES)))
-        assert side.finish(receive_exactly(sock, VERDICT_BYTES)) is Status.NO_PROCESS
-    for sock in socks:
-        sock.close()
+        return side.finish(receive_exactly(sock, VERDICT_BYTES)) is Status.NO_PROCESS
 
 
 def test_a_slow_stranger_is_cut_off(node):

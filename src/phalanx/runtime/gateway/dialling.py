@@ -187,8 +187,7 @@ class Dialler:
         if isinstance(error, EOFError):
             return DialError(
                 Status.UNREACHABLE,
-                f"{where} hung up during the handshake (it refuses an address for a minute after "
-                "many failures)",
+                f"{where} hung up during the handshake (perhaps too many connections wait there)",
             )
         if isinstance(error, DialError):
             return error

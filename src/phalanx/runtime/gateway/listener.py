@@ -1,7 +1,8 @@
 """The way in: TCP connections that must authenticate before they reach any process.
 
 Before that, at most one hello and one proof are read from them, within 5 seconds, and only fixed
-fields are decoded. A peer that fails is answered a second later, whatever the failure.
+fields are decoded. A peer that fails is answered a second later, whatever the failure. `Turns`
+decides which handshakes run at the same time.
 """
 
 from __future__ import annotations
@@ -30,17 +31,30 @@ from phalanx.runtime.gateway.dialling import is_loopback, keep_alive, shown
 from phalanx.runtime.gateway.guard import Guard, origin
 from phalanx.runtime.gateway.links import Link
 from phalanx.runtime.gateway.tls import Identity
+from phalanx.runtime.gateway.turns import Turns
 
 _HANDSHAKE_S = 5.0
 _FAILURE_S = 1.0
-_AT_ONCE = 128
-"""Handshakes at the same time; further peers wait in the kernel's queue."""
+_LOOK_EVERY_S = 0.1
+"""Seconds between looks at connections that wait for their turn."""
 _TLS_RECORD = b"\x16"
 _HARMLESS = (OSError, EOFError, ProtocolError, AuthenticationError, asyncio.TimeoutError)
 
 Welcome = Callable[[Link, ClientHello, GatewaysHandshake, str], Awaitable[None]]
 """A function that takes an authenticated connection: link, hello, handshake for the verdict,
 address."""
+
+
+class _Arrival:
+    """A connection that has not authenticated yet."""
+
+    def __init__(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        self.sock = sock
+        self.address = address
+        self.origin = origin(address[0])
+        self.task: asyncio.Task[None] | None = None
+        """Its handshake, once that has begun."""
+        self.has_failed = False
 
 
 class Listener:
@@ -60,29 +74,51 @@ class Listener:
         self._insecure = insecure
         self._identity = identity
         self._welcome = welcome
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._turns = Turns[_Arrival]()
+        self._looks: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.guard = Guard()
 
     async def serve(self, listening: socket.socket) -> None:
         """Accept until cancelled."""
         while True:
-            await self._slots.acquire()
             try:
                 sock, address = await self._loop.sock_accept(listening)
             except OSError:  # the peer has left again, or descriptors have run out
-                self._slots.release()
                 await asyncio.sleep(0.05)
                 continue
-            if not self.guard.admits(origin(address[0]), self._loop.time()):
-                self._slots.release()
-                sock.close()
-                continue
-            task = self._loop.create_task(self._admit(sock, address))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            arrival = _Arrival(sock, address)
+            dropped = self._turns.arrives(arrival.origin, arrival)
+            if dropped is not None:
+                self._failed(dropped)
+                dropped.sock.close()
+            self._begin()
 
-    async def _admit(self, sock: socket.socket, address: tuple[str, int]) -> None:
+    def _begin(self) -> None:
+        """Begin the handshakes that have their turn; those that take long give way to others."""
+        now = self._loop.time()
+        while (arrival := self._turns.begins(now)) is not None:
+            arrival.task = self._loop.create_task(self._admit(arrival))
+            self._tasks.add(arrival.task)
+            arrival.task.add_done_callback(self._tasks.discard)
+        for late in self._turns.overdue(now):
+            self._failed(late)
+            if late.task is not None:
+                late.task.cancel()
+        if self._turns and self._looks is None:
+            self._looks = self._loop.call_later(_LOOK_EVERY_S, self._look)
+
+    def _look(self) -> None:
+        self._looks = None
+        self._begin()
+
+    def _failed(self, arrival: _Arrival) -> None:
+        if not arrival.has_failed:
+            arrival.has_failed = True
+            self.guard.failed(arrival.origin)
+
+    async def _admit(self, arrival: _Arrival) -> None:
+        sock, address = arrival.sock, arrival.address
         link = Link(self._loop, sock)
         answer = bytearray()
         try:
@@ -91,13 +127,14 @@ class Listener:
                 work = self._authenticate(link, answer)
                 hello, handshake = await asyncio.wait_for(work, _HANDSHAKE_S)
             except _HARMLESS:
-                self.guard.failed(origin(address[0]), self._loop.time())
+                self._failed(arrival)
                 await asyncio.sleep(_FAILURE_S)
                 if answer:
                     await asyncio.wait_for(link.send(bytes(answer)), _FAILURE_S)
                 raise
             finally:
-                self._slots.release()
+                self._turns.over(arrival.origin, arrival)
+                self._begin()
             await self._welcome(link, hello, handshake, shown(address))
         except _HARMLESS:
             link.close()

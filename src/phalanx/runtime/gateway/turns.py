@@ -1,0 +1,104 @@
+"""Which connections may prove who they are now, and which wait for their turn. Pure.
+
+Nobody can tell a right proof from a wrong one before it is read, and a stranger on this machine has
+the same address as its owner. So no address is refused for what others there did. What strangers
+cost is bounded instead: each address has so many handshakes at a time, addresses take turns, a
+handshake that takes long gives way when others of its address wait, and a wrong one keeps its place
+for a while.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Generic, TypeVar
+
+AT_ONCE = 128
+"""Handshakes at the same time."""
+AT_ONCE_OF_ADDRESS = 64
+"""Handshakes of one address at the same time."""
+WAITING = 1024
+"""So many connections wait for their turn at most, of all addresses together."""
+PATIENCE_S = 1.0
+"""A handshake that takes longer gives way to those that wait."""
+
+_One = TypeVar("_One")
+
+
+class Turns(Generic[_One]):
+    """Connections by address. Times are seconds of any steady clock."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[_One]] = {}
+        """The address whose turn is next stands first."""
+        self._count = 0
+        """How many wait."""
+        self._begun: dict[str, dict[_One, float]] = {}
+        """When each began that has its turn."""
+        self._busy = 0
+        """How many have their turn."""
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return self._count
+
+    def arrives(self, address: str, one: _One) -> _One | None:
+        """A connection waits from now on. When too many wait, that one goes which has waited
+        longest of those of the address of which most wait; it is returned."""
+        self._waiting.setdefault(address, deque()).append(one)
+        self._count += 1
+        if self._count <= WAITING:
+            return None
+        return self._take(max(self._waiting, key=lambda name: len(self._waiting[name])), first=True)
+
+    def begins(self, now: float) -> _One | None:
+        """The next that has its turn, if there is room for one: of the address that has the fewest
+        handshakes now, and addresses with as many take turns. Of an address it is the one that came
+        last: the others may be strangers' who only wait."""
+        if self._busy >= AT_ONCE:
+            return None
+        address = min(self._waiting, key=self._at_once, default=None)
+        if address is None or self._at_once(address) >= AT_ONCE_OF_ADDRESS:
+            return None
+        one = self._take(address, first=False)
+        if address in self._waiting:
+            self._waiting[address] = self._waiting.pop(address)  # last in line
+        self._begun.setdefault(address, {})[one] = now
+        self._busy += 1
+        return one
+
+    def _at_once(self, address: str) -> int:
+        return len(self._begun.get(address, ()))
+
+    def over(self, address: str, one: _One) -> None:
+        """A handshake has ended."""
+        begun = self._begun[address]
+        del begun[one]
+        self._busy -= 1
+        if not begun:
+            del self._begun[address]
+
+    def overdue(self, now: float) -> list[_One]:
+        """Handshakes that take long and are to end, at most as many as wait for their places: those
+        of an address that has all that it may have, or, when there are no more for anybody, of the
+        address that has most."""
+        if not self._count:
+            return []
+        late = now - PATIENCE_S
+        addresses = [a for a in self._waiting if self._at_once(a) >= AT_ONCE_OF_ADDRESS]
+        if self._busy >= AT_ONCE:
+            most = max(self._begun, key=self._at_once)
+            addresses += [most] if most not in addresses else []
+        found: list[_One] = []
+        for address in addresses:
+            wanted = len(self._waiting.get(address, ())) or self._count
+            old = [one for one, since in self._begun[address].items() if since <= late]
+            found += old[:wanted]
+        return found
+
+    def _take(self, address: str, first: bool) -> _One:
+        waiting = self._waiting[address]
+        one = waiting.popleft() if first else waiting.pop()
+        if not waiting:
+            del self._waiting[address]
+        self._count -= 1
+        return one
