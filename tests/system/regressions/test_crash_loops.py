@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 from tests.polling import eventually
@@ -76,3 +77,40 @@ def test_an_actor_that_rests_between_its_starts_says_so_and_can_be_killed(node, 
     phalanx.kill(actor)
     following = Fragile.options(name="loop").remote()
     assert phalanx.get(following.answer.remote(), timeout=60) == "here"
+
+
+IN_PLACE = "restartPolicy: OnFailure"
+RESTARTED = "restartPolicy: Never"
+LOOPING_JOB = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: %s}
+spec:
+  maxRetry: 1000
+  policies: [{event: PodFailed, action: RestartJob}]
+  tasks:
+  - name: a
+    maxRetry: 1000
+    template: {spec: {%s, containers: [{name: c, command: ["false"]}]}}
+"""
+
+
+@pytest.mark.parametrize("restart", [IN_PLACE, RESTARTED])
+def test_a_job_that_crashes_in_a_loop_rests_and_says_so(runtime, restart, tmp_path):
+    """It started about 25 times a second."""
+    manifest = tmp_path / "job.yaml"
+    name = "in-place" if restart == IN_PLACE else "restarted"
+    manifest.write_text(LOOPING_JOB % (name, restart))
+    (job,) = phalanx.submit_manifests(manifest)
+
+    def resting():
+        seen = job.describe()
+        said = re.search(r"crashed (\d+) times in a row, and rests until", seen.reason)
+        return said and (int(said[1]), seen.members[0].attempt)
+
+    crashes, attempt = eventually(resting)
+    assert attempt == crashes + (restart == IN_PLACE), "each start was a crash that counts"
+    assert eventually(lambda: "rests until" in job.explain())
+    job.cancel()
+    assert job.wait(60) == "Terminated"
+    job.delete()
