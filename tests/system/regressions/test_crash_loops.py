@@ -102,6 +102,7 @@ def test_a_job_that_crashes_in_a_loop_rests_and_says_so(runtime, restart, tmp_pa
     name = "in-place" if restart == IN_PLACE else "restarted"
     manifest.write_text(LOOPING_JOB % (name, restart))
     (job,) = phalanx.submit_manifests(manifest)
+    assert isinstance(job, phalanx.JobHandle)
 
     def resting():
         seen = job.describe()

@@ -69,8 +69,8 @@ class JobActions:
             self._effects.count(job, RETRIED)
         if not again:
             self.go(job, st.RESTARTING, f"{action}: {reason}", now)
-            if lived_s is not None:
-                resting.crashed(job, lived_s, now)
+            if lived_s is not None and resting.crashed(job, lived_s, now):
+                self.withdraw(job, reason)  # else they would begin without those that rest
         chosen = judging.targets(job, action, group, index)
         if action == st.RESUME_JOB:
             chosen = [m for m in chosen if m.state != st.SUCCEEDED]

@@ -1,8 +1,8 @@
 """Which connections may prove who they are now, and which wait for their turn. Pure.
 
 Nobody can tell a right proof from a wrong one before it is read, and a stranger on this machine has
-the same address as its owner. So no address is refused for what others there did. What strangers
-cost is bounded instead: each address has so many handshakes at a time, addresses take turns, a
+the same address as its owner. So no address is refused for what others there did. The cost of
+strangers is bounded instead: each address has few handshakes at a time, addresses take turns, a
 handshake that takes long gives way when others of its address wait, and a wrong one keeps its place
 for a while.
 """
@@ -17,7 +17,7 @@ AT_ONCE = 128
 AT_ONCE_OF_ADDRESS = 64
 """Handshakes of one address at the same time."""
 WAITING = 1024
-"""So many connections wait for their turn at most, of all addresses together."""
+"""The most connections that wait for their turn, of all addresses together."""
 PATIENCE_S = 1.0
 """A handshake that takes longer gives way to those that wait."""
 
@@ -52,8 +52,8 @@ class Turns(Generic[_One]):
 
     def begins(self, now: float) -> _One | None:
         """The next that has its turn, if there is room for one: of the address that has the fewest
-        handshakes now, and addresses with as many take turns. Of an address it is the one that came
-        last: the others may be strangers' who only wait."""
+        handshakes now, and addresses with as many take turns. The connection of that address that
+        came last is the next: the earlier ones may be strangers' that only wait."""
         if self._busy >= AT_ONCE:
             return None
         address = min(self._waiting, key=self._at_once, default=None)

@@ -144,10 +144,13 @@ def test_a_member_does_not_begin_when_its_job_needs_more_by_then():
     world.cycles()
     assert world.states(gang) == ["ended", "running", "starting"]
     world.hear("n1", MemberNews(gang.group, 1, 1, 1, "exit code 1", "x"))
+    assert CommitBundles not in world.answer(), "it has crashed twice: all of it rests"
+    world.cycles(3)
     assert CommitBundles not in world.answer()
+    world.shell.on_tick(world.now)
     world.cycles(3)
     assert CommitBundles in world.answer()
-    assert world.states(gang) == ["running"] * 3
+    assert world.states(world.of_job()) == ["running"] * 3
 
 
 def test_a_gang_is_over_when_the_last_member_gives_back_after_the_others_were_lost():

@@ -25,6 +25,11 @@ def left_s(shell: Shell) -> float:
     return max(resting.left_s(one, shell.wall) for one in (shell.job, shell.of("a-0")))
 
 
+def left_s_of_job(shell: Shell) -> float:
+    """How long it still rests."""
+    return resting.left_s(shell.job, shell.wall)
+
+
 @pytest.mark.parametrize(
     "spec",
     [
@@ -76,6 +81,20 @@ def test_an_eviction_is_no_crash_and_does_not_end_the_count():
     assert left_s(shell) == 0
     shell.play("run fail a-0")
     assert left_s(shell) == pytest.approx(0.2)
+
+
+def test_what_has_no_place_yet_waits_for_those_that_rest():
+    """A gang's minimum leaves out what waits: the others would begin without it."""
+    shell = Shell(
+        "tasks: [{name: a}, {name: b}], policies: [{event: PodFailed, action: RestartPod}]"
+    )
+    shell.play("run fail a-0 run a-0 fail b-0 gone")
+    assert left_s_of_job(shell) == pytest.approx(0.1)
+    assert shell.of("b-0").state == st.WAITING
+    shell.play("fail a-0 gone")
+    assert [member.state for member in shell.job.members] == [st.WAITING, st.WAITING]
+    shell.play(f"at {shell.now + 0.2}")
+    assert [member.state for member in shell.job.members] == [st.PENDING, st.PENDING]
 
 
 def test_people_see_until_when_a_job_rests():
