@@ -18,8 +18,8 @@ _MOST_DOUBLINGS = 16
 def pause_s(
     crashes: int, first_s: float = FIRST_PAUSE_S, longest_s: float = LONGEST_PAUSE_S
 ) -> float:
-    """The pause after so many crashes in a row: 0 after the first, `first_s` after the second, and
-    twice as long after each further one, up to `longest_s`."""
+    """The pause after that many crashes in a row: 0 after the first, `first_s` after the second,
+    and twice as long after each further one, up to `longest_s`."""
     if crashes <= 1:
         return 0.0
     pause: float = min(first_s * 2.0 ** min(crashes - 2, _MOST_DOUBLINGS), longest_s)

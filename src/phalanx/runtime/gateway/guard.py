@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 
 _ADDRESSES = 4096
-"""So many addresses stand in one report at most."""
+"""The most addresses of one report."""
 
 
 def origin(host: str) -> str:
