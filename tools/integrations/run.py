@@ -3,7 +3,8 @@
     python tools/integrations/run.py [HOST ...] [--newest]
 
 Each file of `hosts` names a program, the version that was tested, and pytest's arguments for the
-suite in its package. It is installed into an environment of its own below `.venv-hosts`, above one
+suite in its package. The name of a folder of `hosts` stands for all files in it. A program is
+installed into an environment of its own below `.venv-hosts`, above one
 with Phalanx that all of one Python share, and nothing of it is copied. The exit code is 1 when a
 test fails that the file does not explain, or when a suite has no tests.
 """
@@ -68,6 +69,8 @@ class Host:
     env: dict[str, str] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
     """The reason why a test does not pass, by a part of its name."""
+    what: str = ""
+    """The work of the suite, for the table, where the suite is not one of the program's package."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,25 +230,26 @@ def main() -> int:
     """Run the chosen hosts' suites; see the top of this module."""
     heed_interrupts()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("hosts", nargs="*", help="names of files in hosts (default: all)")
+    parser.add_argument("hosts", nargs="*", help="names of files or folders in hosts (default: all)")
     parser.add_argument(
         "--newest", action="store_true", help="test the newest version instead of the pinned one"
     )
     chosen = parser.parse_args()
-    files = sorted((HERE / "hosts").glob("*.yaml"))
-    known = [file.stem for file in files]
+    files = sorted((HERE / "hosts").rglob("*.yaml"))
+    known = sorted({name for file in files for name in (file.stem, file.parent.name)} - {"hosts"})
     for name in chosen.hosts:
         if name not in known:
             parser.error(f"there is no host {name!r}; there are: {', '.join(known)}")
     code, rows = 0, []
     for file in files:
-        if chosen.hosts and file.stem not in chosen.hosts:
+        if chosen.hosts and not {file.stem, file.parent.name} & set(chosen.hosts):
             continue
         row, is_good = examine(read_host(file), chosen.newest)
         rows.append(row)
         code = code if is_good else 1
         print(row, flush=True)
-    print("\n| host | version | passed | skipped | installed and run in |\n|---|---|---|---|---|")
+    print("\n| host | version | what ran | passed | failed | skipped | installed and run in |")
+    print("|---|---|---|---|---|---|---|")
     print("\n".join(rows))
     return code
 
@@ -258,18 +262,19 @@ def examine(host: Host, is_newest: bool) -> tuple[str, bool]:
     try:
         found = run(host, is_newest)
     except LookupError as missing:
-        return f"| {host.name} | – | not run: no {missing} | | |", True
+        return f"| {host.name} | – | not run: no {missing} | | | | |", True
     except subprocess.CalledProcessError as broken:
         print(f"{host.name}: {broken}")
-        return f"| {host.name} | – | not installed | | |", False
+        return f"| {host.name} | – | not installed | | | | |", False
     is_good = True
     for test in found.failed:
         why = next((why for part, why in host.known.items() if part in test), None)
         print(f"{host.name}: {test}: {why or 'NOT EXPLAINED'}")
         is_good = is_good and why is not None
     passed, took_s = f"{found.passed} of {found.total}", time.monotonic() - began
-    row = f"| {host.name} | {found.version} | {passed} | {found.skipped} | {took_s:.0f} s |"
-    return row, is_good
+    cells = (host.name, found.version, host.what or "its package's suite", passed)
+    counts = (len(found.failed), found.skipped, f"{took_s:.0f} s")
+    return f"| {' | '.join(map(str, (*cells, *counts)))} |", is_good
 
 
 if __name__ == "__main__":

@@ -28,16 +28,26 @@ def two_nodes():
         yield address
 
 
+@pytest.fixture(scope="session")
+def slurm(tmp_path_factory):
+    """One node of four CPUs and two GPUs, and a directory of Slurm's commands before all others."""
+    commands = tmp_path_factory.mktemp("slurm")
+    subprocess.run([PHALANX, "compat", "slurm", "install", str(commands)], check=True)
+    os.environ["PATH"] = f"{commands}{os.pathsep}{os.environ['PATH']}"
+    with running(1, 4, "--num-gpus", "2"):
+        yield commands
+
+
 @contextmanager
-def running(nodes, cpus):
-    """Run a cluster.
+def running(nodes, cpus, *more):
+    """Run a cluster; `more`: further words of `phalanx start` for each node.
 
     TMPDIR has to be this run's own, because all clusters in it are ended with the run.
     """
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     address = f"127.0.0.1:{port}"
-    start = [PHALANX, "start", "--num-cpus", str(cpus)]
+    start = [PHALANX, "start", "--num-cpus", str(cpus), *more]
     subprocess.run([*start, "--head", "--port", str(port)], check=True)
     for _ in range(nodes - 1):
         subprocess.run([*start, "--address", address], check=True)
