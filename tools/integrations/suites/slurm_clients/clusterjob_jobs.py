@@ -10,7 +10,7 @@ from steps_of_jobs import state_of, until
 def submit(body):
     job = Job(
         body, jobname="clusterjob", backend="slurm", filename="clusterjob.slr", time="00:10:00",
-        queue="default", stdout="out", sleep_interval=2,
+        queue="default", stdout="out", sleep_interval=2, workdir="work",
     )  # fmt: skip
     return job.submit()
 
@@ -19,7 +19,7 @@ def test_a_job_runs_to_its_end():
     run = submit("echo here as $XXX_JOB_NAME")
     run.wait()
     assert (run.status, run.successful()) == (COMPLETED, True)
-    assert Path("out").read_text() == "here as clusterjob\n"
+    assert Path("work/out").read_text() == "here as clusterjob\n"
 
 
 def test_a_failure_is_told():

@@ -18,7 +18,7 @@ def test_tasks_run_and_their_files_come_back(directory, kind):
     )  # fmt: skip
     tasks = [
         Task(
-            command="cat in in > out", task_work_path=f"{name}/", forward_files=["in"],
+            command="sleep 5; cat in in > out", task_work_path=f"{name}/", forward_files=["in"],
             backward_files=["out"],
         )
         for name in ("a", "b")

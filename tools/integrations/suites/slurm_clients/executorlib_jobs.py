@@ -18,9 +18,9 @@ with SlurmJobExecutor(max_cores=2) as executor:
 def test_each_function_is_a_job():
     resources = {"cores": 1, "partition": "default"}
     with SlurmClusterExecutor(cache_directory="cache", resource_dict=resources) as executor:
-        first = executor.submit(sum, [1, 2])
-        second = executor.submit(sum, [3, first])
-        assert second.result() == 6
+        first = executor.submit(pow, 3, 2)
+        second = executor.submit(pow, 2, first)
+        assert second.result() == 512
 
 
 def test_each_function_is_a_step():

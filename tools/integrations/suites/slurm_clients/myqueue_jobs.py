@@ -33,7 +33,7 @@ def script(name, line):
 def test_tasks_run_after_each_other(mq):
     first, second = script("first.sh", "echo one >> lines"), script("second.sh", "echo 2 >> lines")
     mq("submit", first, "-R", "1:1h")
-    mq("submit", second, "-R", "1:1h", "-d", first)
+    mq("submit", second, "-R", "1:1h", "-d", "first.sh")
     until(lambda: mq("list").count("done") >= 2)
     assert Path("lines").read_text() == "one\n2\n"
 

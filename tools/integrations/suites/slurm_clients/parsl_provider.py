@@ -9,15 +9,14 @@ from parsl.providers import SlurmProvider
 from steps_of_jobs import done, until
 
 
-@parsl.python_app
-def where(by):
-    import os
-
-    return by * 2, os.environ["SLURM_JOB_ID"]
-
-
 @pytest.mark.parametrize("launcher", [SimpleLauncher, SingleNodeLauncher, SrunLauncher])
 def test_apps_run_in_a_block(directory, launcher):
+    @parsl.python_app
+    def where(by):
+        import os
+
+        return by * 2, os.environ["SLURM_JOB_ID"]
+
     provider = SlurmProvider(
         partition="default", walltime="00:10:00", init_blocks=1, max_blocks=1, launcher=launcher()
     )

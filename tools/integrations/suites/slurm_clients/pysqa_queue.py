@@ -18,7 +18,7 @@ def test_jobs_are_submitted_listed_and_deleted(directory):
     until(lambda: queue.get_status_of_job(process_id=after) == "running")
     table = queue.get_status_of_my_jobs()
     row = table[table.jobid == after].to_dict("records")[0]
-    assert (row["jobname"], row["working_directory"]) == ("after", str(directory))
+    assert (row["jobname"].strip(), row["working_directory"]) == ("after", str(directory))
     queue.delete_job(process_id=after)
     assert over(after) == "CANCELLED"
     assert queue.get_status_of_job(process_id=after) is None
