@@ -80,6 +80,7 @@ PRINTED = {
         0,
     ),
     "26 an unknown job": ("squeue -j 999999", "", 1),
+    "26b several unknown jobs": ("squeue -h -j 999999,999999", "", 0),
     "28 scancel of an unknown number": ("scancel 999999 2>&1", "", 0),
     "28 scancel of a word": ("scancel abc 2>&1", "scancel: error: Invalid job id abc\n", 1),
     "28 scancel of nothing": (

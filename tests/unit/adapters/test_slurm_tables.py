@@ -19,6 +19,7 @@ from phalanx.adapters.slurm.columns import (
 )
 from phalanx.adapters.slurm.commands.sacct import SACCT
 from phalanx.adapters.slurm.commands.scancel import SCANCEL
+from phalanx.adapters.slurm.commands.shares import SPRIO, SSHARE
 from phalanx.adapters.slurm.commands.sinfo import SINFO
 from phalanx.adapters.slurm.commands.squeue import SQUEUE
 from phalanx.adapters.slurm.nodes import choice_of, gres_count, typed_count
@@ -200,6 +201,21 @@ def test_lengths_of_time(written, seconds) -> None:
 )
 def test_words_are_read_as_getopt_reads_them(words, asked, rest) -> None:
     assert read_options("srun", options.STEP, words.split()) == (asked, rest)
+
+
+@pytest.mark.parametrize(
+    ("known", "words", "asked"),
+    [
+        (SQUEUE, "-rh", {"array": "", "noheader": ""}),
+        (SINFO, "-Nh", {"Node": "", "noheader": ""}),
+        (SSHARE, "-Ph", {"parsable2": "", "noheader": ""}),
+        (SSHARE, "-hn", {"noheader": ""}),
+        (SSHARE, "-h -a", {"noheader": "", "all": ""}),
+        (SPRIO, "-lh", {"long": "", "noheader": ""}),
+    ],
+)
+def test_h_leaves_out_titles_also_behind_other_letters(known, words, asked) -> None:
+    assert read_options("x", known, words.split()) == (asked, [])
 
 
 @pytest.mark.parametrize(

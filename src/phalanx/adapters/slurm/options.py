@@ -27,6 +27,8 @@ class Option(msgspec.Struct, frozen=True):
     """Whether the value may be left out; a given value is part of the option's own word."""
     is_idle: bool = False
     """Whether the option has no effect; the note says why that does no harm."""
+    also: str = ""
+    """A second letter of the option."""
 
 
 class OptionError(ValueError):

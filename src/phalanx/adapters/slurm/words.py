@@ -45,7 +45,7 @@ def _shorts(
 ) -> None:
     while letters:
         letter, letters = letters[0], letters[1:]
-        option = next((one for one in known if one.short == letter), None)
+        option = next((one for one in known if letter in (one.short, one.also)), None)
         if option is None:
             raise OptionError(f"{command}: option -{letter} not recognized")
         value = None

@@ -13,7 +13,7 @@ from steps_of_jobs import over, until
 @pytest.fixture
 def scheduler(directory):
     scheduler = SlurmScheduler()
-    with LocalTransport() as transport:
+    with LocalTransport(use_login_shell=False) as transport:
         scheduler.set_transport(transport)
         yield scheduler
 

@@ -3,9 +3,11 @@ conftest.py that dask-jobqueue's repository has and its package has not."""
 
 import pytest
 from conftest import slurm
+from dask_jobqueue import SLURMCluster
 from distributed.utils_test import cleanup, loop, loop_in_thread
 
-__all__ = ["cleanup", "loop", "loop_in_thread", "slurm"]
+__all__ = ["SLURMCluster", "cleanup", "loop", "loop_in_thread", "slurm"]
+"""Distributed restores the configuration that it finds at its own import, dask-jobqueue's included."""
 
 
 def pytest_configure(config):

@@ -8,11 +8,12 @@ APP = """
 from pathlib import Path
 
 import hydra
+from hydra.core.hydra_config import HydraConfig
 
 
 @hydra.main(version_base=None, config_path=None)
 def main(config):
-    Path("value").write_text(str(config.rate))
+    Path(HydraConfig.get().runtime.output_dir, "value").write_text(str(config.rate))
     return config.rate
 
 

@@ -24,10 +24,10 @@ SSHARE = (
     flag("Users", "U", note="this user's row in each queue"),
     Option("clusters", "M", refused="there is one cluster"),
     Option("format", "o"),
-    flag("help", "h"),
+    flag("help"),
     flag("json"),
     flag("long", "l", refused="use --format"),
-    flag("noheader", "n", note="also -h"),
+    Option("noheader", "n", takes=False, note="also -h", also="h"),
     flag("parsable", "p"),
     flag("parsable2", "P"),
     Option("partition", refused="accounts are the queues: use --accounts"),
@@ -38,11 +38,11 @@ SSHARE = (
 SPRIO = (
     Option("clusters", "M", refused="there is one cluster"),
     Option("format", "o"),
-    flag("help", "h"),
+    flag("help"),
     Option("jobs", "j"),
     flag("json"),
     flag("long", "l"),
-    flag("noheader", note="also -h"),
+    flag("noheader", "h"),
     flag("norm", "n", refused="use `phalanx priority`"),
     Option("partition", "p"),
     Option("sort", "S", refused="rows are in the order of starts"),
@@ -59,7 +59,7 @@ _WIDTH = 14
 
 def sshare(words: Sequence[str]) -> None:
     """List the users of queues with their shares; queues are the accounts."""
-    asked, rest = read("sshare", SSHARE, _with_no_header(words))
+    asked, rest = read("sshare", SSHARE, words)
     if rest:
         refuse("sshare", f"{rest[0]}: only options are taken")
     try:
@@ -89,7 +89,7 @@ def sshare(words: Sequence[str]) -> None:
 
 def sprio(words: Sequence[str]) -> None:
     """List waiting jobs in their order, with the factors that decide it."""
-    asked, rest = read("sprio", SPRIO, _with_no_header(words))
+    asked, rest = read("sprio", SPRIO, words)
     if rest:
         refuse("sprio", f"{rest[0]}: only options are taken")
     usual = _SPRIO_LONG if "long" in asked else _SPRIO
@@ -111,10 +111,6 @@ def sprio(words: Sequence[str]) -> None:
         return
     for line in formats.listed(columns, rows, "noheader" not in asked):
         say(line)
-
-
-def _with_no_header(words: Sequence[str]) -> list[str]:
-    return ["--noheader" if word == "-h" else word for word in words]
 
 
 def _words(asked: Mapping[str, str], option: str) -> set[str]:

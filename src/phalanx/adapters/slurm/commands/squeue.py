@@ -185,7 +185,7 @@ def _ids(asked: Mapping[str, str]) -> list[str]:
 def _chosen(asked: Mapping[str, str]) -> list[JobInfo]:
     ids = _ids(asked)
     jobs = jobs_wanted(ids, asked.get("name"))
-    if ids and not jobs:
+    if len(ids) == 1 and not jobs:  # of several ids Slurm lists those that it knows
         say("slurm_load_jobs error: Invalid job id specified", err=True)
         raise typer.Exit(FAILED)
     users = user_names(words_of(asked, "user")) | ({getpass.getuser()} if "me" in asked else set())
