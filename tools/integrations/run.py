@@ -4,9 +4,9 @@
 
 Each file of `hosts` names a program, the version that was tested, and pytest's arguments for the
 suite in its package. The name of a folder of `hosts` stands for all files in it. A program is
-installed into an environment of its own below `.venv-hosts`, above one
-with Phalanx that all of one Python share, and nothing of it is copied. The exit code is 1 when a
-test fails that the file does not explain, or when a suite has no tests.
+installed into an environment of its own below `.venv-hosts`, above one with Phalanx that all of one
+Python share, and nothing of it is copied. The exit code is 1 when a test fails that the file does
+not explain, or when a suite has no tests.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Host:
     known: dict[str, str] = field(default_factory=dict)
     """The reason why a test does not pass, by a part of its name."""
     what: str = ""
-    """The work of the suite, for the table, where the suite is not one of the program's package."""
+    """The work of the suite, for the table that is printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +272,7 @@ def examine(host: Host, is_newest: bool) -> tuple[str, bool]:
         print(f"{host.name}: {test}: {why or 'NOT EXPLAINED'}")
         is_good = is_good and why is not None
     passed, took_s = f"{found.passed} of {found.total}", time.monotonic() - began
-    cells = (host.name, found.version, host.what or "its package's suite", passed)
+    cells = (host.name, found.version, host.what, passed)
     counts = (len(found.failed), found.skipped, f"{took_s:.0f} s")
     return f"| {' | '.join(map(str, (*cells, *counts)))} |", is_good
 

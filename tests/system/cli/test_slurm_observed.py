@@ -80,6 +80,13 @@ PRINTED = {
         0,
     ),
     "26 an unknown job": ("squeue -j 999999", "", 1),
+    "26c jobid, and its GPUs": (
+        "n=$(sbatch --parsable -H -N 2 --gres=gpu:2 --wrap true); scontrol show jobid -dd $n |"
+        " grep -o -e JOB_GRES=.* -e TresPerNode=.*; scontrol show job $n | grep -c JOB_GRES;"
+        " scancel $n",
+        "JOB_GRES=gpu:4\nTresPerNode=gres:gpu:2\n0\n",
+        0,
+    ),
     "26b several unknown jobs": ("squeue -h -j 999999,999999", "", 0),
     "28 scancel of an unknown number": ("scancel 999999 2>&1", "", 0),
     "28 scancel of a word": ("scancel abc 2>&1", "scancel: error: Invalid job id abc\n", 1),

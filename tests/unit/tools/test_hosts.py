@@ -26,8 +26,9 @@ def tool() -> ModuleType:
 
 
 def test_every_file_of_hosts_is_read(tool: ModuleType) -> None:
-    hosts = [tool.read_host(path) for path in sorted((TOOL.parent / "hosts").glob("*.yaml"))]
+    hosts = [tool.read_host(path) for path in sorted((TOOL.parent / "hosts").rglob("*.yaml"))]
     assert len(hosts) > 10
+    assert len({host.name for host in hosts}) == len(hosts)
     for host in hosts:
         suites = [word for word in host.arguments if word.startswith(str(TOOL.parent))]
         assert all(Path(word).exists() for word in suites), host.name
@@ -64,7 +65,17 @@ def test_a_host_that_cannot_be_installed_does_not_end_the_others(
     assert tool.main() == 1
     said = capsys.readouterr().out
     assert "| hydra | – | not installed |" in said
-    assert "| optuna | 2 | 3 of 3 | 1 |" in said
+    assert "| optuna | 2 |  | 3 of 3 | 0 | 1 |" in said
+
+
+def test_the_name_of_a_folder_stands_for_its_files(
+    tool: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr(tool, "examine", lambda host, _: (str(ran.append(host.name)), True))
+    monkeypatch.setattr(sys, "argv", ["run.py", "slurm-clients"])
+    assert tool.main() == 0
+    assert ran == sorted(path.stem for path in (TOOL.parent / "hosts/slurm-clients").iterdir())
 
 
 def test_an_environment_of_ours_that_was_left_half_made_is_made_anew(

@@ -1,14 +1,22 @@
 """batchspawner's SlurmSpawner: its commands, as the hub calls them, and what it reads of them."""
 
 import asyncio
+import os
 from types import SimpleNamespace
 
 from batchspawner import JobStatus, SlurmSpawner
 from steps_of_jobs import over, until
 
 
+class Spawner(SlurmSpawner):
+    """One without a hub: its commands run with this process's variables."""
+
+    def get_env(self):
+        return dict(os.environ)
+
+
 def test_a_job_is_submitted_polled_and_cancelled():
-    spawner = SlurmSpawner()
+    spawner = Spawner()
     spawner.exec_prefix = ""
     spawner.req_partition, spawner.req_runtime, spawner.req_memory = "default", "10", "300"
     spawner.user = SimpleNamespace(name="root", url="/")

@@ -97,7 +97,7 @@ def scontrol(words: Sequence[str]) -> None:
         )
     what, *operands = rest
     if what == "show":
-        _show(operands, "oneliner" in asked)
+        _show(operands, "oneliner" in asked, "details" in asked)
     elif what in _COMMANDS:
         for name in [one for word in operands for one in parts(word)] or [_missing(what)]:
             ask(address(), CommandJob(array_task_or_job(name), _COMMANDS[what]))
@@ -122,8 +122,9 @@ def _missing(what: str) -> NoReturn:
     refuse("scontrol", f"{what}: give numbers of jobs")
 
 
-def _show(operands: Sequence[str], on_one_line: bool) -> None:
+def _show(operands: Sequence[str], on_one_line: bool, has_details: bool) -> None:
     what, *names = operands or [""]
+    what = "job" if what.lower() == "jobid" else what
     names = [
         one.partition("=")[2] if one.lower().startswith(f"{what}id=") else one
         for name in names
@@ -133,7 +134,7 @@ def _show(operands: Sequence[str], on_one_line: bool) -> None:
     kind = next((one for one in _SHOWN if what and one.startswith((what.lower(), plural))), "")
     if kind not in _KINDS:
         refuse("scontrol", f"show {what}: the kinds are {', '.join(_SHOWN)}")
-    found = _KINDS[kind](names)
+    found = _jobs(names, has_details) if kind == "job" else _KINDS[kind](names)
     for record in found:
         if len(record) == 1 or kind == "config":
             say("\n".join(record))
@@ -156,13 +157,14 @@ def _hostlist_sorted(names: Sequence[str]) -> list[Record]:
     return [[",".join(sorted(dict.fromkeys(expanded(",".join(names)))))]]
 
 
-def _jobs(names: Sequence[str]) -> list[Record]:
+def _jobs(names: Sequence[str], has_details: bool = False) -> list[Record]:
     jobs = with_array_tasks(jobs_wanted(names, None), names, one_each=False)
     jobs = [job for job in jobs if not names or _is_named(job, names)]
     if names and not jobs:
         _unknown("slurm_load_jobs error: Invalid job id specified")
     shown = Shown()
-    return [job_record(job, shown.row(job)) for job in jobs] or [["No jobs in the system"]]
+    records = [job_record(job, shown.row(job), has_details) for job in jobs]
+    return records or [["No jobs in the system"]]
 
 
 def _is_named(job: JobInfo, names: Sequence[str]) -> bool:

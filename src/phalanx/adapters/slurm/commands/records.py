@@ -19,8 +19,11 @@ Record = list[str]
 _MIB = 1 << 20
 
 
-def job_record(job: JobInfo, row: Mapping[str, str]) -> Record:
-    """Return the record of a job. `row`: its fields in listings."""
+def job_record(job: JobInfo, row: Mapping[str, str], has_details: bool = False) -> Record:
+    """Return the record of a job.
+
+    `row`: its fields in listings. `has_details`: show the GPUs of all its nodes on a line.
+    """
     is_waiting = job.state == st.PENDING
     array = ""
     if "_" in row["id"] or job.array:
@@ -32,6 +35,7 @@ def job_record(job: JobInfo, row: Mapping[str, str]) -> Record:
     )
     start = row["start"].replace("N/A", "Unknown")
     ran = not is_waiting and job.started is not None
+    gpus = row["tres"].partition("gres/gpu=")[2]
     lines = [
         f"JobId={row['array']}{array} JobName={row['name']}",
         f"UserId={row['user']}({row['uid']}) GroupId={row['group']}({row['gid']}) MCS_label=N/A",
@@ -54,6 +58,7 @@ def job_record(job: JobInfo, row: Mapping[str, str]) -> Record:
         f" CPUs/Task={row['cpus_task'] or 1} ReqB:S:C:T=0:0:*:*",
         f"TRES={row['tres']}",
         f"Socks/Node=* NtasksPerN:B:S:C={row['tasks_node'] or 0}:0:*:* CoreSpec=*",
+        *([f"JOB_GRES=gpu:{gpus}"] if has_details and gpus else []),
         f"MinCPUsNode={row['mincpus']} MinMemory{unit}={memory} MinTmpDiskNode=0",
         f"Features={_or_null(row['features'])} DelayBoot=00:00:00",
         f"OverSubscribe=OK Contiguous=0 Licenses={_or_null(row['licenses'])} Network=(null)",
