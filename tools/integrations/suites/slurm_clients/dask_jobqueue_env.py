@@ -2,12 +2,13 @@
 conftest.py that dask-jobqueue's repository has and its package has not."""
 
 import pytest
-from conftest import slurm
 from dask_jobqueue import SLURMCluster
 from distributed.utils_test import cleanup, loop, loop_in_thread
 
+from conftest import slurm
+
 __all__ = ["SLURMCluster", "cleanup", "loop", "loop_in_thread", "slurm"]
-"""Distributed restores the configuration that it finds at its own import, dask-jobqueue's included."""
+"""Distributed restores the configuration that it finds at its import: dask-jobqueue comes first."""
 
 
 def pytest_configure(config):

@@ -18,4 +18,4 @@ def test_the_account_becomes_a_table():
     ).fetchall()  # fmt: skip
     assert rows == [("counted", "COMPLETED", 1, 300 * 2**20, 1)]
     assert number in done(os.path.join(HERE, "seff2"), number)
-    assert "counted" in done(os.path.join(HERE, "sacct2"), "-j", number)
+    assert "COMPLETED" in done(os.path.join(HERE, "sacct2"), "-j", number)

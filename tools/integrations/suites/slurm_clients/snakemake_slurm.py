@@ -1,4 +1,4 @@
-"""Snakemake's executor for Slurm: a workflow of three jobs, one of them a group's, and a failure."""
+"""Snakemake's executor for Slurm: a workflow of three jobs, and a failure."""
 
 import os
 import subprocess
