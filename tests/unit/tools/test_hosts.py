@@ -72,7 +72,12 @@ def test_the_name_of_a_folder_stands_for_its_files(
     tool: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[str] = []
-    monkeypatch.setattr(tool, "examine", lambda host, _: (str(ran.append(host.name)), True))
+
+    def examine(host: Any, is_newest: bool) -> tuple[str, bool]:
+        ran.append(host.name)
+        return "| a row |", True
+
+    monkeypatch.setattr(tool, "examine", examine)
     monkeypatch.setattr(sys, "argv", ["run.py", "slurm-clients"])
     assert tool.main() == 0
     assert ran == sorted(path.stem for path in (TOOL.parent / "hosts/slurm-clients").iterdir())
