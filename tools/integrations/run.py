@@ -230,7 +230,9 @@ def main() -> int:
     """Run the chosen hosts' suites; see the top of this module."""
     heed_interrupts()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("hosts", nargs="*", help="names of files or folders in hosts (default: all)")
+    parser.add_argument(
+        "hosts", nargs="*", help="names of files or folders in hosts (default: all)"
+    )
     parser.add_argument(
         "--newest", action="store_true", help="test the newest version instead of the pinned one"
     )

@@ -272,8 +272,8 @@ def test_many_users_who_ask_for_the_same_all_have_their_turn():
         ("default", {"a": -1.0}, f"-1 shares of 'a': allowed: 0 to {MAX_SHARES:,}"),
         ("default", {"a": MAX_SHARES + 1.0}, "allowed: 0 to"),
         ("default", {"a": math.nan}, "allowed: 0 to"),
-        ("default", {"a\n": 1.0}, "user is a name"),
-        ("default", {"good": 1.0, "x" * 300: 1.0}, "user is a name"),
+        ("default", {"a\n": 1.0}, "user must be a name"),
+        ("default", {"good": 1.0, "x" * 300: 1.0}, "user must be a name"),
     ],
 )
 def test_shares_that_cannot_be_are_refused_and_nothing_changes(queue, shares, why):

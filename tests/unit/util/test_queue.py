@@ -77,7 +77,7 @@ def test_batches_go_in_and_out_whole_or_not_at_all(ray):
     line.put_nowait_batch([1, 2])
     with pytest.raises(Full, match="2 items do not fit"):
         line.put_nowait_batch(iter([3, 4]))
-    with pytest.raises(Empty, match="3 items asked for"):
+    with pytest.raises(Empty, match="3 items requested"):
         line.get_nowait_batch(3)
     assert line.get_nowait_batch(2) == [1, 2]
     assert line.get_nowait_batch(0) == []
