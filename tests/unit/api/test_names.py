@@ -69,6 +69,6 @@ def test_an_unknown_name_is_an_attribute_error(name: str) -> None:
 
 def test_a_module_that_lacks_something_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "phalanx.api.cluster", None)
-    monkeypatch.delattr(phalanx, "timeline", raising=False)
+    monkeypatch.delitem(vars(phalanx), "timeline", raising=False)
     with pytest.raises(ModuleNotFoundError, match=r"phalanx\.api\.cluster"):
         phalanx.timeline
