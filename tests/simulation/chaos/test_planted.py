@@ -124,8 +124,8 @@ def patience_from_the_last_joining(monkeypatch):
         joined(self, message)
         since[self] = self._clock()
 
-    def impatient(self, refusal, is_about_token=False):
-        lost(self, refusal, is_about_token)
+    def impatient(self, refusal, *about):
+        lost(self, refusal, *about)
         self._headless_since = since.get(self, self._headless_since)
 
     table = {"_joined": remembering, "connection_lost": impatient}
@@ -168,7 +168,7 @@ def no_line(monkeypatch):
 @pytest.mark.parametrize(
     ("plant", "sentence", "seeds"),
     [
-        (no_look_at_room, "are in use or kept for groups", SEEDS),
+        (no_look_at_room, "are in use or kept for groups", range(2, 11)),
         (no_wait_for_all, "never set its bundles aside", SEEDS),
         (one_more_try, "times and was started", SEEDS),
         (no_gang_minimum, "members at once and begins with", SEEDS),
