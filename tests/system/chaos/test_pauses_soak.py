@@ -15,7 +15,7 @@ import pytest
 
 PAUSES = int(os.environ.get("PHALANX_PAUSES", "20"))
 SEED = int(os.environ.get("PHALANX_PAUSES_SEED", "42"))
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = Path(__file__).resolve().parents[3] / "tests" / "regressions"
+PROGRAMS = Path(__file__).resolve().parents[3] / "tests" / "system" / "regressions"
 COMMENT = "  # type: ignore["
 MISTAKES = (PROGRAMS / "typed_mistakes.py").read_text().splitlines()
 REFUSED = [number for number, line in enumerate(MISTAKES) if COMMENT in line]
@@ -25,7 +25,7 @@ CONSTRUCTOR = "phalanx.remote("
 def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
     """Return, by program, the lines that pyright refuses, counted from 0."""
     root = tmp_path_factory.mktemp("types")
-    there = root / "tests" / "regressions"
+    there = root / "tests" / "system" / "regressions"
     there.mkdir(parents=True)
     shutil.copy(PROGRAMS / "typed_program.py", there)
     bare = "\n".join(line.split(COMMENT)[0] for line in MISTAKES)

@@ -22,7 +22,7 @@ Path = tuple[str, ...]
 
 ELSEWHERE = {
     "extender": "needs a server: test_extender",
-    "tiresias": "tests/sim",
+    "tiresias": "tests/simulation",
     "predicates/predicate.CacheEnable": "answers are always kept, which changes no outcome",
     "preempt/topologyAwarePreemptWorkerNum": "one thread decides, which changes no outcome",
     "preempt/predicateErrorCacheEnable": "these actions ask each task for itself",
