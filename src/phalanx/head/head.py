@@ -342,7 +342,7 @@ class Head:
         """
         self.state_store.put_clock(self.clock.anchor())
         self.event_log.note("clock-stepped", why=step_text(step_s))
-        for part in (self.draining, self.gangs):
+        for part in (self.draining, self.actors, self.gangs):
             with self.internal_errors.kept_apart("clock"):
                 part.clock_stepped(step_s)
 

@@ -17,6 +17,7 @@ from tests.unit.head.making import TestClock
 
 from phalanx.api.jobs import job_manifest
 from phalanx.errors import JobNotFoundError
+from phalanx.head.actors.table import ActorRecord
 from phalanx.head.clock import ClockAnchor, WatchedClock
 from phalanx.model.jobs.spec import CronSpec, JobSpec, Policy, Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Moment, Timing
@@ -255,6 +256,22 @@ def test_a_node_is_emptied_as_long_after_it_was_drained_as_was_said(step_s):
     assert not [one for _, one in world.told if isinstance(one, EndWork)]
     world.goes_on(10.0)
     assert [one for _, one in world.told if isinstance(one, EndWork)]
+
+
+@pytest.mark.parametrize("step_s", STEPS)
+def test_a_death_of_a_node_counts_against_an_actor_for_as_long(step_s):
+    world = World()
+    record = ActorRecord(
+        actor=b"a" * 16, owner=b"o" * 16, job=b"j" * 4, creation=b"c", class_name="A",
+        place={"CPU": 1.0}, node_deaths=[world.shell.clock.wall()],
+    )  # fmt: skip
+    world.shell.actor_table.register(record)
+    world.step(step_s)
+    world.goes_on(30.0)
+    for _ in range(2):
+        [died_at] = present(world.shell.actor_table.get(b"a" * 16)).node_deaths
+        assert world.shell.clock.wall() - died_at == pytest.approx(30.0, abs=0.1)
+        world.restart()
 
 
 @pytest.mark.parametrize("step_s", STEPS)

@@ -73,6 +73,19 @@ def test_other_losses_and_those_long_ago_do_not_count():
     assert shell.job.state == st.FAILED
 
 
+@pytest.mark.parametrize("step_s", [400 * WITHIN_S, -400 * WITHIN_S])
+@pytest.mark.parametrize(("later_s", "state"), [(60.0, st.FAILED), (WITHIN_S, st.PENDING)])
+def test_a_step_of_the_time_of_day_changes_nothing(step_s, later_s, state):
+    shell = Shell(ONE)
+    shell.play("run")
+    _lose(shell)
+    shell.play(f"jump {step_s}")
+    shell.now += later_s
+    shell.play("run")
+    _lose(shell)
+    assert shell.job.state == state
+
+
 def test_members_count_apart():
     shell = Shell("tasks: [{name: a, replicas: 2}]")
     for name in ("a-0", "a-1"):

@@ -304,6 +304,15 @@ class ActorControl:
             for action in self._exit_waiters.pop(worker, ()):
                 action()
 
+    def clock_stepped(self, step_s: float) -> None:
+        """Move the deaths of nodes that count against actors along after the time of day was
+        stepped by this many seconds.
+        """
+        for record in self.table.all():
+            if record.node_deaths:
+                record.node_deaths = [at + step_s for at in record.node_deaths]
+                self._state_store.put_actor(record)
+
     def node_joined(self, record: NodeRecord, here: Mapping[bytes, ActorHere]) -> None:
         """Compare a joining node's actors with the table; end those that are not wanted there."""
         strangers = self.table.confirm(record.node_id, here)

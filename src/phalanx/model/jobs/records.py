@@ -210,6 +210,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
             member.rests_until = moved(member.rests_until, step_s)
             member.started = moved(member.started, step_s)
             member.ended = moved(member.ended, step_s)
+            member.node_deaths = [at + step_s for at in member.node_deaths]
         replace = msgspec.structs.replace
         self.due = [replace(one, at=one.at + step_s) for one in self.due]
         self.outcomes = [replace(one, since=moved(one.since, step_s)) for one in self.outcomes]
