@@ -22,7 +22,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     directory: str
-    """The directory of sockets, logs and spilled objects."""
+    """The directory of sockets and logs."""
     shared: str
     """The directory of objects in shared memory."""
     spill: str

@@ -273,7 +273,8 @@ class ActorHost:
                 return
             waiter = Waiter()
             self._waiter = waiter
-            if not received and not self._draining:
+            # A thread of the actor's own may have ended it before there was a waiter to wake.
+            if not (received or self._draining or self._exit_reason):
                 self._reactor.wait(waiter)
             self._waiter = None
 
