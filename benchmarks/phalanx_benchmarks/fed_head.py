@@ -64,7 +64,7 @@ class FedHead:
 
     def __init__(self, store: str = "") -> None:
         self.time = 1_000.0
-        self.now = self.wall = lambda: self.time
+        self.now = self.monotonic = self.wall = lambda: self.time
         self._sent: list[tuple[bytes, Any]] = []
         self._held: dict[bytes, int] = {}
         """The number of GPUs that jobs hold on each node."""

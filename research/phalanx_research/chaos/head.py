@@ -49,7 +49,7 @@ class HostClock:
     """The clocks of the head's machine, which may be ahead or wrong."""
 
     def __init__(self, host: Host) -> None:
-        self.now, self.wall = OwnTime(host.clock), host.wall
+        self.now, self.monotonic, self.wall = OwnTime(host.clock), host.clock, host.wall
 
 
 class SimHead:

@@ -89,6 +89,10 @@ class LabClock:
         """Return the seconds of the simulation."""
         return self._kernel.now
 
+    def monotonic(self) -> float:
+        """Return the seconds of the simulation: nothing pauses."""
+        return self._kernel.now
+
     def wall(self) -> float:
         """Return the simulated time of day, in seconds since the epoch."""
         return MIDNIGHT + self._kernel.now

@@ -23,6 +23,17 @@ class Clock(Protocol):
         ...
 
 
+class MachineClock(Clock, Protocol):
+    """The clock that the shell gives to a head."""
+
+    def monotonic(self) -> float:
+        """Return seconds of the machine's clock that never goes back.
+
+        It goes on while the process is paused, which `now` leaves out: a pause is no step.
+        """
+        ...
+
+
 STEP_S = 1.0
 """Seconds of difference from elapsed time from which a change of the time of day counts as a step,
 not as slewing.
@@ -36,12 +47,12 @@ _READINGS = 3
 
 
 class ClockAnchor(msgspec.Struct, frozen=True):
-    """How the two clocks of a machine stood to each other, for the next head on that machine."""
+    """How two clocks of a machine stood to each other, for the next head on that machine."""
 
     boot: str
     """The machine's boot: the clock that never goes back starts again with each boot."""
     offset_s: float
-    """The time of day minus the other clock, in seconds."""
+    """The time of day minus the monotonic clock, in seconds."""
 
 
 class WatchedClock:
@@ -51,7 +62,9 @@ class WatchedClock:
     `Head.on_tick`. A machine that slept has a step ahead, too.
     """
 
-    def __init__(self, clock: Clock, boot: str = "", before: ClockAnchor | None = None) -> None:
+    def __init__(
+        self, clock: MachineClock, boot: str = "", before: ClockAnchor | None = None
+    ) -> None:
         """`boot` names the machine's boot, or is "" if unknown. `before`: the anchor of an earlier
         head; after the same boot it shows a step that came while no head ran.
         """
@@ -61,7 +74,7 @@ class WatchedClock:
         if before is not None and boot and before.boot == boot:
             self._offset_s = before.offset_s
         else:
-            self._offset_s = clock.wall() - clock.now()
+            self._offset_s = clock.wall() - clock.monotonic()
 
     def wall(self) -> float:
         """Return seconds since the epoch, without steps that were not taken yet."""
@@ -83,15 +96,15 @@ class WatchedClock:
     def _look(self) -> tuple[float, float]:
         """Return the even time of day, and by how much the machine's is ahead of it."""
         for _ in range(_READINGS):
-            now = self.now()
+            seen = self._clock.monotonic()
             wall = self._clock.wall()
-            if abs(wall - now - self._offset_s) < STEP_S:
-                self._offset_s = wall - now
+            if abs(wall - seen - self._offset_s) < STEP_S:
+                self._offset_s = wall - seen
                 return wall, 0.0
-            if self.now() - now < _SLOW_READ_S:
-                even = now + self._offset_s
+            if self._clock.monotonic() - seen < _SLOW_READ_S:
+                even = seen + self._offset_s
                 return even, wall - even
-        return self.now() + self._offset_s, 0.0
+        return self._clock.monotonic() + self._offset_s, 0.0
 
 
 def step_text(step_s: float) -> str:

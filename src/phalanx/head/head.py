@@ -13,7 +13,7 @@ from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.node_choice import ActorNodeChoice
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.answering import Answering
-from phalanx.head.clock import Clock, WatchedClock, step_text
+from phalanx.head.clock import MachineClock, WatchedClock, step_text
 from phalanx.head.devices import Devices
 from phalanx.head.draining import Draining
 from phalanx.head.drivers import Drivers
@@ -104,7 +104,7 @@ class Head:
         self,
         outbox: Outbox,
         state_store: StateStore,
-        clock: Clock,
+        clock: MachineClock,
         rng: RandomSource,
         prober: Prober,
         *,

@@ -13,12 +13,18 @@ from phalanx.head.state_store import StateStore, StoredState
 
 
 class TestClock:
-    """Both of its times are what `now` says, unless `wall` says another time of day."""
+    """All of its times are what `now` says, unless `wall` says another time of day, or `monotonic`
+    another time of the machine."""
 
     __test__ = False
 
-    def __init__(self, now: Callable[[], float], wall: Callable[[], float] | None = None) -> None:
-        self.now, self.wall = now, wall or now
+    def __init__(
+        self,
+        now: Callable[[], float],
+        wall: Callable[[], float] | None = None,
+        monotonic: Callable[[], float] | None = None,
+    ) -> None:
+        self.now, self.wall, self.monotonic = now, wall or now, monotonic or now
 
 
 def raise_defect(error: Exception) -> NoReturn:

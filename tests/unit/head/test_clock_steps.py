@@ -21,6 +21,7 @@ from phalanx.head.actors.table import ActorRecord
 from phalanx.head.clock import ClockAnchor, WatchedClock
 from phalanx.model.jobs.spec import CronSpec, JobSpec, Policy, Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Moment, Timing
+from phalanx.model.own_time import OwnTime
 from phalanx.model.reservations import Reservation
 from phalanx.observe.events import EventQuery
 from phalanx.protocol.bundle_messages import MemberNews
@@ -158,6 +159,19 @@ def test_a_pause_between_two_readings_is_no_step():
     wall = iter([1000.0, 1021.0, 1021.0])
     clock = WatchedClock(TestClock(lambda: next(readings), lambda: next(wall)))
     assert clock.take_step() == 0.0
+
+
+def test_a_pause_of_the_process_is_no_step_then_or_for_the_next_head():
+    machine = Hands()
+    own = OwnTime(lambda: machine.now)
+    times = TestClock(own, lambda: machine.wall, lambda: machine.now)
+    clock = WatchedClock(times, "this")
+    machine.passes(3600.0)
+    assert clock.now() < 60.0
+    assert (clock.take_step(), clock.wall()) == (0.0, 4600.0)
+    fresh = TestClock(OwnTime(lambda: machine.now), lambda: machine.wall, lambda: machine.now)
+    after = WatchedClock(fresh, "this", clock.anchor())
+    assert (after.take_step(), after.wall()) == (0.0, 4600.0)
 
 
 @pytest.mark.parametrize(("boot", "expected_s"), [("this", 30.0), ("another", 0.0), ("", 0.0)])

@@ -13,11 +13,15 @@ from phalanx.runtime.os.own_time import own_time
 
 
 class SystemClock:
-    """The clock of the head's machines: this process's own time, and the time of day."""
+    """The clock of a head: its process's own time, the machine's clock, and the time of day."""
 
     def now(self) -> float:
         """Return the process's own time, in seconds."""
         return own_time()
+
+    def monotonic(self) -> float:
+        """Return the seconds of the machine's clock that never goes back."""
+        return time.monotonic()
 
     def wall(self) -> float:
         """Return the time of day, in seconds since the epoch."""
@@ -25,7 +29,7 @@ class SystemClock:
 
 
 def boot_id() -> str:
-    """Return the id of this boot of the machine, from which `SystemClock.now` counts, or ""."""
+    """Return the id of this boot, from which `SystemClock.monotonic` counts, or ""."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
