@@ -71,6 +71,7 @@ class WatchedClock:
         self._clock = clock
         self._boot = boot
         self.now = clock.now
+        self.monotonic = clock.monotonic
         if before is not None and boot and before.boot == boot:
             self._offset_s = before.offset_s
         else:
@@ -96,15 +97,15 @@ class WatchedClock:
     def _look(self) -> tuple[float, float]:
         """Return the even time of day, and by how much the machine's is ahead of it."""
         for _ in range(_READINGS):
-            seen = self._clock.monotonic()
+            seen = self.monotonic()
             wall = self._clock.wall()
             if abs(wall - seen - self._offset_s) < STEP_S:
                 self._offset_s = wall - seen
                 return wall, 0.0
-            if self._clock.monotonic() - seen < _SLOW_READ_S:
+            if self.monotonic() - seen < _SLOW_READ_S:
                 even = seen + self._offset_s
                 return even, wall - even
-        return self._clock.monotonic() + self._offset_s, 0.0
+        return self.monotonic() + self._offset_s, 0.0
 
 
 def step_text(step_s: float) -> str:

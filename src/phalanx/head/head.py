@@ -221,7 +221,7 @@ class Head:
             self.meter,
         )
         self._resources_changed = self._must_place_actors = False
-        state_store.put_clock(clock.anchor())
+        state_store.put_clock(self.clock.anchor())
         self._restore(stored, clock.now())
 
     @property
