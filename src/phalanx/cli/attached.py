@@ -66,7 +66,7 @@ def follow(
     unchanged, including Ctrl-C and Ctrl-Z. Otherwise Ctrl-C sends SIGINT to all programs. This
     terminal is restored at the end, in every case.
 
-    `ends_all`: when a program ends with another code than 0, the others get SIGTERM.
+    `ends_all`: when a program ends with a code other than 0, the others get SIGTERM.
     `asks_to_end`: a first SIGTERM is passed on to all programs, and this function goes on until
     they have ended; a second one ends this process.
     """

@@ -39,7 +39,10 @@ def status(
     address: Address = None,
     json: Json = False,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Print it again every two seconds, until Ctrl-C.")
+        bool,
+        typer.Option(
+            "--watch", "-w", help="Print the status again every two seconds, until Ctrl-C."
+        ),
     ] = False,
 ) -> None:
     """Show the head, the nodes, used resources, actors, placement groups and jobs."""

@@ -22,9 +22,7 @@ def dashboard(
     address: Address = None,
     host: Annotated[
         str,
-        typer.Option(
-            help="Address to listen on; another than 127.0.0.1 needs --certificate and --key."
-        ),
+        typer.Option(help="Address to listen on; any but 127.0.0.1 needs --certificate and --key."),
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
@@ -51,17 +49,17 @@ def dashboard(
     ] = False,
     record: Annotated[
         Path | None,
-        typer.Option(help="File to record the cluster into, until Ctrl-C or its end."),
+        typer.Option(help="File to record the cluster into, until Ctrl-C or the cluster's end."),
     ] = None,
     from_: Annotated[
         Path | None,
-        typer.Option("--from", help="Recorded file to serve a page of, instead of the cluster."),
+        typer.Option("--from", help="Recorded file to show on the page, instead of the cluster."),
     ] = None,
 ) -> None:
     """Serve the web page of a cluster, and print an address that logs you in.
 
-    A page that is served already is used again. The address works once, within a minute. The server
-    ends with its cluster or its recorded file.
+    A server that already runs for this page is used again. The address works once, within a minute.
+    The server ends when its cluster ends or its recorded file is removed.
     """
     if record is not None and from_ is not None:
         fail(
@@ -142,7 +140,7 @@ def _record(address: str | None, path: Path) -> None:
     if path.exists() and not path.is_file():
         fail(f"{path} is not a file.", USAGE)
     recording = Recording(HeadHere(cluster).ask, cluster, str(path))
-    say(f"Recording {cluster} into {path}, until Ctrl-C or its end.", err=True)
+    say(f"Recording {cluster} into {path}, until Ctrl-C or the cluster's end.", err=True)
     try:
         recording.run(GONE_S)
     except OSError as error:

@@ -68,7 +68,8 @@ def events(
         str, typer.Option("--since", "-S", help=f"Show events from this time on: {PAST}.")
     ] = "",
     until: Annotated[
-        str, typer.Option("--until", "-E", help="Show events before this time, written alike.")
+        str,
+        typer.Option("--until", "-E", help="Show events before this time, written like --since."),
     ] = "",
     limit: Annotated[
         int,

@@ -93,7 +93,7 @@ def history(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """List finished attempts of jobs and what they used, the last ones at the end.
+    """List finished attempts of jobs and what they used, the newest last.
 
     Steps (--steps) are the programs that srun, `phalanx step` and `phalanx shell` ran inside jobs.
     """

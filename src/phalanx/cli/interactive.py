@@ -165,7 +165,9 @@ def step(
     command: Annotated[list[str], typer.Argument(help="Command to run, written after --.")],
     job: Annotated[
         str | None,
-        typer.Option("--job", "-j", help="Running job. Default: PHALANX_JOB, which jobs have set."),
+        typer.Option(
+            "--job", "-j", help="Running job. Default: PHALANX_JOB, which is set in jobs."
+        ),
     ] = None,
     members: Annotated[
         int | None,
@@ -173,7 +175,7 @@ def step(
             "--members",
             "-n",
             min=1,
-            help="Number of members to run in, the first ones. Default: all.",
+            help="Number of members to run in, counted from the first. Default: all.",
         ),
     ] = None,
     address: Address = None,

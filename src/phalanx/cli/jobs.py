@@ -300,7 +300,8 @@ def run(
         str | None,
         typer.Option(
             rich_help_panel=panels.PLACEMENT,
-            help="Reservation to run in; the job waits until it begins and ends when it ends.",
+            help="Reservation to run in: the job starts once the reservation begins, and ends "
+            "with it.",
         ),
     ] = None,
     licenses: Annotated[

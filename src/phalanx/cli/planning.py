@@ -47,7 +47,8 @@ def what_if(
         list[str] | None, typer.Option(help="New weight of a queue, as QUEUE=N.")
     ] = None,
     submit: Annotated[
-        list[Path] | None, typer.Option(help="File with manifests whose jobs would wait, too.")
+        list[Path] | None,
+        typer.Option(help="File with manifests to submit; their jobs wait with the others."),
     ] = None,
     snapshot: Annotated[
         Path | None, typer.Option(help="Snapshot file to compare, instead of the cluster.")

@@ -40,7 +40,7 @@ Priority = Annotated[
 Parent = Annotated[str | None, typer.Option(help="Parent queue. Default: the root.")]
 Capability = Annotated[
     str | None,
-    typer.Option(help="Amounts that the queue never exceeds: CPU=8,GPU=2,memory=64GiB."),
+    typer.Option(help="Amounts that the queue never exceeds: CPU=8,GPU=2 or memory=64GiB."),
 ]
 Deserved = Annotated[
     str | None,
@@ -48,7 +48,7 @@ Deserved = Annotated[
 ]
 Guarantee = Annotated[
     str | None,
-    typer.Option(help="Amounts that are always kept for the queue: CPU=8,memory=64GiB."),
+    typer.Option(help="Amounts that are always kept for the queue: CPU=8,GPU=2 or memory=64GiB."),
 ]
 Time = Annotated[
     str | None,
@@ -63,8 +63,8 @@ MaxTime = Annotated[
 IdleGpus = Annotated[
     str | None,
     typer.Option(
-        help="Rule for idle GPUs, such as 'below 5% for 30m' to warn of their jobs, or 'below 5% "
-        "for 30m, end' to end them."
+        help="Rule for jobs with idle GPUs: 'below 5% for 30m' warns of such jobs, 'below 5% for "
+        "30m, end' ends them."
     ),
 ]
 Reclaimable = Annotated[

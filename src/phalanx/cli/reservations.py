@@ -51,18 +51,24 @@ def reserve(
     ] = None,
     every: Annotated[
         str | None,
-        typer.Option(help="Schedule on which it recurs: @daily, @weekly or '0 2 * * 1' (cron)."),
+        typer.Option(
+            help="Schedule of a reservation that recurs: @daily, @weekly or '0 2 * * 1' (cron)."
+        ),
     ] = None,
     time_zone: Annotated[
         str | None, typer.Option(help="Time zone of --every, such as Europe/Berlin.")
     ] = None,
     user: Annotated[
         list[str] | None,
-        typer.Option("--user", "-u", help="Users whose jobs may run in it, such as ann,ben."),
+        typer.Option(
+            "--user", "-u", help="Users whose jobs may use the reservation, such as ann,ben."
+        ),
     ] = None,
     queue: Annotated[
         list[str] | None,
-        typer.Option("--queue", "-q", help="Queues whose jobs may run in it, separated by commas."),
+        typer.Option(
+            "--queue", "-q", help="Queues whose jobs may use the reservation, separated by commas."
+        ),
     ] = None,
     node: Annotated[
         list[str] | None,
@@ -94,7 +100,8 @@ def reserve(
     ignore_jobs: Annotated[
         bool,
         typer.Option(
-            "--ignore-jobs", help="Also reserve nodes whose jobs run into the period; they run on."
+            "--ignore-jobs",
+            help="Also reserve nodes whose jobs run into the period; the jobs continue.",
         ),
     ] = False,
     change: Annotated[
@@ -174,7 +181,9 @@ def reservations(address: Address = None, json: Json = False) -> None:
 
 def set_license(
     name: Annotated[str, typer.Argument(help="Name of the license, as jobs ask for it.")],
-    count: Annotated[int, typer.Argument(help="Number of licenses of this name; 0 removes it.")],
+    count: Annotated[
+        int, typer.Argument(help="Number of licenses of this name; 0 removes the license.")
+    ],
     address: Address = None,
 ) -> None:
     """Set how many licenses of a name the cluster has."""

@@ -40,8 +40,8 @@ def set_(
 ) -> None:
     """Use this scheduler configuration from now on, also after restarts of the head.
 
-    A trial cycle runs first, whose decisions are not carried out. A configuration with which it
-    fails is refused, and the old one stays.
+    First a trial cycle runs with the new configuration; its decisions are not carried out. If the
+    trial fails, the new configuration is refused and the old one stays.
     """
     try:
         text = file.read_text(encoding="utf-8")

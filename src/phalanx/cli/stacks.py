@@ -33,7 +33,7 @@ def stack(
     """Print the Python stacks of all threads of drivers and workers.
 
     A process that gives no answer is stopped or holds the interpreter's lock. If it runs on this
-    machine, py-spy reads its stack, where py-spy is installed and has the right to.
+    machine, py-spy reads its stack, if py-spy is installed and permitted to.
     """
     filters: list[tuple[str, str, Value]] = [] if node is None else [("node_id", "=", node)]
     query = StateQuery("stacks", filters, MAX_LIMIT, True, timeout_s=timeout)

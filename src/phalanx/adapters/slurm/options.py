@@ -112,11 +112,11 @@ RESOURCES: Final = (
     Option(
         "dependency",
         "d",
-        note="singleton: jobs with this name and option run one at a time; no array tasks",
+        note="jobs that share singleton and their name run one at a time; no array tasks",
     ),
     Option("exclude", "x", note="names or addresses of hosts"),
     maybe(
-        "exclusive", note="all CPUs of its nodes, as many as most nodes have; =user means the same"
+        "exclusive", note="all CPUs of each node, counted as on most nodes; =user means the same"
     ),
     Option("export", note="NONE leaves the few variables that all jobs get from their node"),
     maybe("get-user-env", note="the submitter's variables are used, without a login"),
@@ -126,7 +126,7 @@ RESOURCES: Final = (
     Option("gres", note="only gpu[:TYPE][:N]; the type is the label ray.io/accelerator-type"),
     flag("hold", "H"),
     Option("job-name", "J"),
-    Option("licenses", "L", note="NAME[:N],...; all of them"),
+    Option("licenses", "L", note="NAME[:N],...; the job gets all of them"),
     Option("mail-type", note="no mail is sent", says=True),
     Option("mail-user", note="no mail is sent", says=True),
     Option("mem", note="of each node; a member that uses more is killed. 0: nothing is set aside"),
@@ -140,7 +140,7 @@ RESOURCES: Final = (
     Option("ntasks-per-node"),
     flag("overcommit", "O", note="the tasks of a node share the CPUs of one task"),
     idle("oversubscribe", "s", "jobs never share what they hold", takes=False),
-    Option("partition", "p", note="a queue; the first of several"),
+    Option("partition", "p", note="a queue; the first one of a list"),
     Option("priority"),
     Option("qos", "q", note="kept as a note, shown by squeue and sacct; it sets no limits"),
     flag("quiet", "Q"),
@@ -167,7 +167,7 @@ BATCH: Final = (
     Option("kill-on-invalid-dep", note="only yes: such a job always ends"),
     flag("no-requeue"),
     Option("open-mode", note="append or truncate; append by default, also after a restart"),
-    Option("output", "o", note="%A %a %b %j %J %N %n %s %t %u %x %%, and %4j for zeros"),
+    Option("output", "o", note="%A %a %b %j %J %N %n %s %t %u %x %%; %4j pads with zeros"),
     flag("parsable"),
     flag("requeue", note="the default: a job runs again when it is preempted or loses a node"),
     flag("test-only"),

@@ -36,7 +36,7 @@ _UNTIL = {
     AFTER: "has begun",
     AFTER_ANY: "has ended",
     AFTER_OK: "has completed",
-    AFTER_NOT_OK: "has ended in another state than Completed",
+    AFTER_NOT_OK: "has ended in a state other than Completed",
 }
 
 

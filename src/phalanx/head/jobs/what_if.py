@@ -35,7 +35,7 @@ class Supposition(msgspec.Struct, frozen=True, kw_only=True):
     weights: tuple[str, ...] = ()
     """Each QUEUE=N."""
     manifests: tuple[tuple[str, bytes], ...] = ()
-    """(name for errors, text) of manifests whose jobs would wait, too."""
+    """(name for errors, text) of manifests to add; their jobs wait with the others."""
 
     @property
     def is_empty(self) -> bool:

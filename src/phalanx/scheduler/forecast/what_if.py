@@ -25,7 +25,7 @@ MOST_NODES = 10_000
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """A podgroup that would wait, too."""
+    """A podgroup to add; it waits with the others."""
 
     podgroup: PodGroupSpec
     tasks: tuple[TaskSpec, ...]

@@ -65,7 +65,7 @@ def address() -> str | None:
 
 
 def _help(command: str, known: Sequence[Option]) -> str:
-    lines = [f"{command}: as Slurm's, run by Phalanx. It takes:"]
+    lines = [f"{command}: Slurm's command, run by Phalanx. Options:"]
     for one in known:
         if not one.refused:
             short = f"-{one.short}, " if one.short else "    "
