@@ -34,7 +34,7 @@ def bench(
     markdown: Annotated[bool, typer.Option(help="Print the table as Markdown.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Measure next to Ray and other pools, and how fast placement and batch decide."""
+    """Compare speed with Ray and other pools, and measure how fast placement and batch decide."""
     from phalanx_benchmarks.command import run
 
     code = run(peer, json=json, markdown=markdown, rows=rows, quick=quick, group=group)

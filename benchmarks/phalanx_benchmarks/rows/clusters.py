@@ -152,7 +152,7 @@ def _broadcast(api: Api, effort: Effort) -> list[float]:
         def read_all() -> None:
             found = api.get([actor.total.remote(ref) for actor in actors])
             if found != [BROADCAST_MIB << 20] * READERS:
-                raise AssertionError("a node has another value than the one that was put")
+                raise AssertionError("a node has a value other than the one that was put")
 
         return seconds(read_all, times=1)
 

@@ -103,7 +103,7 @@ def _largest(api: Api, effort: Effort) -> list[float]:
 
 def _expect(found: object, wanted: object) -> None:
     if found != wanted:
-        raise AssertionError("the system returned another value than the one that was made")
+        raise AssertionError("the system returned a value other than the one that was made")
 
 
 ROWS = (

@@ -32,7 +32,8 @@ def read_call(words: Sequence[str]) -> tuple[str, str]:
 def member_of(host: str, listed: str) -> str:
     """Return the member that stands for a host.
 
-    `listed` is a text with a line `HOST MEMBER` for each host. Raises ValueError for another host.
+    `listed` is a text with a line `HOST MEMBER` for each host. Raises ValueError for any other
+    host.
     """
     members = dict(line.split() for line in listed.splitlines())
     if host not in members:

@@ -29,7 +29,7 @@ class JobConfig:
         """Keep the settings. `default_actor_lifetime` is "detached" or "non_detached".
 
         It holds for actors whose options do not give a `lifetime`. Java's options and search paths
-        have no effect. Raises ValueError for another lifetime.
+        have no effect. Raises ValueError for any other lifetime.
         """
         self.jvm_options = list(jvm_options or ())
         self.code_search_path = list(code_search_path or ())

@@ -15,7 +15,7 @@ _FORMATS = {
 class LoggingConfig(msgspec.Struct, frozen=True):
     """The argument of `init(logging_config=...)`: encoding "TEXT" or "JSON", and the root level.
 
-    Raises ValueError for another encoding.
+    Raises ValueError for any other encoding.
 
     Example:
         phalanx.init(logging_config=phalanx.LoggingConfig(encoding="JSON", log_level="DEBUG"))

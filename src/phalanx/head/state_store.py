@@ -132,8 +132,8 @@ class StateStore:
             self._journal.record({}, action)
 
     def when_written_or_stalled(self, action: Callable[[], None]) -> None:
-        """Run an action likewise, but without waiting while nothing can be written, or from then
-        on.
+        """Run an action once all changes so far are durable, or as soon as the store cannot be
+        written.
         """
         if self._journal is None or self._journal.is_stalled:
             action()

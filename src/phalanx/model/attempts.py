@@ -100,7 +100,7 @@ class AttemptRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=
 
 
 class UsedRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False, tag=1):
-    """The use of an attempt whose record exists already: it went on for its grace."""
+    """The use of an attempt that lost its place, was recorded then, and ran on for its grace."""
 
     key: bytes
     used: Used

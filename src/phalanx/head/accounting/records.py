@@ -94,7 +94,7 @@ class AttemptRecords:
             self._write(gang, index, job, member, state, why, None, None, now)
 
     def used(self, gang: Gang, index: int, attempt: int, used: Used) -> None:
-        """Record what an attempt used that lost its place."""
+        """Record what an attempt used, after it lost its place."""
         key = _key(gang.group, index, attempt)
         self.put(key + b"u", UsedRow(key=key, used=used))
 

@@ -46,7 +46,7 @@ class OpenStep(msgspec.Struct, kw_only=True, eq=False):
 
 
 class StepUsage:
-    """The steps that run."""
+    """The running steps of all jobs, and what has been recorded of them so far."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ take a tenth of the head's time.
 
 
 class Share:
-    """A tenth of the head's time, for answers that take longer than a moment."""
+    """Limits answers that take longer than a moment to a tenth of the head's time."""
 
     def __init__(self, clock: Clock, short_s: float = SHORT_S) -> None:
         """Answers that take no longer than `short_s` seconds are not counted."""

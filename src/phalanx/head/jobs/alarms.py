@@ -24,11 +24,11 @@ class Alarms:
         self._earliest: dict[str, float] = {}
 
     def by_day(self, at: float, job: str) -> None:
-        """Look at a job at that time of day."""
+        """Have a job looked at when the time of day is `at` (seconds since the epoch)."""
         heapq.heappush(self._by_day, Alarm(at, job))
 
     def steady(self, at: float, job: str) -> None:
-        """Look at a job when the steady clock shows this time."""
+        """Have a job looked at when the steady clock shows `at`."""
         if at < self._earliest.get(job, float("inf")):
             self._earliest[job] = at
             heapq.heappush(self._steady, Alarm(at, job))

@@ -116,8 +116,10 @@ def own_slurm_variables(
 
 
 def tasks_of_member(rank: int, members: int, most: int, tasks: int) -> range:
-    """Return the numbers of a member's tasks: consecutive blocks, as even as possible, with at most
-    `most` each.
+    """Return the numbers of a member's tasks.
+
+    Each member gets one block of consecutive numbers; the blocks are as even as possible and have
+    at most `most` tasks.
     """
     each, more = divmod(min(tasks, members * most), members)
     first = rank * each + min(rank, more)

@@ -1,8 +1,9 @@
-"""The order of what waits on a node, and the choice of leases that come back for it.
+"""The order of demands that wait on a node, and the choice of leases that are returned for them.
 
-Demands are ordered by priority, then by what their queue holds for its weight, then by how little
-their owner's class holds, then by arrival. For a demand that finds nothing free, a lease of others
-is made due: one of lower priority first, then one of a class that holds more than a fair share.
+Demands are ordered by priority, then by what their queue holds relative to its weight, then by how
+little their owner's class holds, then by arrival. For a demand that finds nothing free, a lease of
+another class must be returned: first one of lower priority, then one of a class that holds more
+than a fair share.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class LeaseQueue:
     def victim(
         self, demand: Demand, leases: Iterable[Lease], now: float
     ) -> tuple[Lease | None, float]:
-        """Return the lease that is to come back for this demand, if any, and a time to look again.
+        """Return the lease that must be returned for this demand, if any, and a time to look again.
 
         At that time a lease that began too recently may become the choice.
         """

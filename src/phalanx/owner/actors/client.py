@@ -129,7 +129,7 @@ class CallEffects(Protocol):
         ...
 
     def fail_call(self, call: PendingCall, actor: ActorClient) -> None:
-        """Fail a call whose actor is dead, or went away under the call and may be dead."""
+        """Fail a call whose actor is dead, or was lost during the call and may be dead."""
         ...
 
     def ended_under(self, call: PendingCall, actor: ActorClient) -> None:

@@ -1,4 +1,4 @@
-"""Calls whose actor went away under them: they wait a moment for news of its death.
+"""Calls whose actor was lost during the call: they wait a moment for news of its death.
 
 Whether such an actor comes back is known a little later, since its constructor may raise. A call
 that may not be sent twice fails either way, but "the actor died, and of what" tells its caller more

@@ -52,7 +52,7 @@ class Results:
         del work.refs[: len(values)]
 
     def discard(self, message: Done, source: bytes) -> None:
-        """Free what results hold for which nobody waits."""
+        """Free what unwanted results hold."""
         self.discard_values(message.number, [message.value, *message.more], source)
 
     def discard_values(self, number: int, values: list[Payload], source: bytes) -> None:

@@ -155,7 +155,7 @@ class ObjectTable:
             self._on_stored(ref, payload, source)
 
     def discard(self, payload: Payload, source: bytes, task: int) -> None:
-        """Free what a value holds that nobody wants; `source` made it for `task`."""
+        """Free what an unwanted value holds; the process `source` made the value for `task`."""
         self.complete(make_ref(self._me, task << INDEX_BITS), payload, source)
 
     def for_sending(self, ref: ObjectRef[Any]) -> Payload:

@@ -112,7 +112,7 @@ class Locality:
         self._dead.add(prefix.hex())
 
     def waited_for(self, tasks: Iterable[PendingTask]) -> None:
-        """Record that a reader here waits for those tasks that run near their arguments."""
+        """Record that a reader here waits, for each of the tasks that runs near its arguments."""
         for task in tasks:
             if task.key is not task.template.key:
                 self._events.record(ReaderWaits(**self._about(task.number), reader=self._me.hex()))

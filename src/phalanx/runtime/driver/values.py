@@ -146,7 +146,7 @@ class Values:
         return prefix_of_name(name) not in (self._prefix, b"") and not self._store.is_here(name)
 
     def bring(self, ref: ObjectRef[Any], done: Callable[[], None]) -> None:
-        """Copy such an object's file to this node.
+        """Copy the file of an object that is away (see `is_away`) to this node.
 
         `done` is called when the file is here or is lost; a reader then requests a lost object
         again.

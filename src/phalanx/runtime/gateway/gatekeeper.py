@@ -1,4 +1,4 @@
-"""The gateway's side of the gate: it reads requests of processes and returns sockets."""
+"""The gateway's side of the gate (`gate.py`): reads processes' requests, returns sockets."""
 
 from __future__ import annotations
 

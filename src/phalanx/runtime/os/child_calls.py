@@ -1,12 +1,13 @@
 """A child that makes calls of the C library, one after another, and becomes another program.
 
-A fork copies the page tables of its process, and then each page that either of both writes to, for
-a child that is another program a moment later. A child that shares its parent's memory until then,
-while the thread that made it waits (clone(2): CLONE_VM, CLONE_VFORK), costs a third of that, and no
-more from a large process. But it must not run Python, whose state is its parent's, too. So its
-calls lie ready as a chain of contexts (makecontext(3)): each has a stack of its own and makes one
-call, and when that returns, the C library goes on with the next. The only common memory that it
-writes is the C library's error number, of the thread that waits.
+A fork copies the page tables of its process, and then each page that parent or child writes to,
+although the child becomes another program a moment later. The child here shares its parent's memory
+until then, and the thread that made it waits (clone(2): CLONE_VM, CLONE_VFORK). That costs a third
+of a fork, and no more from a large process. Such a child must not run Python, because Python's
+state is its parent's, too. So its calls are prepared as a chain of contexts (makecontext(3)): each
+context has a stack of its own and makes one call, and when the call returns, the C library goes on
+with the next context. The only shared memory that the child writes is the C library's error number
+of the waiting thread.
 """
 
 from __future__ import annotations

@@ -149,8 +149,9 @@ def signal_command(pid: int, number: int, to: Receivers) -> None:
 def _is_shell(pid: int) -> bool:
     """Whether a process runs a shell now.
 
-    A process that was started as a shell may have become the only command that it had to run. A
-    script has its own name, and the shell's file.
+    A process that started as a shell may since have replaced itself (exec) by its only command. A
+    shell script is recognized by its executable, the shell, because its process has the script's
+    name.
     """
     try:
         with open(f"/proc/{pid}/comm") as file:

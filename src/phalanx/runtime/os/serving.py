@@ -20,7 +20,7 @@ _LOOK_EVERY_S = 0.02
 
 
 class Serving(msgspec.Struct, kw_only=True):
-    """A server. It is alive while the process with its pid has its start time."""
+    """A server. It is alive while the process `pid` exists and has the start time `started`."""
 
     url: str
     cluster: str

@@ -134,7 +134,7 @@ def _names(variable: str, text: str) -> list[str]:
 
 
 def _listed(variable: str, text: str) -> list[str]:
-    """Return the devices of a list that has each once. Raises ValueError for another list."""
+    """Return the devices that a list names. Raises ValueError if it may name a device twice."""
     names = _names(variable, text)
     kinds = {"a number" if name.isdecimal() else name[:4] for name in names}
     if len(kinds) > 1:

@@ -33,8 +33,9 @@ def _build(
 ) -> Topology:
     """Wire devices on sockets, some behind one switch, some joined by NVLinks.
 
-    `numa` is the NUMA node of each device where it is not the socket's number. With `switches` the
-    PCIe level beneath NVLinks comes from the switches; without them, from the NUMA nodes.
+    `numa` has the NUMA node of each device; without it, a device's NUMA node is its socket's
+    number. The PCIe level beneath NVLinks comes from `switches` if there are any, and otherwise
+    from the NUMA nodes.
     """
     count = sum(len(socket) for socket in sockets)
     socket_of = {index: at for at, socket in enumerate(sockets) for index in socket}

@@ -270,14 +270,14 @@ class Timetable:
     # ---- taking ------------------------------------------------------------------------------
 
     def take(self, taking: Taking) -> None:
-        """Promise the room."""
+        """Promise the room of a taking, so that it is no longer free at its times."""
         self._enter(taking, 1)
 
     def take_all(self, takings: Sequence[Taking]) -> bool:
-        """Promise all of these at once, if all have room next to each other; else none.
+        """Promise the room of all takings if they fit together; otherwise of none.
 
-        May return False though they would fit one after another: where a quota has less than
-        nothing.
+        May return False although they would fit one after another, if less than nothing is left of
+        a quota.
         """
         if not takings:
             return True

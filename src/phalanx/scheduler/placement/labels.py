@@ -133,8 +133,8 @@ def parse_condition(key: str, text: str) -> LabelCondition:
 def condition(key: str, operator: str, values: Iterable[str] = ()) -> LabelCondition:
     """Return a condition by the operator names In, NotIn, Exists and DoesNotExist.
 
-    Raises ValueError for another operator, for In or NotIn without values, and for values with the
-    other two.
+    Raises ValueError for any other operator, for In or NotIn without values, and for values with
+    the other two.
     """
     if operator not in OPERATORS:
         raise ValueError(f"unknown label operator {operator!r}; allowed: {', '.join(OPERATORS)}")

@@ -20,10 +20,10 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class _Asked(NamedTuple):
-    """The resources of a class that count, the request of each, and their weights.
+    """The resources that count for a class of tasks, its request of each, and their weights.
 
-    `weights` is None where all are 1. `whole_nodes` tells that every node has some of each
-    resource.
+    `weights` is None if all weights are 1. `whole_nodes`: every node has some of each of these
+    resources.
     """
 
     resources: list[int] | slice
