@@ -38,7 +38,7 @@ MODULES = {
     "day": "phalanx_research.timed.benchmark",
 }
 LONG = ("day", "history", "scale", "processes", "objects", "jobs")
-"""Groups that run only where they are named."""
+"""Groups that run only if they are named."""
 PURE = ("placement", "batch", "plan", "cluster")
 """Groups that compute in one thread and wait for nothing.
 

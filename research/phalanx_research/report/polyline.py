@@ -25,7 +25,7 @@ MAX_POINTS = 600
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """An axis: its name, whether it shows times in seconds, and its ends where they are fixed."""
+    """An axis: its name, whether it shows times in seconds, and its ends if they are fixed."""
 
     title: str
     times: bool = False

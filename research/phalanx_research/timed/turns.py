@@ -50,7 +50,7 @@ class Turns:
 
 
 def turns_of(config: Configuration) -> Turns | None:
-    """Return the service queues of a configuration; None where it has no `tiresias`."""
+    """Return the service queues of a configuration; None if it has no `tiresias`."""
     for tier in config.tiers:
         for option in tier:
             if option.name == "tiresias":

@@ -41,7 +41,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Facts about the iterations of a training job that has its GPUs to itself.
 
     `iteration_s` is the seconds of one iteration. `stages_s` are the parts in which it prepares
-    data, computes on GPUs and waits for the network; empty where they are unknown. `stated_s` is
+    data, computes on GPUs and waits for the network; empty if they are unknown. `stated_s` is
     the run time that its trace states; None where only the true time is known.
     """
 

@@ -30,7 +30,7 @@ class Row:
         return TraceError(self.source, self.line, reason)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return a field's text; `default` where it is empty or its column is absent."""
+        """Return a field's text; `default` if it is empty or its column is absent."""
         value = self.fields.get(name, "").strip()
         if value:
             return value

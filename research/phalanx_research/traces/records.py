@@ -38,7 +38,7 @@ class TraceJob:
 
     Times are seconds since the trace's beginning, None where the trace lacks them. `gpu_milli` is
     thousandths of each GPU. `models` are the suitable GPU models, empty for any. `workload`,
-    `iterations` and `iteration_ms` describe training jobs where they are known, and so do
+    `iterations` and `iteration_ms` describe training jobs if they are known, and so do
     `stages_ms` (how long an iteration prepares data, computes and uses the network) and `stated_s`,
     the run time that the trace states.
     """

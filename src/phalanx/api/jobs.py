@@ -150,7 +150,7 @@ class JobHandle:
         engine_or_start().ask(CommandJob(self.uid, "requeue"))
 
     def resize(self, members: int | Mapping[str, int], *, min_members: int | None = None) -> None:
-        """Change the number of members while the job runs or waits; by group where it has several.
+        """Change the number of members while the job runs or waits; by group if there are several.
 
         More members start when there is room. When the number falls, the members with the highest
         indexes end. The minimum stays, unless `min_members` gives another or the new size is below

@@ -96,7 +96,7 @@ def steps_text(steps: Sequence[Step], now: float) -> str:
 
 
 def plain(attempt: Attempt) -> dict[str, Any]:
-    """Return an attempt as data for JSON; `used` is null where it is not known."""
+    """Return an attempt as data for JSON; `used` is null if it is not known."""
     found = msgspec.structs.asdict(attempt)
     found["elapsed_s"] = attempt.elapsed_s
     if attempt.used is not None:

@@ -117,7 +117,7 @@ def _place_text(event: EventInfo, uid: str) -> str:
 
 
 def _time_lines(job: JobDescription) -> list[str]:
-    """Return lines about a job's times, its reservation and its licenses, where it has any."""
+    """Return lines about a job's times, its reservation and its licenses, if it has any."""
     limit = f" of {length(job.time_limit_s)}" if job.time_limit_s is not None else ""
     said = [f"ran {length(job.ran_s)}{limit}"] if limit or job.restarts else []
     if job.ends is not None:

@@ -115,7 +115,7 @@ class Directories:
 
 
 def trouble_of(samples: Sequence[DirectorySample], was_in_trouble: bool) -> str:
-    """Return what is wrong with these directories, in one clause; empty where all are well."""
+    """Return what is wrong with these directories, in one clause; empty if all are well."""
     for one in samples:
         named = f"its directory for {one.what}, {one.path},"
         if one.error:

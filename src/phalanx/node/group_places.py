@@ -91,7 +91,7 @@ class GroupPlaces:
 
 
 def _placed(known: GroupKnown, index: int) -> list[str]:
-    """Return the nodes of bundle `index`, or of all bundles where it is negative.
+    """Return the nodes of bundle `index`, or of all bundles if it is negative.
 
     A group that has lost some of its bundles still has the others.
     """

@@ -46,7 +46,7 @@ def describe(
 
 
 def _shortened(text: str) -> str:
-    """Return the text, without its middle where it is longer than the limit."""
+    """Return the text, without its middle if it is longer than the limit."""
     excess = len(text) - EXCEPTION_TEXT_CHARS
     if excess <= 0:
         return text

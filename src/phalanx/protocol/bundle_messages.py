@@ -82,7 +82,7 @@ class GroupKnown(msgspec.Struct, array_like=True, tag=90):
     state: str
     bundles: list[dict[str, float]]
     nodes: list[str]
-    """The node id of each bundle's node; empty where it has none."""
+    """The node id of each bundle's node; empty if it has none."""
     waits_for: str = ""
 
 

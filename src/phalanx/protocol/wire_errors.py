@@ -14,7 +14,7 @@ Field = str | int | None
 class WireError(msgspec.Struct, array_like=True, frozen=True):
     """An exception as it travels.
 
-    `details`: the fields from which its class is made, by name; empty where it is made from its
+    `details`: the fields from which its class is made, by name; empty if it is made from its
     message alone.
     """
 

@@ -54,7 +54,7 @@ class _Level:
 def with_deserved(
     queues: Sequence[QueueSpec], busy: Collection[str], total: Mapping[str, float]
 ) -> list[QueueSpec]:
-    """Return the queues with `deserved` filled in where it is not set.
+    """Return the queues with `deserved` filled in if it is not set.
 
     A queue deserves the share that its weight gives it, among its busy siblings, of what these
     leave of `total` (or of what the parent deserves); at least its guarantee, at most its

@@ -44,7 +44,7 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     retires: bool = False
     """While it is being ended: whether the job has shrunk and forgets it after that."""
     node_deaths: list[float] = []
-    """When nodes died under it, in seconds since the epoch, as far as that counts against it."""
+    """When nodes died while it ran there, in seconds since the epoch, if that counts against it."""
     signal: int = 0
     """The signal that ended it; 0: none, or unknown."""
     asked_s: float = 0.0

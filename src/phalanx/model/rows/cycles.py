@@ -20,7 +20,7 @@ class PlacedInfo(Row, frozen=True):
     first: str = ""
     """The node of its first member, to which the fields below refer.
 
-    Empty where it was not recorded; it is recorded for the first 32 gangs of a cycle.
+    Empty if it was not recorded; it is recorded for the first 32 gangs of a cycle.
     """
     among: int = 0
     """The number of nodes that would have taken that member."""

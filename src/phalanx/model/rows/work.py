@@ -78,9 +78,9 @@ class GangInfo(Row, frozen=True):
     ports: list[int]
     """The ports that are free on each of its nodes."""
     nodes: list[str]
-    """The node of each member; empty where it has none."""
+    """The node of each member; empty if it has none."""
     devices: list[dict[str, list[int]]]
-    """The numbers of each member's devices, by resource; empty where it has no place."""
+    """The numbers of each member's devices, by resource; empty if it has no place."""
     job: str
     """The job whose members these are, NAMESPACE/NAME; empty for a gang of a program."""
 

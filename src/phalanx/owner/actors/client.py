@@ -133,7 +133,7 @@ class CallEffects(Protocol):
         ...
 
     def ended_under(self, call: PendingCall, actor: ActorClient) -> None:
-        """Note that the actor's process has ended under this call, `actor.ends` times in a row."""
+        """Note that the actor's process has ended during this call, `actor.ends` times in a row."""
         ...
 
 

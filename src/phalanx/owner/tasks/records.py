@@ -32,7 +32,7 @@ class FunctionRecord:
         self.mean_s: float | None = None
         """Exponential average of run times in seconds (seed 003); None before the first."""
         self.failed = False
-        """Whether a worker died under it recently: then its tasks are sent one at a time."""
+        """Whether a worker that ran it died recently: then its tasks are sent one at a time."""
 
     def observe(self, seconds: float) -> None:
         """Add the seconds that one run took."""

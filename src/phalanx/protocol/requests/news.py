@@ -72,7 +72,7 @@ class WaitInfo(msgspec.Struct, array_like=True, frozen=True):
     code: str = ""
     """The code of the first reason (`batch.explain.REASONS`, `behind`, `set-aside`)."""
     plugin: str = ""
-    """The scheduler's plugin that gives the reason; empty where it is the scheduler itself."""
+    """The scheduler's plugin that gives the reason; empty if it is the scheduler itself."""
 
 
 def with_wait(row: JobInfo, wait: WaitInfo | None) -> JobInfo:

@@ -78,7 +78,7 @@ def current() -> Dialect | None:
 
 
 def first() -> Dialect | None:
-    """The dialect of this process; where it has none, the first one that is installed."""
+    """The dialect of this process; if it has none, the first one that is installed."""
     offered = [entry.name for entry in entry_points.own(GROUP)]
     return current() or (_load(offered[0]) if offered else None)
 

@@ -26,7 +26,7 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     """A task that is evicted.
 
     `reason` is the action (or plugin) that decided it. `move_to` is a node with room for the task
-    once it comes back, where one was found. `claimant` is the podgroup that gets its room; empty if
+    once it comes back, if one was found. `claimant` is the podgroup that gets its room; empty if
     none.
     """
 

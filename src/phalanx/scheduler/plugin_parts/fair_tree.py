@@ -82,7 +82,7 @@ def _count(siblings: Iterable[Member]) -> int:
 def _walk(
     level: list[tuple[float, Member]], rank: int, best: int | None, out: dict[str, Standing]
 ) -> None:
-    """Give out ranks from `rank` down; the first that are equal get `best` where it is given."""
+    """Give out ranks from `rank` down; the first that are equal get `best` if it is given."""
     level.sort(key=lambda row: -row[0])
     for fairshare, equals in groupby(level, key=lambda row: row[0]):
         tied = [one for _, one in equals]

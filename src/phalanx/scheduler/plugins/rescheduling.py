@@ -92,7 +92,7 @@ def _limits(given: Any, default: float) -> Any:
 
 
 def _fractions(cluster: Cluster) -> Any:
-    """Return the percentage in use per node: measured where it is measured, else as promised."""
+    """Return the percentage in use per node: measured if it is measured, otherwise as promised."""
     rows = []
     for i, node in enumerate(cluster.nodes):
         measured = dict(node.usage)

@@ -22,7 +22,7 @@ Earlier versions lack label selectors of bundles, which pin gangs to nodes.
 """
 _TOKEN = (
     "a program that joins needs the cluster's token: RAY_AUTH_MODE=token with RAY_AUTH_TOKEN or "
-    "RAY_AUTH_TOKEN_PATH as its nodes have it, or RAY_AUTH_MODE=disabled where they have none"
+    "RAY_AUTH_TOKEN_PATH as its nodes have it, or RAY_AUTH_MODE=disabled if they have none"
 )
 
 

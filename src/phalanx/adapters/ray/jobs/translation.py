@@ -104,7 +104,7 @@ def read_request(body: bytes) -> JobSubmitRequest:
 
 
 def job_name(submission_id: str) -> str:
-    """Return the name of the job with this id: the id itself where it is valid as a job's name."""
+    """Return the name of the job with this id: the id itself if it is valid as a job's name."""
     if len(submission_id) <= _LONGEST_ID and qualified_fault(submission_id) is None:
         return submission_id
     stem = re.sub(r"[^A-Za-z0-9]+", "-", submission_id)[:40].strip("-") or "job"

@@ -46,13 +46,13 @@ def env_bool(key: str, default: bool) -> bool:
 
 
 def env_integer(key: str, default: int) -> int:
-    """Read an environment variable as a whole number; return the default where it is not one."""
+    """Read an environment variable as a whole number; return the default if it is not one."""
     text = os.environ.get(key)
     return int(text) if text is not None and text.lstrip("-").isdigit() else default
 
 
 def env_float(key: str, default: float) -> float:
-    """Read an environment variable as a number; return the default where it is not one."""
+    """Read an environment variable as a number; return the default if it is not one."""
     try:
         return float(os.environ[key])
     except (KeyError, ValueError):

@@ -64,7 +64,7 @@ def job_name(row: JobInfo) -> str:
 
 
 def user_of(row: JobInfo) -> str:
-    """Return the user who submitted a job; where it was not noted, this user."""
+    """Return the user who submitted a job; this user if none was noted."""
     return row.annotations.get(f"{NOTE}user") or getpass.getuser()
 
 

@@ -18,7 +18,7 @@ def account_of(user: str) -> pwd.struct_passwd | None:
 
 @lru_cache(maxsize=1_000)
 def group_name(number: int) -> str:
-    """Return a group's name, or its number where it has no name."""
+    """Return a group's name, or its number if it has no name."""
     try:
         return grp.getgrgid(number).gr_name
     except KeyError:

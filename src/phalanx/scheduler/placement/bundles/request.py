@@ -81,7 +81,7 @@ class BundleRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class BundlesPlaced:
-    """The node of each bundle, in the bundles' order; `domain` where one was asked for."""
+    """The node of each bundle, in the bundles' order; `domain` if one was asked for."""
 
     nodes: tuple[str, ...]
     domain: str | None = None

@@ -99,7 +99,7 @@ class ScarcityDescent(FirstFit):
         return (int(device[_steps(fall).argmax()]),)
 
     def _learned(self) -> Potential:
-        """Return the potential, made again from the present mix and room where it is out of
+        """Return the potential, made again from the present mix and room if it is out of
         date."""
         if self._value is None:
             seen = {
