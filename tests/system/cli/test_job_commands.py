@@ -134,7 +134,7 @@ def test_a_queue_and_its_jobs_from_beginning_to_end(cluster, tmp_path):
 
 def test_submit_takes_manifests_and_says_what_is_wrong_with_them(cluster, tmp_path):
     here = os.path.dirname(__file__)
-    example = os.path.join(here, "..", "..", "examples", "jobs", "two-groups.yaml")
+    example = os.path.join(here, "..", "..", "..", "examples", "jobs", "two-groups.yaml")
     assert cluster.done("submit", example, "--wait") == "Job two-groups created\n"
     assert "worker-1 | worker 1" in cluster.done("logs", "two-groups")
     again = cluster.phalanx("submit", example)

@@ -51,7 +51,7 @@ def test_a_reservation_is_made_changed_listed_and_deleted(running):
         (("reserve", "r", "--change"), 2, "Nothing to change"),
         (("unreserve", "r"), 1, "there is no reservation 'r'"),
         (("run", "--reservation", "r", "--", "true"), 1, "no reservation has this name"),
-        (("run", "-L", "matlab:x", "--", "true"), 2, "a count of matlab is a whole number"),
+        (("run", "-L", "matlab:x", "--", "true"), 2, "a count of matlab must be a whole number"),
         (("run", "-L", "matlab", "--", "true"), 1, "the cluster has no such licences"),
         (("set-license", "a b", "1"), 1, "is not a valid name of a licence"),
         (

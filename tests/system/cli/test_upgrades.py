@@ -73,14 +73,14 @@ def test_a_node_of_another_version_keeps_its_work_until_it_ends(machine, next_re
     eventually(lambda: machine.nodes()["doomed"]["state"] == "DEAD")
     node = machine.nodes()["first"]
     assert node["state"] == "ALIVE"
-    told = f"it speaks version {PROTOCOL_VERSION} of the protocol, and this head version {NEXT}"
+    told = f"it uses version {PROTOCOL_VERSION} of the protocol, and this head uses version {NEXT}"
     assert told in node["reason"]
     assert machine.jobs()["work"]["state"] == "Running"
     (copy,) = copies()
     assert lives(copy)
     (trouble,) = machine.status()["troubles"]
     assert (
-        f"1 nodes speak another version of the protocol than this head (version {NEXT})" in trouble
+        f"1 nodes use another version of the protocol than this head (version {NEXT})" in trouble
     )
     healthy = machine.phalanx("health", "--json", **next_release)
     assert healthy.returncode == 1

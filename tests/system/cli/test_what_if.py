@@ -83,7 +83,7 @@ def test_a_job_more_as_data(ask, manifest):
         ([], "No change to compare: give --add-nodes"),
         (["--add-nodes", "x"], "nodes to add 'x': COUNT:NODE (like that node)"),
         (["--add-nodes", "1:CPU=-3"], "'CPU=-3' is not NAME=AMOUNT with an amount of at least 0"),
-        (["--add-nodes", "1:CPU=many"], "an amount is a number like 2"),
+        (["--add-nodes", "1:CPU=many"], "an amount must be a number like 2"),
         (["--add-nodes", "99999:a"], "1 to 10,000 nodes can be added, not 99,999"),
         (["--weight", "q=much"], "expected QUEUE=N"),
         (["--weight", "z=1"], "there is no queue 'z'"),
