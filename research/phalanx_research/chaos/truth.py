@@ -132,7 +132,11 @@ class Truth:
             is_disabled = "may not run again" in text and promise.retries == 0
             if "was cancelled" in text:
                 return promise.was_cancelled
-            return is_disabled or ("its actor is dead" in text and promise.is_call)
+            # A remembered task keeps no actor alive: a task that was given a handle cannot run again
+            # once the program has let go of the last one.
+            is_without_actor = "the last handle of its actor has gone" in text
+            is_of_dead = "its actor is dead" in text and promise.is_call
+            return is_disabled or is_of_dead or is_without_actor
         return False
 
     def _is_of_input(self, promise: Promise, error: BaseException) -> bool:

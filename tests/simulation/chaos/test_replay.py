@@ -78,7 +78,7 @@ def test_what_is_no_seeds(seeds):
 
 
 def test_only_one_run_is_told(tmp_path):
-    with pytest.raises(SeedsError, match="one --seed"):
+    with pytest.raises(SeedsError, match="a single run"):
         run(Request(seeds=[1, 2], trace=tmp_path / "x"), write=print)
 
 
@@ -87,7 +87,7 @@ def test_only_one_run_is_told(tmp_path):
     [
         (["--chaos", "--seed", str(SEED)], 0, f"seed {SEED}: ok"),
         (["--chaos", "--seeds", "none"], 2, "a count, as 100, or a range"),
-        ([], 2, "a trace needs --nodes"),
+        ([], 2, "give --nodes, --pods"),
     ],
 )
 def test_the_command_line(arguments, code, said):

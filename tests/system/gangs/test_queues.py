@@ -156,7 +156,7 @@ def test_tasks_of_a_queue_that_is_deleted_later_fail(machine, get):
         ({"weight": -1}, "weight"),
         ({"guarantee": {"CPU": 2}, "deserved": {"CPU": 1}}, "guarantee"),
         ({"parent": "nobody"}, "nobody"),
-        ({"capability": {"CPU": -1}}, "cpu is an amount from 0 to 2.63, not -1$"),
+        ({"capability": {"CPU": -1}}, "cpu must be an amount from 0 to 2.63, not -1$"),
         ({"capability": {"": 1}}, "capability names no resource"),
         ({"weight": 1.5}, "weight: expected a whole number, got a number$"),
         ({"capability": {"CPU": "x"}}, "expected a number, got a text$"),

@@ -103,7 +103,7 @@ def test_a_job_of_several_groups_is_resized_by_group(machine, room):
     job.resize({"other": 3}, min_members=2)
     eventually(lambda: job.describe()["running"] == 4)
     assert names(job) == ["one-0", "other-0", "other-1", "other-2"]
-    with pytest.raises(JobCommandError, match="groups one, other: say which"):
+    with pytest.raises(JobCommandError, match="groups one, other: name the group"):
         job.resize(3)
 
 
