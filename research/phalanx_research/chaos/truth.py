@@ -132,8 +132,8 @@ class Truth:
             is_disabled = "may not run again" in text and promise.retries == 0
             if "was cancelled" in text:
                 return promise.was_cancelled
-            # A remembered task keeps no actor alive: a task that was given a handle cannot run again
-            # once the program has let go of the last one.
+            # A remembered task keeps no actor alive. So a task that was given a handle cannot run
+            # again once the program has let go of the last one.
             is_without_actor = "the last handle of its actor has gone" in text
             is_of_dead = "its actor is dead" in text and promise.is_call
             return is_disabled or is_of_dead or is_without_actor

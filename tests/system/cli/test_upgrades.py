@@ -79,9 +79,7 @@ def test_a_node_of_another_version_keeps_its_work_until_it_ends(machine, next_re
     (copy,) = copies()
     assert lives(copy)
     (trouble,) = machine.status()["troubles"]
-    assert (
-        f"1 nodes use another version of the protocol than this head (version {NEXT})" in trouble
-    )
+    assert f"1 nodes use another version of the protocol than this head (version {NEXT})" in trouble
     healthy = machine.phalanx("health", "--json", **next_release)
     assert healthy.returncode == 1
     bad = [one["said"] for one in json.loads(healthy.stdout)["findings"] if one["state"] == "bad"]
