@@ -1,4 +1,4 @@
-"""What suites of Slurm's clients do beside calling their client."""
+"""Steps that suites of Slurm's clients share beside calling their client."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ def until(check):
 
 
 def done(*command):
-    """What a command prints. Fails, with all that was printed, when the command does."""
+    """Return the output of a command. Fails, with all that was printed, when the command does."""
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
