@@ -86,8 +86,8 @@ def _binary(path):
         (_link, "not a link"),
         (_directory, "a file of this user"),
         (_pipe, "a file of this user"),
-        (_text, "is no token"),
-        (_binary, "is no token"),
+        (_text, "does not contain a token"),
+        (_binary, "does not contain a token"),
     ],
 )
 def test_what_is_no_private_token_is_refused_by_name(tmp_path, make, why):

@@ -39,7 +39,7 @@ def test_a_timeout_names_what_was_waited_for(runtime):
         def ask(self):
             pass
 
-    with pytest.raises(errors.GetTimeoutError, match=r"result of task never was not there"):
+    with pytest.raises(errors.GetTimeoutError, match=r"result of task never was not ready"):
         runtime.get(never.remote(), timeout=0.01)
     with pytest.raises(errors.GetTimeoutError, match=r"1 of 2 objects .* result of task never"):
         runtime.get([runtime.put(1), never.remote()], timeout=0.01)
