@@ -71,7 +71,7 @@ def test_settings_reach_drivers_and_workers_of_all_nodes(new_cluster, get):
 
 def test_a_setting_that_cannot_be_starts_nothing(new_cluster):
     made: Cluster = new_cluster()
-    with pytest.raises(ValueError, match="max_lineage_bytes is a whole number"):
+    with pytest.raises(ValueError, match="max_lineage_bytes must be a whole number"):
         made.add_node(_system_config={"max_lineage_bytes": "much"})
     assert made.head_node is None
     with pytest.raises(ValueError, match="scheduler_spread_threshold is a share"):
