@@ -64,7 +64,7 @@ def test_it_waits_for_a_head_that_it_does_not_find(folder, port):
             node.stdin.write(json.dumps(msgspec.to_builtins(again)).encode() + b"\n")
         eventually(lambda: log.exists() and "The node keeps trying" in log.read_text())
         head = start_head(HeadOptions(port=port, **more), ends)
-        eventually(lambda: "The head is there again" in log.read_text())
+        eventually(lambda: "The head is back" in log.read_text())
         head.kill()
     finally:
         os.killpg(node.pid, signal.SIGKILL)
