@@ -74,5 +74,5 @@ def test_a_setting_that_cannot_be_starts_nothing(new_cluster):
     with pytest.raises(ValueError, match="max_lineage_bytes must be a whole number"):
         made.add_node(_system_config={"max_lineage_bytes": "much"})
     assert made.head_node is None
-    with pytest.raises(ValueError, match="scheduler_spread_threshold is a share"):
+    with pytest.raises(ValueError, match="scheduler_spread_threshold must be a share"):
         phalanx.init("local", num_cpus=1, _system_config={"scheduler_spread_threshold": 3})
