@@ -31,7 +31,7 @@ class Agent:
 
 
 class Clock:
-    """Stands for the module `time`."""
+    """Stands for the clock of the process."""
 
     now = 100.0
 
@@ -42,7 +42,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(node_agents, "time", clock)
+    monkeypatch.setattr(node_agents, "own_time", clock.monotonic)
     return clock
 
 
