@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -32,3 +33,17 @@ def starts(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with warm_starts():
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ends_its_runtime(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A module of tests leaves no runtime to the next one, in whatever order modules run.
+
+    The contract's modules share one runtime, which their package ends.
+    """
+    yield
+    phalanx = sys.modules.get("phalanx")
+    if phalanx is None or "contract" in request.path.parts or not phalanx.is_initialized():
+        return
+    phalanx.shutdown()
+    pytest.fail(f"{request.path.name} left its runtime running")
