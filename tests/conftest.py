@@ -18,6 +18,9 @@ os.environ["PHALANX_ADDRESS"] = "local"
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+SHARING = ("contract", "regressions")
+"""Packages whose modules share one runtime, which a fixture of the package ends."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -37,13 +40,12 @@ def starts(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def ends_its_runtime(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A module of tests leaves no runtime to the next one, in whatever order modules run.
-
-    The contract's modules share one runtime, which their package ends.
-    """
+    """A module of tests leaves no runtime to the next one, in whatever order modules run."""
     yield
     phalanx = sys.modules.get("phalanx")
-    if phalanx is None or "contract" in request.path.parts or not phalanx.is_initialized():
+    if phalanx is None or not phalanx.is_initialized():
+        return
+    if request.path.parent.name in SHARING:
         return
     phalanx.shutdown()
     pytest.fail(f"{request.path.name} left its runtime running")

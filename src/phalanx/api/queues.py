@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,7 +21,9 @@ from phalanx.protocol.requests.queues import (
     QueueFields,
     UpdateQueue,
 )
+from phalanx.protocol.requests.request import Request
 
+R = TypeVar("R")
 Amounts = Mapping[str, float]
 Length = str | timedelta
 
@@ -66,7 +68,7 @@ def create_queue(
         max_time_s=_seconds(max_time),
         idle_gpus=idle_gpus,
     )
-    return engine_or_start().ask(CreateQueue(_named(name), fields))
+    return _ask(CreateQueue(_named(name), fields))
 
 
 def update_queue(
@@ -103,7 +105,7 @@ def update_queue(
         max_time_s=_seconds(max_time),
         idle_gpus=idle_gpus,
     )
-    return engine_or_start().ask(UpdateQueue(_named(name), fields))
+    return _ask(UpdateQueue(_named(name), fields))
 
 
 def open_queue(name: str) -> QueueInfo:
@@ -112,7 +114,7 @@ def open_queue(name: str) -> QueueInfo:
     Returns its row. Raises QueueUnavailableError when there is no such queue, and JobCommandError
     when the queue above is not open.
     """
-    return engine_or_start().ask(OpenQueue(_named(name)))
+    return _ask(OpenQueue(_named(name)))
 
 
 def close_queue(name: str) -> QueueInfo:
@@ -124,12 +126,12 @@ def close_queue(name: str) -> QueueInfo:
     Example:
         phalanx.close_queue("research")
     """
-    return engine_or_start().ask(CloseQueue(_named(name)))
+    return _ask(CloseQueue(_named(name)))
 
 
 def delete_queue(name: str) -> None:
     """Delete an empty queue that has no queue below it. Raises JobCommandError otherwise."""
-    engine_or_start().ask(DeleteQueue(_named(name)))
+    _ask(DeleteQueue(_named(name)))
 
 
 def queues() -> Rows[QueueInfo]:
@@ -174,6 +176,11 @@ def queue_fields(**given: Any) -> QueueFields:
         at_most = f"is at most {LARGEST_NUMBER}"
         raise ValueError(f"a queue's weight or priority {at_most}") from None
     return known
+
+
+def _ask(request: Request[R]) -> R:
+    """Send a request that was checked before, so that a wrong argument starts no runtime."""
+    return engine_or_start().ask(request)
 
 
 def _named(name: str) -> str:

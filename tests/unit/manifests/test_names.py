@@ -67,6 +67,7 @@ def test_a_job_made_in_python_is_under_the_same_rule(name) -> None:
         Job("true", namespace=name)
     with pytest.raises(ValueError, match="name"):
         phalanx.create_queue(name)
+    assert not phalanx.is_initialized(), "a wrong name started a runtime"
     fault = queue_faults(QueueSpec(name=name), QueueTree([]))
     assert [one.code for one in fault] == ["name_invalid"]
 
