@@ -87,7 +87,7 @@ mpi: ## Debian's two MPIs, which the suite of that name runs under
 	    echo "an MPI is missing: apt-get install openmpi-bin mpich"; exit 0; }; \
 	  apt-get update -qq && apt-get install -y -qq --no-install-recommends openmpi-bin mpich >/dev/null; }
 
-integrations: setup $(if $(HOSTS),$(filter mpi,$(HOSTS)),mpi) ## test suites of other programs over Phalanx (HOSTS="hydra submitit", NEWEST=1; docs/integrations.md)
+integrations: setup $(if $(HOSTS),$(filter mpi,$(HOSTS)),mpi) ## test suites of other programs over Phalanx (HOSTS="hydra submitit", NEWEST=1; docs/howto/integrations.md)
 	@$(BIN)/python tools/integrations/run.py $(if $(NEWEST),--newest) $(HOSTS)
 
 test-browser: setup ## the web page in Debian's Chromium, with axe-core

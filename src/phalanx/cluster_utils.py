@@ -190,7 +190,7 @@ class Cluster:
         """Start a node with these amounts, real or not. The first node comes with the head.
 
         `_system_config` has the cluster's settings by Ray's names, with the first node (see
-        docs/ray.md). Further options are those of `NodeOptions`; Ray's other private ones
+        docs/howto/ray.md). Further options are those of `NodeOptions`; Ray's other private ones
         (`_name`), which tune Ray's own processes, and those of its dashboard have no effect. Raises
         SystemFailureError with the reason, and ValueError for a setting that is not allowed.
         """

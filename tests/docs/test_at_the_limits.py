@@ -1,4 +1,4 @@
-"""Each limit of docs/limits.md on what a user can size: what is just within it is taken, and one
+"""Each limit of docs/reference/limits.md on what a user can size: what is just within it is taken, and one
 more is refused, with the value and what is allowed."""
 
 from __future__ import annotations

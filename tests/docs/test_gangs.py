@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.docs.programs import output_of, programs_in
 
-PROGRAMS = programs_in("docs/gangs.md")
+PROGRAMS = programs_in("docs/howto/gangs.md")
 
 
 def test_there_are_programs() -> None:

@@ -1,4 +1,4 @@
-"""Each row of docs/limits.md names a constant that there is, and has its value."""
+"""Each row of docs/reference/limits.md names a constant that there is, and has its value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "limits.md"
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "%": 0.01}
 
 

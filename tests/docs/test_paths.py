@@ -20,9 +20,9 @@ DOCUMENTS = sorted(
         ROOT / "CONTRIBUTING.md",
         ROOT / "CHANGELOG.md",
         ROOT / "docs" / "ARCHITECTURE.md",
-        ROOT / "docs" / "chaos-simulator.md",
-        ROOT / "docs" / "how-it-works.md",
-        ROOT / "docs" / "testing.md",
+        ROOT / "docs" / "explanation" / "chaos-simulator.md",
+        ROOT / "docs" / "explanation" / "how-it-works.md",
+        ROOT / "docs" / "explanation" / "testing.md",
         *(ROOT / "docs" / "decisions").glob("*.md"),
     ]
 )

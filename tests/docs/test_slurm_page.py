@@ -1,4 +1,4 @@
-"""docs/slurm.md has a row for every option of Slurm's commands, as the code takes or refuses it."""
+"""docs/howto/slurm.md has a row for every option of Slurm's commands, as the code takes or refuses it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phalanx.adapters.slurm.commands.sinfo import SINFO
 from phalanx.adapters.slurm.commands.squeue import SQUEUE
 from phalanx.adapters.slurm.options import ALLOCATION, BATCH, RESOURCES, STEP
 
-PAGE = (Path(__file__).parents[2] / "docs" / "slurm.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "slurm.md").read_text()
 SHARED = set(RESOURCES)
 LISTS = {
     "## Options of jobs": RESOURCES,

@@ -48,7 +48,7 @@ def programs(page):
     return [text for text in texts if "phalanx.init()" in text or '"ray:auto"' in text]
 
 
-@pytest.mark.parametrize("text", programs("README.md") + programs("docs/ray.md"))
+@pytest.mark.parametrize("text", programs("README.md") + programs("docs/howto/ray.md"))
 def test_programs_of_the_pages_run_on_a_cluster(phx, text, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(text)

@@ -143,16 +143,16 @@ def init(
     are near each other: the name of a known machine such as "dgx_h100", or the text of `nvidia-smi
     topo -m`; without it, real GPUs are asked. `placement` is the policy by which the new runtime
     chooses nodes: a name, or `{"policy": "selector", "same_rack": "prefer"}` (see
-    docs/placement.md). `_system_config` has settings of the new runtime, by Ray's names
-    (docs/ray.md).
+    docs/explanation/placement.md). `_system_config` has settings of the new runtime, by Ray's names
+    (docs/howto/ray.md).
 
-    `include_dashboard` serves the cluster's web page (docs/dashboard.md) and prints an address that
+    `include_dashboard` serves the cluster's web page (docs/howto/dashboard.md) and prints an address that
     lets you in. `queue` and `priority` hold for all work of this driver that names no others: the
     driver shares nodes with drivers of other queues by the weight of its queue. A new runtime makes
     the queue when it does not exist. `job_config` gives a namespace and a runtime environment where
     the arguments do not. `tracing` makes spans of OpenTelemetry of tasks and calls: True sets them
     up by OpenTelemetry's variables, a function (or MODULE:FUNCTION) sets them up itself, None
-    follows PHALANX_TRACING (docs/tracing.md).
+    follows PHALANX_TRACING (docs/howto/tracing.md).
 
     Raises ConnectionError when there is no such cluster; RuntimeError when Phalanx runs in this
     process already, unless `ignore_reinit_error`; QueueUnavailableError when the queue takes no

@@ -158,7 +158,7 @@ def start(
         typer.Option(
             rich_help_panel=panels.DEVICES,
             help="File to read the state of the GPUs from, instead of the driver; see "
-            "docs/health.md.",
+            "docs/howto/health.md.",
         ),
     ] = "",
     check: Annotated[
@@ -166,7 +166,7 @@ def start(
         typer.Option(
             rich_help_panel=panels.CHECKS,
             help="Health check of the node, as NAME=COMMAND; the command's exit code 0, 1 or 2 is "
-            "the result (see docs/health.md). May be repeated.",
+            "the result (see docs/howto/health.md). May be repeated.",
         ),
     ] = None,
     check_every: Annotated[
@@ -190,7 +190,7 @@ def start(
             rich_help_panel=panels.HEAD,
             help="Policy by which the cluster places work: default, hybrid, least-waiting, "
             "selector, two-pass-random, or your own; with settings as a YAML mapping, such as "
-            "'{policy: selector, same_rack: prefer}'. See docs/placement.md.",
+            "'{policy: selector, same_rack: prefer}'. See docs/explanation/placement.md.",
         ),
     ] = None,
     system_config: Annotated[
@@ -240,7 +240,7 @@ def start(
         typer.Option(
             "--insecure",
             rich_help_panel=panels.NETWORK,
-            help="Connect machines without TLS; see docs/security.md.",
+            help="Connect machines without TLS; see docs/explanation/security.md.",
         ),
     ] = False,
 ) -> None:

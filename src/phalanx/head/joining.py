@@ -102,7 +102,7 @@ class Joining:
                 f"{len(fresh)} nodes use another version of the protocol than this head "
                 f"(version {PROTOCOL_VERSION}): {said}. They get no new work; their running work "
                 "continues and is not started elsewhere until they end. Install one release "
-                "everywhere (docs/cluster.md, Upgrades)"
+                "everywhere (docs/howto/cluster.md, Upgrades)"
             )
         return out
 

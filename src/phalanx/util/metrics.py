@@ -4,7 +4,7 @@
     requests.inc(tags={"route": "/"})
 
 Drivers, tasks and actors record values; the cluster's `/metrics` has the sum for each node: see
-docs/metrics.md.
+docs/reference/metrics.md.
 """
 
 from __future__ import annotations

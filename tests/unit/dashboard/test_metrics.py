@@ -270,7 +270,7 @@ def test_who_bears_the_token_may_scrape_and_nothing_else():
 
 
 def test_every_metric_is_documented_and_has_a_name_of_its_kind(metrics):
-    page = Path(__file__).parents[3] / "docs" / "metrics.md"
+    page = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
     documented = set(re.findall(r"phalanx_\w+", page.read_text()))
     assert set(CATALOGUE) - documented == set()
     assert set(families(metrics)) <= {name.removesuffix("_total") for name in CATALOGUE} | {

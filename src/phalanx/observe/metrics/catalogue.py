@@ -1,6 +1,6 @@
 """Every metric of Phalanx: its name, its kind, its labels, and its meaning.
 
-Labels are bounded: none names a job, a task, an actor, a user or a process id. docs/metrics.md says
+Labels are bounded: none names a job, a task, an actor, a user or a process id. docs/reference/metrics.md says
 which process counts which metric.
 """
 

@@ -10,7 +10,7 @@ import msgspec
 from phalanx.scheduler.placement.selector.settings import SelectorSettings
 
 POLICIES = ("default", "hybrid", "least-waiting", "selector", "two-pass-random")
-"""The built-in policies; see docs/placement.md. Others come by entry points."""
+"""The built-in policies; see docs/explanation/placement.md. Others come by entry points."""
 
 
 class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,7 +42,7 @@ class Asking:
 
 
 class Strategy(Protocol):
-    """Chooses a node. Built-in strategies and users' own ones are alike; see docs/placement.md."""
+    """Chooses a node. Built-in strategies and users' own ones are alike; see docs/explanation/placement.md."""
 
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource

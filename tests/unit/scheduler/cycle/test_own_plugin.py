@@ -13,7 +13,7 @@ from tests.unit.scheduler.cycle.test_tables import snapshot_of
 from phalanx.scheduler.cycle import registry
 from phalanx.scheduler.cycle.cycle import run_cycle
 
-PAGE = "docs/batch.md"
+PAGE = "docs/explanation/batch.md"
 TABLE = """
 use allocate | gang | predicates, nodeorder, quiet
 case a quiet task goes where it is quiet

@@ -1,4 +1,4 @@
-"""The strategy that docs/placement.md shows works as it stands there, through an entry point."""
+"""The strategy that docs/explanation/placement.md shows works as it stands there, through an entry point."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from phalanx.scheduler.placement.waiting_time import LeastWaiting
 
 from .language import cluster, picks, request
 
-DOCS = ROOT / "docs" / "placement.md"
+DOCS = ROOT / "docs" / "explanation" / "placement.md"
 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The documented file and its entry point, as an installed distribution has them."""
     text = DOCS.read_text(encoding="utf-8")
-    (code,) = [p for p, _ in programs_in("docs/placement.md") if p.startswith('"""Strategy')]
+    (code,) = [
+        p for p, _ in programs_in("docs/explanation/placement.md") if p.startswith('"""Strategy')
+    ]
     assert len(code.splitlines()) <= 30
     (line,) = re.findall(r'entry-points."phalanx.strategies"\]\n(\S+) = "(\S+)"', text)
     name, target = line

@@ -51,7 +51,7 @@ def _function(name: str) -> Callable[[Sequence[str]], None]:
 
 
 def sbatch(context: typer.Context) -> None:
-    """Submit a batch script with #SBATCH lines, like Slurm's sbatch (docs/slurm.md)."""
+    """Submit a batch script with #SBATCH lines, like Slurm's sbatch (docs/howto/slurm.md)."""
     _function("sbatch")(context.args)
 
 
