@@ -1,5 +1,5 @@
-"""Each limit of docs/reference/limits.md on what a user can size: what is just within it is taken, and one
-more is refused, with the value and what is allowed."""
+"""Each limit of docs/reference/limits.md on what a user can size: the limit itself is taken, and
+one more is refused, with the value and what is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/howto/slurm.md has a row for every option of Slurm's commands, as the code takes or refuses it."""
+"""docs/howto/slurm.md has a row for every option of Slurm's commands, taken or refused."""
 
 from __future__ import annotations
 

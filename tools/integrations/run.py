@@ -59,7 +59,7 @@ class Host:
     """
     python_has: str = ""
     pinned: str
-    """The tested version, which the table in docs/howto/integrations.md shows next to the newest."""
+    """The tested version. docs/howto/integrations.md shows it next to the newest."""
     arguments: list[str]
     """Arguments of pytest; `{suites}` stands for the directory of suites here, `{site}` for the
     hosts' packages.

@@ -146,13 +146,13 @@ def init(
     docs/explanation/placement.md). `_system_config` has settings of the new runtime, by Ray's names
     (docs/howto/ray.md).
 
-    `include_dashboard` serves the cluster's web page (docs/howto/dashboard.md) and prints an address that
-    lets you in. `queue` and `priority` hold for all work of this driver that names no others: the
-    driver shares nodes with drivers of other queues by the weight of its queue. A new runtime makes
-    the queue when it does not exist. `job_config` gives a namespace and a runtime environment where
-    the arguments do not. `tracing` makes spans of OpenTelemetry of tasks and calls: True sets them
-    up by OpenTelemetry's variables, a function (or MODULE:FUNCTION) sets them up itself, None
-    follows PHALANX_TRACING (docs/howto/tracing.md).
+    `include_dashboard` serves the cluster's web page (docs/howto/dashboard.md) and prints an
+    address that lets you in. `queue` and `priority` hold for all work of this driver that names no
+    others: the driver shares nodes with drivers of other queues by the weight of its queue. A new
+    runtime makes the queue when it does not exist. `job_config` gives a namespace and a runtime
+    environment where the arguments do not. `tracing` makes spans of OpenTelemetry of tasks and
+    calls: True sets them up by OpenTelemetry's variables, a function (or MODULE:FUNCTION) sets them
+    up itself, None follows PHALANX_TRACING (docs/howto/tracing.md).
 
     Raises ConnectionError when there is no such cluster; RuntimeError when Phalanx runs in this
     process already, unless `ignore_reinit_error`; QueueUnavailableError when the queue takes no

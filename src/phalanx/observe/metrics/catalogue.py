@@ -1,7 +1,7 @@
 """Every metric of Phalanx: its name, its kind, its labels, and its meaning.
 
-Labels are bounded: none names a job, a task, an actor, a user or a process id. docs/reference/metrics.md says
-which process counts which metric.
+Labels are bounded: none names a job, a task, an actor, a user or a process id.
+docs/reference/metrics.md says which process counts which metric.
 """
 
 from __future__ import annotations

@@ -42,7 +42,10 @@ class Asking:
 
 
 class Strategy(Protocol):
-    """Chooses a node. Built-in strategies and users' own ones are alike; see docs/explanation/placement.md."""
+    """Chooses a node. Built-in strategies and users' own ones are alike.
+
+    docs/explanation/placement.md shows a strategy of one's own.
+    """
 
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource

@@ -1,4 +1,4 @@
-"""The strategy that docs/explanation/placement.md shows works as it stands there, through an entry point."""
+"""The strategy in docs/explanation/placement.md works as it stands there, by an entry point."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ NOT_OURS: dict[type, str] = {
     s.OldIdsRow: "devices are taken as they are wired, shares by best fit, as Ray does today",
     s.OldSoftRow: "what may be missing is said by labels, fallbacks and soft affinity",
 }
-"""Rules of Ray of 2020 and of its insides that the product does not have; docs/explanation/placement.md says
-what stands in their place."""
+"""Rules of Ray of 2020 and of its insides that the product does not have;
+docs/explanation/placement.md says what stands in their place."""
 
 ON_PURPOSE = {
     "ins-06": "a device and a half is refused when it is submitted, with the numbers that would do",
