@@ -8,7 +8,7 @@ import pytest
 from tests.docs.programs import output_of, programs_in
 
 PROGRAMS = [program for program, _ in programs_in("README.md")]
-SHOWN = ["328350", "[0, 1]", "[(0, 4, '0'), (1, 4, '1'), (2, 4, '2'), (3, 4, '3')]"]
+SHOWN = ["328350", "[(0, 4, '0'), (1, 4, '1'), (2, 4, '2'), (3, 4, '3')]", "[0, 1]"]
 
 
 def test_there_are_programs() -> None:
