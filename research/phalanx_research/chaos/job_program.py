@@ -193,7 +193,10 @@ class JobProgram:
         return msgspec.structs.replace(spec, after=Dependencies(needs=(pair,)))
 
     def _in_line(self, spec: JobSpec) -> JobSpec:
-        """Let the job be one of those that run one at a time, of all drivers or of this one."""
+        """Return the job, sometimes as one of a line of jobs that run one at a time.
+
+        A line is shared by all drivers, or belongs to this driver.
+        """
         rng, after = self._lines_rng, spec.after
         if not self._options.has_others or rng.random() < 0.4:
             return spec

@@ -20,7 +20,7 @@ IDLE_PART = 0.05
 LEAST_PIECE_S = 1.0
 """Seconds; a shorter end of a run does not count for CPUs, since the kernel adds older time."""
 Processes = Mapping[int, tuple[float, int]]
-"""By pid, including all children: CPU seconds since it began, and bytes of memory."""
+"""By pid: CPU seconds since the process began, and bytes of memory; children are included."""
 Device = tuple[float, float, float]
 """(the part of the last seconds in which a device computed, its bytes in use, all its bytes)."""
 

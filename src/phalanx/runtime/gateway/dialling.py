@@ -113,7 +113,7 @@ class Dialler:
         link.close()
 
     async def _dial(self, target: bytes, role: Role, said: bytes = b"") -> Link:
-        """Dial; `said` is sent instead of the target."""
+        """Open an authenticated link; a `said` that is not empty is sent in place of the target."""
         prefix = target[:PREFIX_BYTES]
         self.address_of(prefix)
         turn = self._turns.setdefault(prefix, asyncio.Semaphore(_DIALS_PER_NODE))
