@@ -20,6 +20,7 @@ from typing import Any
 
 from phalanx.api.job import Job
 from phalanx.api.jobs import job_manifest
+from phalanx.model.ids import GangId, GroupId
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs
 from phalanx.protocol.requests.groups import WaitGroup
@@ -84,18 +85,18 @@ def _cluster() -> Iterator[Any]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _create(client: Any, needs: list[dict[str, float]]) -> bytes:
-    group = os.urandom(18)
+def _create(client: Any, needs: list[dict[str, float]]) -> GangId:
+    group = GangId(GroupId(os.urandom(18)))
     _create_later(client, group, needs).result(PATIENCE_S)
     return group
 
 
-def _create_later(client: Any, group: bytes, needs: list[dict[str, float]]) -> Any:
+def _create_later(client: Any, group: GangId, needs: list[dict[str, float]]) -> Any:
     request = CreateGang(group, "gang", "default", needs, min_members=len(needs))
     return client.ask_async(request, origin=ME)
 
 
-def _end(client: Any, group: bytes, members: int) -> None:
+def _end(client: Any, group: GangId, members: int) -> None:
     client.ask(EndMembers(group, list(range(members))), origin=ME)
 
 
@@ -146,7 +147,7 @@ def _many_gangs(clock: Clock, client: Any, count: int) -> list[Row]:
     """
     blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)
     client.ask(WaitGroup(blocker), timeout_s=PATIENCE_S, origin=ME)
-    groups = [os.urandom(18) for _ in range(count)]
+    groups = [GangId(GroupId(os.urandom(18))) for _ in range(count)]
     for asked in [_create_later(client, group, [SMALL]) for group in groups]:
         asked.result(PATIENCE_S)
     waiting = [client.ask_async(WaitGroup(group), origin=ME) for group in groups]

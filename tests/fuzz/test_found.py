@@ -17,6 +17,7 @@ from phalanx.cli.job_view import job_text
 from phalanx.errors import JobCommandError
 from phalanx.manifests.check import read_for_submit
 from phalanx.manifests.findings import ManifestError
+from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs.spec import DependsOn, FlowSpec, JobSpec, Step, TaskGroup
 from phalanx.model.rows.cluster import StatusInfo
 from phalanx.model.rows.work import JobDescription
@@ -98,12 +99,12 @@ def test_bytes_that_are_no_object_are_refused_in_words(spec: bytes) -> None:
 @pytest.mark.parametrize(
     "gang",
     [
-        CreateGang(bytes(18), "g", "default", [], 0),
-        CreateGang(bytes(18), "g", "default", [], 2),
-        CreateGang(bytes(18), "g", "default", [{"CPU": 1.0}], 2),
-        CreateGang(bytes(18), "g", "default", [{"CPU": 1.0}], -1),
-        CreateGang(bytes(18), "g", "default", [{"GPU": 1.5}], 1),
-        CreateGang(bytes(18), "g", "default", [{"CPU": float("nan")}], 0),
+        CreateGang(GangId(GroupId(bytes(18))), "g", "default", [], 0),
+        CreateGang(GangId(GroupId(bytes(18))), "g", "default", [], 2),
+        CreateGang(GangId(GroupId(bytes(18))), "g", "default", [{"CPU": 1.0}], 2),
+        CreateGang(GangId(GroupId(bytes(18))), "g", "default", [{"CPU": 1.0}], -1),
+        CreateGang(GangId(GroupId(bytes(18))), "g", "default", [{"GPU": 1.5}], 1),
+        CreateGang(GangId(GroupId(bytes(18))), "g", "default", [{"CPU": float("nan")}], 0),
     ],
 )
 def test_a_gang_that_can_be_none_is_refused(gang: CreateGang) -> None:
@@ -202,10 +203,10 @@ def test_status_prints_no_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_end_of_members_that_a_gang_does_not_have_is_refused() -> None:
     world = World()
-    gang = CreateGang(bytes(18), "g", "default", [{"CPU": 1.0}], 1)
+    gang = CreateGang(GangId(GroupId(bytes(18))), "g", "default", [{"CPU": 1.0}], 1)
     assert world.ask(gang).error is None
     for index in (1, -1):
-        error = world.ask(EndMembers(bytes(18), [index])).error
+        error = world.ask(EndMembers(GangId(GroupId(bytes(18))), [index])).error
         assert str(error).endswith(f" has members 0 to 0, but no member {index}")
     assert not world.internal_errors
 

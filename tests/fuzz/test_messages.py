@@ -14,7 +14,12 @@ from tests.fuzz.values import Known, Maker
 from tests.fuzz.world import is_meant
 
 from phalanx.model.exit_codes import NOT_STARTED
-from phalanx.model.ids import node_prefix, process_id
+from phalanx.model.ids import (
+    GangId,
+    GroupId,
+    node_prefix,
+    process_id,
+)
 from phalanx.node.checks import NoChecks
 from phalanx.node.cluster_node import cluster_node
 from phalanx.node.devices import NoDeviceReading
@@ -182,10 +187,13 @@ class Planted(Exception):
 
 ORDERS: list[tuple[Any, Callable[[Any], bool]]] = [
     (
-        PrepareBundles(bytes(18), 1, {0: {"CPU": 1.0}}),
+        PrepareBundles(GroupId(bytes(18)), 1, {0: {"CPU": 1.0}}),
         lambda n: isinstance(n, Prepared) and not n.ok,
     ),
-    (StartMember(bytes(18), 0, 1, "j", "m", [], [], {}, 1.0), lambda n: n.code == NOT_STARTED),
+    (
+        StartMember(GangId(GroupId(bytes(18))), 0, 1, "j", "m", [], [], {}, 1.0),
+        lambda n: n.code == NOT_STARTED,
+    ),
     (
         PlaceActor(bytes(16), 1, b"", b"", "", "", {"CPU": 1.0}, {}, b"", {}, 0),
         lambda n: isinstance(n, ActorRefused) and n.code != "",

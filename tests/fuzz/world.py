@@ -16,7 +16,12 @@ from tests.unit.head.making import make_control
 
 import phalanx
 from phalanx.errors import SystemFailureError
+from phalanx.head.gangs.interface import Held
 from phalanx.head.state_store import read_state
+from phalanx.model.ids import (
+    GangId,
+    MemberId,
+)
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.observe.state.query import StatePart
 from phalanx.protocol.bundle_messages import (
@@ -111,13 +116,11 @@ class World:
         self.rows = Rows()
         self.internal_errors: list[Exception] = []
         self.box: list[tuple[bytes, Any]] = []
-        self.held: dict[bytes, dict[tuple[bytes, int], dict[str, float]]] = {
-            p: {} for p in NODES.values()
-        }
+        self.held: dict[bytes, dict[MemberId, dict[str, float]]] = {p: {} for p in NODES.values()}
         self.rng = random.Random(1)
         self.epochs: dict[bytes, int] = {}
-        self.attempts: dict[tuple[bytes, int], int] = {}
-        self.running: dict[tuple[bytes, int], StartMember] = {}
+        self.attempts: dict[MemberId, int] = {}
+        self.running: dict[MemberId, StartMember] = {}
         self.begin()
         self.ask(CreateQueue(OTHERS, QueueFields(weight=1)))
         self.bystanders = 0
@@ -136,7 +139,7 @@ class World:
             self.join(node_id, prefix)
 
     def join(self, node_id: str, prefix: bytes) -> None:
-        held = [(*place, self.attempts[place], True) for place in self.held[prefix]]
+        held: list[Held] = [(*place, self.attempts[place], True) for place in self.held[prefix]]
         self.hear(
             prefix,
             Join(
@@ -206,16 +209,18 @@ class World:
                         taken[name] = taken.get(name, 0.0) + amount
                 ok = all(amount <= TOTAL.get(name, 0.0) for name, amount in taken.items())
                 if ok:
-                    held |= {(message.group, i): b for i, b in message.bundles.items()}
-                    self.attempts |= {(message.group, i): message.attempt for i in message.bundles}
+                    held |= {(GangId(message.group), i): b for i, b in message.bundles.items()}
+                    self.attempts |= {
+                        (GangId(message.group), i): message.attempt for i in message.bundles
+                    }
                 devices: dict[int, Any] = {i: {} for i in message.bundles}
                 self.hear(prefix, Prepared(message.group, message.attempt, ok, devices, []))
             case CommitBundles():
                 self.hear(prefix, Committed(message.group, message.attempt, True))
             case GiveBackBundles():
                 for index in message.indexes:
-                    held.pop((message.group, index), None)
-                    self.running.pop((message.group, index), None)
+                    held.pop((GangId(message.group), index), None)
+                    self.running.pop((GangId(message.group), index), None)
                 self.hear(prefix, BundlesGone(message.group, message.attempt))
             case StartMember():
                 self.running[message.group, message.index] = message

@@ -16,6 +16,7 @@ from tests.polling import eventually
 from phalanx.adapters.ray.scheduler.ray_groups import RayGroups
 from phalanx.api.job import Job
 from phalanx.errors import GangInfeasibleError, JobNotFoundError, QueueUnavailableError
+from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs.gang_view import GangView
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain
 from phalanx.protocol.requests.groups import WaitGroup
@@ -150,7 +151,7 @@ def test_what_cannot_be_is_refused_as_on_the_embedded_engine(
 
 
 def test_gangs_of_rays_tasks_learn_their_bundles(phx: Phalanx) -> None:
-    group = os.urandom(18)
+    group = GangId(GroupId(os.urandom(18)))
     needs = [{"CPU": CPU, "GPU": 3.0}] * 3
     origin = os.urandom(16)  # a program's process: a visitor makes no gangs
     phx.client.ask(CreateGang(group, "tasks", "default", needs, min_members=3), origin=origin)
@@ -169,7 +170,7 @@ def test_gangs_of_rays_tasks_learn_their_bundles(phx: Phalanx) -> None:
 def test_what_ray_does_not_grant_in_time_is_withdrawn(phx: Phalanx) -> None:
     groups = RayGroups(reserve_s=0.3)
     heard: queue.SimpleQueue[bool] = queue.SimpleQueue()
-    groups.reserve((b"too large", 1), [(phx.nodes[0].node_id, {"GPU": 99.0})], heard.put)
+    groups.reserve((GroupId(b"too large"), 1), [(phx.nodes[0].node_id, {"GPU": 99.0})], heard.put)
     assert heard.get(timeout=PATIENCE_S) is False
-    assert not groups.id_of((b"too large", 1))
+    assert not groups.id_of((GroupId(b"too large"), 1))
     eventually(lambda: not phx.groups())

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from phalanx.errors import StoreFullError
+from phalanx.model.ids import GangId
 from phalanx.objects.reference import ObjectRef
 from phalanx.objects.streams import Stream
 from phalanx.owner.actors.client import ActorClient
@@ -139,7 +140,7 @@ class SimDriver(SimProcess):
         return call.refs
 
     def start_gang(
-        self, group: bytes, templates: list[Template], min_members: int, work: Work
+        self, group: GangId, templates: list[Template], min_members: int, work: Work
     ) -> None:
         """Start a gang of tasks, whose group is created."""
         args, _ = self.arguments(work, None)

@@ -12,7 +12,11 @@ from phalanx.head.jobs.probing import NoAnswers
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.holds import DRAIN, Hold
-from phalanx.model.ids import CONTROL, PREFIX_BYTES
+from phalanx.model.ids import (
+    CONTROL,
+    PREFIX_BYTES,
+    GroupId,
+)
 from phalanx.model.lifecycle import ALIVE, CREATED, DEAD
 from phalanx.model.own_time import OwnTime
 from phalanx.protocol.bundle_messages import (
@@ -175,7 +179,7 @@ class SimHead:
             if node.state == DEAD:
                 history.dead_nodes.add(node.node_id)
         for group_id in sorted(history.groups):
-            group = control.group_table.get(group_id)
+            group = control.group_table.get(GroupId(group_id))
             if group is not None and group.state == CREATED:
                 _check_places(control, group)
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from phalanx.model.ids import BundleId
 from phalanx.node.bundle_table import BundleTable
 from phalanx.protocol.bundle_messages import CommitBundles, PrepareBundles
 from phalanx.scheduler.devices.quantities import SCALE, to_units
@@ -168,7 +169,7 @@ class Usage:
             )
         self._check_unique(node, kept)
 
-    def _check_unique(self, node: Node, kept: list[tuple[bytes, int]]) -> None:
+    def _check_unique(self, node: Node, kept: list[BundleId]) -> None:
         if self._history.is_dead(node.prefix):
             return
         for other in self._nodes.values():

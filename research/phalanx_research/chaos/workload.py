@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from phalanx.errors import JobCommandError, PhalanxError
+from phalanx.model.ids import GangId, GroupId
 from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
 from phalanx.protocol.actor_creation import Creation
@@ -57,7 +58,7 @@ class Program:
         ]
         self._queues: set[str] = set()
         """The queues that exist as far as this program knows; it uses no others."""
-        self._groups: list[bytes] = []
+        self._groups: list[GroupId] = []
         """The groups that the program has not removed."""
         self._actors: list[ActorClient] = []
         self.objects: ObjectProgram | None = None
@@ -228,7 +229,7 @@ class Program:
 
     def _group(self) -> None:
         rng, driver = self._rng, self.driver
-        group = f"{driver.name}{next(driver.owner.numbers):04}g".encode().ljust(18, b" ")
+        group = GroupId(f"{driver.name}{next(driver.owner.numbers):04}g".encode().ljust(18, b" "))
         strategy = rng.choice(("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"))
         bundles = [dict(self._resources()) or {"CPU": 1.0} for _ in range(rng.randint(1, 3))]
         self._groups.append(group)
@@ -252,7 +253,7 @@ class Program:
         request = CreateGroup(group, bundles, strategy, name="", detached=False, selectors=[])
         driver.owner.requests.call_async(request, created)
 
-    def _end_group(self, group: bytes) -> None:
+    def _end_group(self, group: GroupId) -> None:
         if group in self._groups:
             self._groups.remove(group)
             self._history.groups.discard(group)
@@ -267,17 +268,18 @@ class Program:
         needs = dict(self._resources()) or {"CPU": 1.0}
         members = min(rng.randint(2, 4), _hold(self._options.nodes, needs))
         min_members = rng.choice((members, members, rng.randint(1, members)))
-        group = f"{driver.name}{next(driver.owner.numbers):04}t".encode().ljust(18, b" ")
+        group = GroupId(f"{driver.name}{next(driver.owner.numbers):04}t".encode().ljust(18, b" "))
+        gang_id = GangId(group)
 
         def created(answer: Callable[[], str]) -> None:
             try:
                 answer()
             except PhalanxError:
                 return
-            self._start_gang(group, members, min_members, needs)
+            self._start_gang(gang_id, members, min_members, needs)
 
         request = CreateGang(
-            group,
+            gang_id,
             name="gang",
             queue=rng.choice(self._queue_names()),
             priority=rng.choice((0, 0, 5)),
@@ -288,14 +290,14 @@ class Program:
         driver.owner.requests.call_async(request, created)
 
     def _start_gang(
-        self, group: bytes, members: int, min_members: int, needs: dict[str, float]
+        self, gang_id: GangId, members: int, min_members: int, needs: dict[str, float]
     ) -> None:
         rng = self._rng
         function = rng.choice(self._functions)
         retries = rng.choice((0, 1, 3))
         templates, works = [], []
         for index in range(members):
-            strategy = {"group": group.hex(), "bundle": index, "capture": False}
+            strategy = {"group": gang_id.hex(), "bundle": index, "capture": False}
             key = ClassKey(
                 resources=tuple(sorted(needs.items())),
                 environment=b"",
@@ -310,7 +312,7 @@ class Program:
             )
             works.append(self._work(self._options.task_s))
         work = Work(seconds=0.0, members=works)
-        self.driver.start_gang(group, templates, min_members, work)
+        self.driver.start_gang(gang_id, templates, min_members, work)
 
     # ---- the end -----------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from phalanx.model.ids import GangId, GroupId
 from phalanx.scheduler.cycle.specs import Shape
 from phalanx_research.timed.workload import Job
 
@@ -51,8 +52,8 @@ class Work:
     """One job from its submission to its end."""
 
     __slots__ = (
-        "called", "done", "finish", "group", "job", "left", "preemptions", "ran", "running", "runs",
-        "shapes", "since", "size", "start", "turn", "uid",
+        "called", "done", "finish", "gang_id", "job", "left", "preemptions", "ran", "running",
+        "runs", "shapes", "since", "size", "start", "turn", "uid",
     )  # fmt: skip
 
     def __init__(self, job: Job) -> None:
@@ -60,8 +61,8 @@ class Work:
         self.called = _called(job.name)
         """The name of the job's gang."""
         self.uid = f"default/{self.called}"
-        self.group = job.name.encode()
-        """The group of the job's gang."""
+        self.gang_id = GangId(GroupId(job.name.encode()))
+        """The id of the job's gang."""
         self.size = job.size
         self.shapes: Sequence[Shape] = ()
         """The request of each task, from the job's submission to its end."""

@@ -23,6 +23,7 @@ from phalanx.head.gangs.quarantine import Quarantine
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.groups.give_backs import Ending
 from phalanx.head.shares.usage_ledger import UsageLedger, UsageRow
+from phalanx.model.ids import GroupId
 from phalanx.observe.metrics.meter import Meter
 from phalanx.scheduler.cycle.cluster import Cluster
 from phalanx.scheduler.cycle.config import Configuration
@@ -117,7 +118,7 @@ class SimulatedScheduler:
     def submit(self, works: Iterable[Work]) -> None:
         """Add jobs, which wait for places from now on."""
         for work in works:
-            self._source.works[work.group] = work
+            self._source.works[work.gang_id] = work
             self._reservations.add(_gang(work))
 
     def end(self, work: Work, tasks: Iterable[int]) -> None:
@@ -156,10 +157,10 @@ class SimulatedScheduler:
         return self._cache.cluster(self._clock.at, self._clock.at)
 
     def _gang_of(self, work: Work) -> Gang:
-        return self._registry.gangs[work.group]
+        return self._registry.gangs[work.gang_id]
 
     def _work_of(self, gang: Gang) -> Work:
-        return self._source.works[gang.group]
+        return self._source.works[gang.gang_id]
 
     # ---- effects of cycles (CycleEffects, PlanEffects) ---------------------------------------
 
@@ -196,14 +197,14 @@ class SimulatedScheduler:
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
         """Prepare bundles; the machine answers at once."""
-        self._reservations.attempts.prepared(node_id, gang.group, number, True, self._clock.at)
+        self._reservations.attempts.prepared(node_id, gang.gang_id, number, True, self._clock.at)
 
     def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
         """Commit bundles; the machine answers at once."""
-        self._reservations.attempts.committed(node_id, gang.group, number, True, self._clock.at)
+        self._reservations.attempts.committed(node_id, gang.gang_id, number, True, self._clock.at)
 
     def give_back(
-        self, node_id: str, group: bytes, number: int, indexes: list[int], ending: Ending
+        self, node_id: str, group: GroupId, number: int, indexes: list[int], ending: Ending
     ) -> None:
         """Give bundles back; the machine answers at once."""
         self._reservations.returned(node_id, group, number)
@@ -234,7 +235,7 @@ class SimulatedScheduler:
     def over(self, gang: Gang) -> None:
         """Do nothing: the job's own end is noted elsewhere."""
         self._cache.gang_changed(gang)
-        del self._source.works[gang.group]
+        del self._source.works[gang.gang_id]
 
 
 def _pace(period_s: float) -> Pace:
@@ -252,7 +253,7 @@ def _gang(work: Work) -> Gang:
     """
     job = work.job
     return Gang(
-        group=work.group,
+        gang_id=work.gang_id,
         name=work.called,
         queue=job.queue,
         priority=job.priority,
@@ -260,7 +261,7 @@ def _gang(work: Work) -> Gang:
         members=[Member(need=_NO_NEED) for _ in range(work.size)],
         creator=b"",
         created=job.submit_s,
-        kind=work.group,
+        kind=work.gang_id,
         user=job.user,
         port_count=0,
     )

@@ -42,7 +42,7 @@ class SimulatedCluster(PodGroups):
         self._queues = queues
         self._pays_starts = rules.overhead == "start"
         self.works: dict[bytes, Work] = {}
-        """Submitted and unfinished jobs, by the group of their gang."""
+        """Submitted and unfinished jobs, by the id of their gang."""
 
     def nodes(self) -> Iterable[NodeSpec]:
         """Return the machines."""
@@ -70,7 +70,7 @@ class SimulatedCluster(PodGroups):
 
     def podgroup(self, gang: Gang) -> PodGroupSpec:
         """Return the podgroup of a gang."""
-        work = self.works[gang.group]
+        work = self.works[gang.gang_id]
         if work.since is None:
             started, ran_s = None, work.ran
             unpaid_s = work.job.overhead_s if self._pays_starts else 0.0
@@ -91,4 +91,4 @@ class SimulatedCluster(PodGroups):
 
     def shape(self, gang: Gang, index: int) -> Shape:
         """Return the request of one task."""
-        return self.works[gang.group].shapes[index]
+        return self.works[gang.gang_id].shapes[index]

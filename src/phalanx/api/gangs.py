@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from phalanx.api.session import engine_or_start
+from phalanx.model.ids import GangId
 from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.options import required_resources
 from phalanx.model.rows.row import cells_html, text_html
@@ -68,7 +69,7 @@ class Gang(list[T], Generic[T]):
             gang.cancel()
     """
 
-    def __init__(self, members: Iterable[T], name: str, group: bytes) -> None:
+    def __init__(self, members: Iterable[T], name: str, group: GangId) -> None:
         super().__init__(members)
         self.name = name
         """The gang's name in listings."""
@@ -182,7 +183,7 @@ class GangedActorClass:
 
 
 @contextlib.contextmanager
-def _taken_back(engine: Engine, group: bytes, members: int) -> Iterator[None]:
+def _taken_back(engine: Engine, group: GangId, members: int) -> Iterator[None]:
     """Release the gang's places when its members cannot be made."""
     try:
         yield
@@ -193,13 +194,13 @@ def _taken_back(engine: Engine, group: bytes, members: int) -> Iterator[None]:
 
 def _create(
     engine: Engine, name: str, gang: GangOptions, options: Mapping[str, Any]
-) -> tuple[str, bytes]:
+) -> tuple[str, GangId]:
     needs = required_resources(options, default_cpus=1)
     if not needs:
         raise ValueError(
             "A gang's members must request something: give num_cpus above 0, or resources."
         )
-    group = engine.new_group()
+    group = engine.new_gang()
     chosen = (gang.priority, options.get("priority"), engine.priority)
     request = CreateGang(
         group=group,

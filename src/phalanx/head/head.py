@@ -36,7 +36,10 @@ from phalanx.head.state_queries import StateQueries
 from phalanx.head.state_store import StateStore, StoredState
 from phalanx.head.stranded import Stranded
 from phalanx.model.holds import Hold
-from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.ids import (
+    PREFIX_BYTES,
+    GroupId,
+)
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.node_deaths import KILLED, ORDERLY
 from phalanx.model.rows.row import Row
@@ -491,7 +494,7 @@ class Head:
     def _vacate(self, node_id: str) -> None:
         self.gangs.vacate(node_id)
 
-    def _bundle_left(self, group: bytes, index: int) -> None:
+    def _bundle_left(self, group: GroupId, index: int) -> None:
         self.gangs.bundle_left(group, index)
 
     def node_changed(self, record: NodeRecord) -> None:

@@ -68,5 +68,5 @@ class Stranded:
         """
         for bundle in self._groups.waiting_bundles():
             yield bundle.to_mapping()
-        for gang in {gang.kind or gang.group: gang for gang in self._waiting_gangs()}.values():
+        for gang in {gang.kind or gang.gang_id: gang for gang in self._waiting_gangs()}.values():
             yield from (member.need for member in gang.members if member.state == WAITING)

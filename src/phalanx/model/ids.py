@@ -9,7 +9,7 @@ that process is.
 from __future__ import annotations
 
 from abc import ABCMeta
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NewType, TypeAlias, TypeVar
 
 PROCESS_ID_BYTES = 16
 WORKER_PADDING = 12
@@ -21,6 +21,17 @@ CONTROL = bytes(PROCESS_ID_BYTES)
 INDEX_BITS = 32
 """Bits of the index: in a process an object's number is `sequence << INDEX_BITS | index`."""
 MAX_INDEX = (1 << INDEX_BITS) - 1
+
+GroupId = NewType("GroupId", bytes)
+"""The 18 bytes of a placement group: 14 random ones, then the job's."""
+GangId = NewType("GangId", GroupId)
+"""The id of a gang, which nodes and programs see as a placement group with a bundle a member."""
+BundleId: TypeAlias = tuple[GroupId, int]
+"""A bundle: its placement group, and its index there. As a place for tasks, index -1 is any."""
+AttemptId: TypeAlias = tuple[GroupId, int]
+"""An attempt to place bundles: their placement group, and the attempt's number."""
+MemberId: TypeAlias = tuple[GangId, int]
+"""A member of a gang: the gang, and the member's index there."""
 
 _Id = TypeVar("_Id", bound="BaseID")
 
@@ -163,6 +174,10 @@ class PlacementGroupID(BaseID):
     LENGTH = 18
     __slots__ = ()
 
+    def binary(self) -> GroupId:
+        """Return the bytes."""
+        return GroupId(self._bytes)
+
 
 def process_id(prefix: bytes, unique: bytes, job: bytes) -> bytes:
     """Return the 16 bytes of a process: its node's prefix, 6 bytes of its own, its job."""
@@ -177,6 +192,11 @@ def node_process_id(prefix: bytes) -> bytes:
 def node_prefix(node_id: str) -> bytes:
     """Return the prefix of a node's processes, which begins its id."""
     return bytes.fromhex(node_id[: 2 * PREFIX_BYTES])
+
+
+def group_id_of(text: str) -> GroupId:
+    """Return the id of the placement group whose hex digits `text` has."""
+    return GroupId(bytes.fromhex(text))
 
 
 def worker_id_of(process: bytes) -> str:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from phalanx.model.ids import CONTROL
+from phalanx.model.ids import (
+    CONTROL,
+    BundleId,
+    GroupId,
+    group_id_of,
+)
 from phalanx.node.dispatch import MessageTable, PeerMessageTable
 from phalanx.node.head_link import HeadLink
 from phalanx.node.known_jobs import KnownJobs
@@ -38,7 +43,7 @@ from phalanx.scheduler.devices.sets import ResourceSet
 class GroupLookup(Protocol):
     """Knows where the bundles of placement groups are."""
 
-    def look_up(self, group: bytes) -> None:
+    def look_up(self, group: GroupId) -> None:
         """Ask for the places of a group, unless they were asked for before."""
         ...
 
@@ -129,7 +134,7 @@ class NodeActors:
             return
         self._orders[order.actor] = order
         group = order.strategy.get("group")
-        place = None if group is None else (bytes.fromhex(group), order.strategy["bundle"])
+        place = None if group is None else (group_id_of(group), order.strategy["bundle"])
         if place is not None:
             self._groups.look_up(place[0])
         try:
@@ -138,7 +143,7 @@ class NodeActors:
             self._orders.pop(order.actor, None)  # the head is told that the actor was not made
             raise
 
-    def _want(self, order: PlaceActor, place: tuple[bytes, int] | None) -> None:
+    def _want(self, order: PlaceActor, place: BundleId | None) -> None:
         self._leases.want(
             self._clock(),
             owner=CONTROL,

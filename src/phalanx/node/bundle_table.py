@@ -12,6 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from phalanx.errors import TaskPlacementGroupRemoved
+from phalanx.model.ids import (
+    AttemptId,
+    BundleId,
+    GroupId,
+)
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.wire_errors import code_of
@@ -36,16 +41,16 @@ class BundleTable:
 
     def __init__(self, resources: NodeResources) -> None:
         self._resources = resources
-        self._groups: dict[bytes, dict[int, _Reservation]] = {}
-        self._ended: dict[bytes, int] = {}
-        self._removed: dict[bytes, None] = {}
-        self._going: dict[tuple[bytes, int], list[BundlePool]] = {}
+        self._groups: dict[GroupId, dict[int, _Reservation]] = {}
+        self._ended: dict[GroupId, int] = {}
+        self._removed: dict[GroupId, None] = {}
+        self._going: dict[AttemptId, list[BundlePool]] = {}
         """The pools of each (group, attempt) that were given back and are not free yet."""
-        self._unconfirmed: dict[tuple[bytes, int], float] = {}
+        self._unconfirmed: dict[AttemptId, float] = {}
         """When each uncommitted (group, attempt) is given back, the earliest first."""
 
     def prepare(
-        self, group: bytes, attempt: int, bundles: Mapping[int, ResourceSet], now: float
+        self, group: GroupId, attempt: int, bundles: Mapping[int, ResourceSet], now: float
     ) -> bool:
         """Reserve all these bundles or none; a repeated call answers the same.
 
@@ -75,7 +80,7 @@ class BundleTable:
         self._unconfirmed[group, attempt] = until
         return True
 
-    def commit(self, group: bytes, attempt: int) -> bool:
+    def commit(self, group: GroupId, attempt: int) -> bool:
         """Keep what the attempt reserved. False when the reservation is gone."""
         held = self._of_attempt(group, attempt)
         for reservation in held.values():
@@ -83,7 +88,7 @@ class BundleTable:
         self._unconfirmed.pop((group, attempt), None)
         return bool(held)
 
-    def give_back(self, group: bytes, attempt: int, indexes: Iterable[int]) -> list[BundlePool]:
+    def give_back(self, group: GroupId, attempt: int, indexes: Iterable[int]) -> list[BundlePool]:
         """End these bundles, and every attempt up to this one that is not committed.
 
         A later attempt's reservation stays: this message was late. Returns the bundles in which
@@ -104,7 +109,7 @@ class BundleTable:
         self._drop(group, going, key)
         return list(self._going[key])
 
-    def settle(self) -> list[tuple[bytes, int]]:
+    def settle(self) -> list[AttemptId]:
         """Return (group, attempt) of each give-back that is completely free by now, each once.
 
         Call it after `give_back` and whenever a lease has ended.
@@ -124,7 +129,7 @@ class BundleTable:
             self._drop(group, list(self._of_attempt(group, attempt)), (group, attempt))
         return bool(late)
 
-    def pools(self, place: tuple[bytes, int]) -> Iterator[BundlePool]:
+    def pools(self, place: BundleId) -> Iterator[BundlePool]:
         """Yield the committed bundles here that (group, index) may use; all if negative."""
         group, index = place
         for at, held in sorted(self._groups.get(group, {}).items()):
@@ -132,12 +137,12 @@ class BundleTable:
             if held.is_committed and (index < 0 or index == at):
                 yield held.pool
 
-    def devices(self, group: bytes, indexes: Iterable[int]) -> dict[int, dict[str, list[int]]]:
+    def devices(self, group: GroupId, indexes: Iterable[int]) -> dict[int, dict[str, list[int]]]:
         """Return the numbers of the devices set aside for these bundles, by resource."""
         held = self._groups.get(group, {})
         return {index: held[index].pool.devices for index in indexes if index in held}
 
-    def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
+    def refusal(self, place: BundleId, request: ResourceSet) -> tuple[str, str] | None:
         """Return (reason, code of an error) when this node knows that tasks can never run there."""
         group = place[0]
         pools = list(self.pools(place))
@@ -157,11 +162,11 @@ class BundleTable:
         ]
         return BundleInventory(held, dict(self._ended))
 
-    def _of_attempt(self, group: bytes, attempt: int) -> dict[int, _Reservation]:
+    def _of_attempt(self, group: GroupId, attempt: int) -> dict[int, _Reservation]:
         reservations = self._groups.get(group, {})
         return {i: held for i, held in reservations.items() if held.attempt == attempt}
 
-    def _supersede(self, group: bytes, attempt: int, bundles: Mapping[int, ResourceSet]) -> None:
+    def _supersede(self, group: GroupId, attempt: int, bundles: Mapping[int, ResourceSet]) -> None:
         """End earlier attempts that were not committed: there is one attempt at a time."""
         old = [
             index
@@ -170,7 +175,7 @@ class BundleTable:
         ]
         self._drop(group, old, (group, attempt - 1))
 
-    def _drop(self, group: bytes, indexes: list[int], key: tuple[bytes, int]) -> None:
+    def _drop(self, group: GroupId, indexes: list[int], key: AttemptId) -> None:
         if not indexes:
             return
         reservations = self._groups.get(group, {})
@@ -187,11 +192,13 @@ class BundleTable:
             pools.remove(pool)
             self._resources.release(pool.reservation)
 
-    def _end_attempts(self, group: bytes, attempt: int) -> None:
+    def _end_attempts(self, group: GroupId, attempt: int) -> None:
         _remember(self._ended, group, max(attempt, self._ended.get(group, -1)))
 
 
-def _remember(memory: dict[bytes, int] | dict[bytes, None], group: bytes, what: int | None) -> None:
+def _remember(
+    memory: dict[GroupId, int] | dict[GroupId, None], group: GroupId, what: int | None
+) -> None:
     memory.pop(group, None)
     memory[group] = what  # type: ignore[assignment]
     if len(memory) > REMEMBERED:

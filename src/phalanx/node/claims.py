@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phalanx.model.ids import GroupId
 from phalanx.node.leases.model import Demand
 from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.scheduler.devices.sets import ResourceSet
@@ -47,7 +48,7 @@ class Claims:
         )
         self._claims[message.group] = (now + message.seconds, demand)
 
-    def end(self, group: bytes) -> None:
+    def end(self, group: GroupId) -> None:
         """Forget the claim of a gang that needs no room any more."""
         self._claims.pop(group, None)
 

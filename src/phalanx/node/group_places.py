@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from phalanx.errors import TaskPlacementGroupRemoved
+from phalanx.model.ids import BundleId, GroupId
 from phalanx.model.lifecycle import PREPARED, REMOVED, RESCHEDULING
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
@@ -23,8 +24,8 @@ class GroupPlaces:
     def __init__(self, node_id: str, bundles: BundleTable) -> None:
         self._node_id = node_id
         self._bundles = bundles
-        self._known: dict[bytes, GroupKnown] = {}
-        self._sizes: dict[bytes, list[ResourceSet]] = {}
+        self._known: dict[GroupId, GroupKnown] = {}
+        self._sizes: dict[GroupId, list[ResourceSet]] = {}
         """The resources of each group's bundles, which every look at a waiting demand needs."""
 
     def put(self, known: GroupKnown) -> None:
@@ -36,15 +37,15 @@ class GroupPlaces:
             oldest = next(iter(self._known))
             del self._known[oldest], self._sizes[oldest]
 
-    def is_known(self, group: bytes) -> bool:
+    def is_known(self, group: GroupId) -> bool:
         """Whether the head was asked about this group."""
         return group in self._known
 
-    def watched(self) -> list[bytes]:
+    def watched(self) -> list[GroupId]:
         """Return the groups whose changes the head must report."""
         return [group for group, known in self._known.items() if known.state != REMOVED]
 
-    def nodes_of(self, place: tuple[bytes, int]) -> list[str]:
+    def nodes_of(self, place: BundleId) -> list[str]:
         """Return the other nodes with a bundle that (group, index) may use; any if negative."""
         group, index = place
         known = self._known.get(group)
@@ -52,11 +53,11 @@ class GroupPlaces:
             return []
         return sorted({node for node in _placed(known, index) if node != self._node_id})
 
-    def pools(self, place: tuple[bytes, int]) -> Iterator[BundlePool]:
+    def pools(self, place: BundleId) -> Iterator[BundlePool]:
         """Yield this node's bundles that (group, index) may use."""
         return iter(()) if self._is_held_up(place) else self._bundles.pools(place)
 
-    def _is_held_up(self, place: tuple[bytes, int]) -> bool:
+    def _is_held_up(self, place: BundleId) -> bool:
         """Whether work that wants the whole group has to wait.
 
         It waits while a lost bundle is placed again, or not all nodes have confirmed their bundles.
@@ -66,7 +67,7 @@ class GroupPlaces:
         waits = (PREPARED, RESCHEDULING)
         return index == WHOLE_GROUP and known is not None and known.state in waits
 
-    def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
+    def refusal(self, place: BundleId, request: ResourceSet) -> tuple[str, str] | None:
         """Return why tasks cannot run there: (reason, code of an error, or "" if they may wait)."""
         group_id, index = place
         known = self._known.get(group_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from phalanx.model.ids import GroupId
 from phalanx.model.lifecycle import PENDING, REMOVED
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
@@ -48,7 +49,7 @@ class Leases(Protocol):
         """Dispatch after a group's bundles came or went; None: after what they held came free."""
         ...
 
-    def end_claim(self, group: bytes) -> None:
+    def end_claim(self, group: GroupId) -> None:
         """Keep no room for this group any more."""
         ...
 
@@ -94,7 +95,7 @@ class NodeGroups:
         table.on(GiveBackBundles, self.give_back)
         table.on(GroupKnown, self.known)
 
-    def look_up(self, group: bytes) -> None:
+    def look_up(self, group: GroupId) -> None:
         """Ask once where a group's bundles are; `known` follows now and at every change."""
         if self._places.is_known(group):
             return
@@ -106,7 +107,7 @@ class NodeGroups:
         for group in self._places.watched():
             self._watch(group)
 
-    def _watch(self, group: bytes) -> None:
+    def _watch(self, group: GroupId) -> None:
         def answered(is_there: Callable[[], bool]) -> None:
             if not is_there():
                 self.known(GroupKnown(group, REMOVED, [], []))

@@ -8,6 +8,10 @@ from functools import partial
 import msgspec
 
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, SIGNALLED, TIMED_OUT
+from phalanx.model.ids import (
+    GangId,
+    MemberId,
+)
 from phalanx.model.shortages import is_shortage
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
@@ -137,9 +141,9 @@ class JobMembers:
         self._kept_logs = KeptLogs(files)
         self._directories.make_room = self._kept_logs.drop_oldest
         self._report = report
-        self._members: dict[tuple[bytes, int], _Member] = {}
+        self._members: dict[MemberId, _Member] = {}
         self._of_process: dict[bytes, _Member] = {}
-        self._over: dict[tuple[bytes, int], int] = {}
+        self._over: dict[MemberId, int] = {}
         """The last attempt of each member that ended here or never began.
 
         It does not begin again, though the head may repeat its order before it has heard of the
@@ -242,7 +246,7 @@ class JobMembers:
         self._end(member, 0.0)
 
     def _never_began(
-        self, key: tuple[bytes, int], attempt: int, reason: str, is_nodes_fault: bool = False
+        self, key: MemberId, attempt: int, reason: str, is_nodes_fault: bool = False
     ) -> None:
         self._is_over(key, attempt)
         if is_nodes_fault:
@@ -250,7 +254,7 @@ class JobMembers:
         news = MemberNews(*key, attempt, NOT_STARTED, reason, is_nodes_fault=is_nodes_fault)
         self._head.notify(news)
 
-    def _is_over(self, key: tuple[bytes, int], attempt: int) -> None:
+    def _is_over(self, key: MemberId, attempt: int) -> None:
         self._over.pop(key, None)
         self._over[key] = attempt
         if len(self._over) > REMEMBERED:
@@ -553,5 +557,5 @@ class JobMembers:
         self._end(member, member.order.grace_s)
 
 
-def _about(order: StartMember) -> tuple[bytes, int, int]:
+def _about(order: StartMember) -> tuple[GangId, int, int]:
     return order.group, order.index, order.attempt

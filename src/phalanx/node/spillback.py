@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
+from phalanx.model.ids import BundleId
 from phalanx.node.leases.model import Demand, DemandKey
 from phalanx.node.options import SpillOptions
 from phalanx.scheduler.devices.ports import RandomSource
@@ -64,7 +65,7 @@ class Spillback:
         rng: RandomSource,
         options: SpillOptions,
         is_mine: Callable[[bytes], bool],
-        nodes_of: Callable[[tuple[bytes, int]], list[str]],
+        nodes_of: Callable[[BundleId], list[str]],
     ) -> None:
         """`is_mine(owner)`: whether a process is of this node; others' demands never move on.
         `nodes_of(place)`: the other nodes with bundles that a demand may use.

@@ -7,6 +7,10 @@ from typing import Literal
 import msgspec
 
 from phalanx.model.attempts import Used
+from phalanx.model.ids import (
+    GangId,
+    GroupId,
+)
 
 
 class BundleInventory(msgspec.Struct, array_like=True):
@@ -16,14 +20,14 @@ class BundleInventory(msgspec.Struct, array_like=True):
     each group that ended here.
     """
 
-    held: list[tuple[bytes, int, int, bool]]
-    ended: dict[bytes, int]
+    held: list[tuple[GroupId, int, int, bool]]
+    ended: dict[GroupId, int]
 
 
 class PrepareBundles(msgspec.Struct, array_like=True, tag=86):
     """Head to node: set aside these bundles of a group, all or none."""
 
-    group: bytes
+    group: GroupId
     attempt: int
     bundles: dict[int, dict[str, float]]
     ports: list[int] = []
@@ -36,7 +40,7 @@ class Prepared(msgspec.Struct, array_like=True, tag=87):
     `busy`: the requested ports that are in use.
     """
 
-    group: bytes
+    group: GroupId
     attempt: int
     ok: bool
     devices: dict[int, dict[str, list[int]]] = {}
@@ -49,7 +53,7 @@ class CommitBundles(msgspec.Struct, array_like=True, tag=88):
     `gangs`: what each bundle's member knows of its gang (`model.jobs.gang_view`).
     """
 
-    group: bytes
+    group: GroupId
     attempt: int
     gangs: dict[int, bytes] = {}
 
@@ -57,7 +61,7 @@ class CommitBundles(msgspec.Struct, array_like=True, tag=88):
 class Committed(msgspec.Struct, array_like=True, tag=97):
     """Node to head: whether the prepared bundles were still there to be kept."""
 
-    group: bytes
+    group: GroupId
     attempt: int
     ok: bool
 
@@ -68,7 +72,7 @@ class GiveBackBundles(msgspec.Struct, array_like=True, tag=89):
     Work in them ends after `grace_s`; with `warn`, it gets SIGTERM at once.
     """
 
-    group: bytes
+    group: GroupId
     attempt: int
     indexes: list[int]
     warn: bool = False
@@ -78,7 +82,7 @@ class GiveBackBundles(msgspec.Struct, array_like=True, tag=89):
 class GroupKnown(msgspec.Struct, array_like=True, tag=90):
     """Head to nodes that asked about a group: its state, and where its bundles are."""
 
-    group: bytes
+    group: GroupId
     state: str
     bundles: list[dict[str, float]]
     nodes: list[str]
@@ -89,7 +93,7 @@ class GroupKnown(msgspec.Struct, array_like=True, tag=90):
 class BundlesGone(msgspec.Struct, array_like=True, tag=94):
     """Node to head: what ran in the bundles that were given back has ended; they are free."""
 
-    group: bytes
+    group: GroupId
     attempt: int
 
 
@@ -136,7 +140,7 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     grace. `rest_s`: seconds until the commands begin, as the member has crashed before.
     """
 
-    group: bytes
+    group: GangId
     index: int
     attempt: int
     job: str
@@ -154,7 +158,7 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
 class EndMember(msgspec.Struct, array_like=True, tag=102):
     """Head to node: end a member: SIGTERM, and SIGKILL after its grace."""
 
-    group: bytes
+    group: GangId
     index: int
     attempt: int
 
@@ -166,7 +170,7 @@ class WarnMember(msgspec.Struct, array_like=True, tag=115):
     `only_shell`, only the shell.
     """
 
-    group: bytes
+    group: GangId
     index: int
     attempt: int
     signal: int
@@ -189,7 +193,7 @@ class SignalMember(msgspec.Struct, array_like=True, tag=127):
     It is lost with the connection, and never sent again.
     """
 
-    group: bytes
+    group: GangId
     index: int
     attempt: int
     signal: int
@@ -204,7 +208,7 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
     the member waits again. `signal`: the signal that ended them; 0: none.
     """
 
-    group: bytes
+    group: GangId
     index: int
     attempt: int
     code: int | None = None
@@ -222,7 +226,7 @@ class MemberUsed(msgspec.Struct, array_like=True, tag=126):
     There is no other news of its end.
     """
 
-    group: bytes
+    group: GangId
     index: int
     attempt: int
     used: Used
@@ -236,7 +240,7 @@ class StartStep(msgspec.Struct, array_like=True, tag=116):
     """
 
     token: int
-    group: bytes
+    group: GangId
     index: int
     attempt: int
     command: Command
@@ -253,7 +257,7 @@ class StepEnded(msgspec.Struct, array_like=True, tag=125):
     it counts once.
     """
 
-    group: bytes
+    group: GangId
     index: int
     attempt: int
     step: int
@@ -306,7 +310,7 @@ class ClaimRoom(msgspec.Struct, array_like=True, tag=108):
     nothing any more.
     """
 
-    group: bytes
+    group: GangId
     needs: dict[str, float]
     queue: str = ""
     priority: int = 0

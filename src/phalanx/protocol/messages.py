@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
+from phalanx.model.ids import GroupId
 from phalanx.protocol.cluster_messages import ClusterMessage
 from phalanx.protocol.node_messages import NodeMessage
 
@@ -59,7 +60,7 @@ class Lease(msgspec.Struct, array_like=True, tag=1):
     job: bytes
     resources: dict[str, float]
     devices: dict[str, list[int]]
-    placement_group: bytes | None = None
+    placement_group: GroupId | None = None
     capture: bool = False
     gang: bytes = b""
     """The view of its gang that a member has (`model.jobs.gang_view`)."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.model.ids import GroupId
 from phalanx.model.system_settings import SystemSettings
 from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.protocol.wire_errors import WireError
@@ -133,7 +134,7 @@ class CreateActor(msgspec.Struct, array_like=True, tag=41):
     job: bytes = b""
     name: str = ""
     namespace: str = ""
-    placement_group: bytes | None = None
+    placement_group: GroupId | None = None
     capture: bool = False
     gang: bytes = b""
     lived_before: bool = False

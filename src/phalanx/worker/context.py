@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.model.ids import GroupId
 from phalanx.model.jobs.gang_view import GangView
 from phalanx.protocol.messages import Lease
 from phalanx.protocol.node_messages import CreateActor
@@ -73,7 +74,7 @@ class LeaseInfo:
         job: bytes,
         resources: dict[str, float],
         devices: dict[str, list[int]],
-        group: bytes | None = None,
+        group: GroupId | None = None,
         capture: bool = False,
         gang: bytes = b"",
     ) -> None:

@@ -11,6 +11,7 @@ from tests.present import present
 
 from phalanx.adapters.ray.scheduler.command_server import start_command_server
 from phalanx.adapters.ray.scheduler.node_machines import NodeMachines
+from phalanx.model.ids import GangId, GroupId
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     Command,
@@ -30,7 +31,7 @@ from phalanx.runtime.os.polling import wait_for
 from phalanx.scheduler.devices.instances import NodeResources
 
 NODE = "ab" * 28
-GROUP = b"g" * 18
+GROUP = GangId(GroupId(b"g" * 18))
 REPORT_EVERY_S = 1e6
 
 
@@ -110,15 +111,15 @@ def test_a_command_runs_in_its_bundle_and_its_end_is_reported(agent):
 
 def test_what_is_given_back_at_once_is_told_in_one_report(agent):
     others = [b"%018d" % number for number in range(2)]
-    agent.hear(*(PrepareBundles(group, 1, {0: {"CPU": 1.0}}) for group in others))
-    agent.hear(*(CommitBundles(group, 1) for group in others))
-    report, *gone = agent.hear(*(GiveBackBundles(group, 1, [0]) for group in others))
+    agent.hear(*(PrepareBundles(GroupId(group), 1, {0: {"CPU": 1.0}}) for group in others))
+    agent.hear(*(CommitBundles(GroupId(group), 1) for group in others))
+    report, *gone = agent.hear(*(GiveBackBundles(GroupId(group), 1, [0]) for group in others))
     assert report.available == {"CPU": 2.0, "GPU": 4.0}
-    assert gone == [BundlesGone(group, 1) for group in others]
+    assert gone == [BundlesGone(GroupId(group), 1) for group in others]
 
 
 def test_what_was_given_back_is_told_before_who_has_it_next(agent):
-    other, all_gpus = b"o" * 18, {0: {"GPU": 4.0}}
+    other, all_gpus = GroupId(b"o" * 18), {0: {"GPU": 4.0}}
     agent.hear(PrepareBundles(GROUP, 1, all_gpus))
     agent.hear(CommitBundles(GROUP, 1))
     sent = agent.hear(GiveBackBundles(GROUP, 1, [0]), PrepareBundles(other, 1, all_gpus))

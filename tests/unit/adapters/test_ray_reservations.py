@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from phalanx.adapters.ray.scheduler.reservation import Amounts, Key, Reservations, Row, Whole
+from phalanx.adapters.ray.scheduler.reservation import Amounts, Reservations, Row, Whole
+from phalanx.model.ids import (
+    AttemptId,
+    GroupId,
+)
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     CommitBundles,
@@ -16,7 +20,7 @@ from phalanx.protocol.bundle_messages import (
 )
 
 A, B = b"node-a", b"node-b"
-GANG = b"gang"
+GANG = GroupId(b"gang")
 GPU = {"GPU": 1.0}
 
 
@@ -24,22 +28,22 @@ class Recorded:
     """Effects by what was asked for, in order."""
 
     def __init__(self) -> None:
-        self.reserved: dict[Key, list[tuple[bytes, Amounts]]] = {}
-        self.withdrawn: list[Key] = []
+        self.reserved: dict[AttemptId, list[tuple[bytes, Amounts]]] = {}
+        self.withdrawn: list[AttemptId] = []
         self.heard: list[tuple[bytes, Any]] = []
         self.sent: list[tuple[bytes, Any]] = []
-        self.rows: dict[Key, Row] = {}
-        self.attempts: dict[Key, dict[bytes, dict[int, Amounts]]] = {}
+        self.rows: dict[AttemptId, Row] = {}
+        self.attempts: dict[AttemptId, dict[bytes, dict[int, Amounts]]] = {}
         self.answered: set[bytes] = set()
 
-    def whole(self, key: Key) -> Whole | None:
+    def whole(self, key: AttemptId) -> Whole | None:
         bundles = self.attempts.get(key)
         return Whole(bundles, bundles.keys() - self.answered) if bundles else None
 
-    def reserve(self, key: Key, bundles: list[tuple[bytes, Amounts]]) -> None:
+    def reserve(self, key: AttemptId, bundles: list[tuple[bytes, Amounts]]) -> None:
         self.reserved[key] = bundles
 
-    def withdraw(self, key: Key) -> None:
+    def withdraw(self, key: AttemptId) -> None:
         self.withdrawn.append(key)
 
     def deliver(self, prefix: bytes, message: Any) -> None:
@@ -48,7 +52,7 @@ class Recorded:
     def send(self, prefix: bytes, message: Any) -> None:
         self.sent.append((prefix, message))
 
-    def keep(self, key: Key, row: Row | None) -> None:
+    def keep(self, key: AttemptId, row: Row | None) -> None:
         if row is None:
             self.rows.pop(key, None)
         else:

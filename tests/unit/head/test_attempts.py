@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from phalanx.head.groups.attempts import Attempt, Attempts
 from phalanx.head.groups.give_backs import RESEND_S, Ending, GiveBacks
+from phalanx.model.ids import GroupId
 
-GROUP = b"g"
+GROUP = GroupId(b"g")
 
 
 class Owner:

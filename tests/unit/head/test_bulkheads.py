@@ -12,6 +12,7 @@ import pytest
 from tests.fuzz.world import NODES, TOTAL, World, bystander
 
 from phalanx.cli.cluster_view import as_data, status_text
+from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs import states
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, Step
 from phalanx.protocol.bundle_messages import MemberNews
@@ -189,7 +190,10 @@ def test_a_connection(world):
 def test_a_message_of_a_node(world, monkeypatch):
     gangs = world.control.gang_scheduler
     fails_for(monkeypatch, gangs, "member_news", lambda node, news: news.reason == "bad")
-    news = [MemberNews(bytes(18), 0, 1, 1, "bad"), NodeReport(available={"CPU": 1.0})]
+    news = [
+        MemberNews(GangId(GroupId(bytes(18))), 0, 1, 1, "bad"),
+        NodeReport(available={"CPU": 1.0}),
+    ]
     world.box.clear()
     world.hear(A, Reported(7, encode_body(news)))
     assert world.control.nodes.row("6e" * 28).available == {"CPU": 1.0}, "the next is taken in"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.present import present
 
+from phalanx.model.ids import GroupId
 from phalanx.node.bundle_table import REMEMBERED, UNCONFIRMED_S, BundleTable
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
@@ -25,11 +26,13 @@ class Script:
         what, *rest = text.split()
         numbers = [int(x) for x in rest[1].split(",")] if len(rest) > 1 else []
         if what == "prepare":
-            return self.table.prepare(b"g", int(rest[0]), dict.fromkeys(numbers, ONE), self.now)
+            return self.table.prepare(
+                GroupId(b"g"), int(rest[0]), dict.fromkeys(numbers, ONE), self.now
+            )
         if what == "commit":
-            return self.table.commit(b"g", int(rest[0]))
+            return self.table.commit(GroupId(b"g"), int(rest[0]))
         if what == "back":
-            self.table.give_back(b"g", int(rest[0]), numbers)
+            self.table.give_back(GroupId(b"g"), int(rest[0]), numbers)
             return [attempt for _, attempt in self.table.settle()]
         self.now += float(rest[0])
         return self.table.tick(self.now)
@@ -98,24 +101,28 @@ def test_messages_in_any_order(name):
 def test_only_committed_bundles_are_used():
     script = Script()
     script.run("prepare 1 0,2")
-    assert list(script.table.pools((b"g", -1))) == []
+    assert list(script.table.pools((GroupId(b"g"), -1))) == []
     script.run("commit 1")
-    pools = list(script.table.pools((b"g", -1)))
+    pools = list(script.table.pools((GroupId(b"g"), -1)))
     assert len(pools) == 2
-    assert list(script.table.pools((b"g", 2))) == pools[1:]
-    assert list(script.table.pools((b"g", 1))) == list(script.table.pools((b"x", -1))) == []
+    assert list(script.table.pools((GroupId(b"g"), 2))) == pools[1:]
+    assert (
+        list(script.table.pools((GroupId(b"g"), 1)))
+        == list(script.table.pools((GroupId(b"x"), -1)))
+        == []
+    )
 
 
 def test_a_bundle_in_use_is_free_when_its_last_user_has_ended():
     script = Script(cpus=2)
     script.run("prepare 1 0,1; commit 1")
-    pool = next(script.table.pools((b"g", 0)))
+    pool = next(script.table.pools((GroupId(b"g"), 0)))
     held, rest = present(pool.acquire(ONE)), present(pool.acquire(amounts({})))
-    assert script.table.give_back(b"g", 2, [0, 1]) == [pool]
-    assert list(script.table.pools((b"g", -1))) == [], "nobody new may use it"
+    assert script.table.give_back(GroupId(b"g"), 2, [0, 1]) == [pool]
+    assert list(script.table.pools((GroupId(b"g"), -1))) == [], "nobody new may use it"
     assert script.table.settle() == []
     assert script.resources.available()["CPU"] == 1
-    assert script.table.give_back(b"g", 2, [0, 1]) == [pool], "asked again, it still ends"
+    assert script.table.give_back(GroupId(b"g"), 2, [0, 1]) == [pool], "asked again, it still ends"
     pool.release(held)
     assert script.table.settle() == []
     pool.release(rest)
@@ -127,7 +134,7 @@ def test_a_bundle_in_use_is_free_when_its_last_user_has_ended():
 def test_lent_processors_keep_a_bundle_in_use_only_while_its_task_has_others():
     script = Script()
     script.run("prepare 1 0; commit 1")
-    pool = next(script.table.pools((b"g", 0)))
+    pool = next(script.table.pools((GroupId(b"g"), 0)))
     cpus, rest = present(pool.acquire(ONE)), present(pool.acquire(amounts({})))
     pool.release(cpus)
     assert not pool.is_idle
@@ -140,21 +147,21 @@ def test_lent_processors_keep_a_bundle_in_use_only_while_its_task_has_others():
 
 def test_refusals():
     script = Script()
-    assert script.table.refusal((b"g", 0), ONE) is None, "nothing is known of it"
+    assert script.table.refusal((GroupId(b"g"), 0), ONE) is None, "nothing is known of it"
     script.run("prepare 1 0; commit 1")
-    assert script.table.refusal((b"g", 0), ONE) is None
-    assert present(script.table.refusal((b"g", -1), TWO))[1] == "invalid_value"
+    assert script.table.refusal((GroupId(b"g"), 0), ONE) is None
+    assert present(script.table.refusal((GroupId(b"g"), -1), TWO))[1] == "invalid_value"
     script.run("back 2 0")
-    assert present(script.table.refusal((b"g", 0), ONE))[1] == "task_group_removed"
+    assert present(script.table.refusal((GroupId(b"g"), 0), ONE))[1] == "task_group_removed"
 
 
 def test_the_memory_of_what_ended_is_bounded():
     table = BundleTable(NodeResources({"CPU": 1}))
     for at in range(REMEMBERED + 3):
-        table.give_back(b"%d" % at, 1, [])
+        table.give_back(GroupId(b"%d" % at), 1, [])
         table.settle()
     assert len(table.inventory().ended) == REMEMBERED
-    assert table.prepare(b"%d" % (REMEMBERED + 2), 1, {0: ONE}, 0.0) is False
+    assert table.prepare(GroupId(b"%d" % (REMEMBERED + 2)), 1, {0: ONE}, 0.0) is False
 
 
 def test_an_inventory_says_it_all():

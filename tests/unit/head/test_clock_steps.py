@@ -95,7 +95,7 @@ class World(StoredWorld):
     def end(self, name: str = "job", code: int = 0) -> None:
         gang = present(self.shell.gang_scheduler.jobs.gang_of(f"default/{name}"))
         attempt = gang.members[0].attempt
-        self.hear("n1", MemberNews(gang.group, 0, attempt, code, log="x"))
+        self.hear("n1", MemberNews(gang.gang_id, 0, attempt, code, log="x"))
         self.settle()
 
     def excursion(self, step_s: float = FAR_S) -> None:

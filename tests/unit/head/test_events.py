@@ -59,7 +59,7 @@ def news(world, name, index=0, code=None):
     member = gang.members[index]
     world.hear(
         member.node,
-        MemberNews(group=gang.group, index=index, attempt=member.attempt, code=code),
+        MemberNews(group=gang.gang_id, index=index, attempt=member.attempt, code=code),
     )
 
 
@@ -72,7 +72,7 @@ def held_by(world, name):
     """What a node says that it holds."""
     gangs = world.shell.gang_scheduler.registry.gangs.values()
     held = [
-        (gang.group, index, member.number, True)
+        (gang.gang_id, index, member.number, True)
         for gang in gangs
         for index, member in enumerate(gang.members)
         if member.node == name

@@ -9,6 +9,7 @@ import pytest
 
 from phalanx.errors import JobCommandError, StoreFullError
 from phalanx.head.state_store import read_state
+from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, Process, Step, TaskGroup, Template
 from phalanx.model.lifecycle import DEAD
 from phalanx.protocol.bundle_messages import (
@@ -51,7 +52,7 @@ from .making import make_control
 PREFIX = b"node01"
 DRIVER = PREFIX + b"driver0001"
 FULL = "its disk is full"
-GROUP = b"group".ljust(18)
+GROUP = GangId(GroupId(b"group".ljust(18)))
 
 
 class Journal:

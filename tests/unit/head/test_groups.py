@@ -10,6 +10,7 @@ from tests.unit.head.groups_world import World, amounts
 
 from phalanx.head.groups.record import GroupRow, facts, restored
 from phalanx.head.groups.table import KEEP_REMOVED
+from phalanx.model.ids import GroupId
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
 
 ONE = {"CPU": 1.0}
@@ -211,8 +212,8 @@ def test_a_group_that_lost_bundles_goes_before_those_that_never_had_any():
     world.create("waiting", {"CPU": 4})
     world.kill("b")
     assert [world.state(g) for g in ("second", "waiting")] == [RESCHEDULING, PENDING]
-    assert world.groups.nodes_of(b"second") == []
-    world.groups.remove(b"first", world.now)
+    assert world.groups.nodes_of(GroupId(b"second")) == []
+    world.groups.remove(GroupId(b"first"), world.now)
     world.pass_time(0.01)
     assert [world.state(g) for g in ("second", "waiting")] == [CREATED, PENDING]
 
@@ -226,9 +227,9 @@ def test_a_group_stays_in_its_domain_as_long_as_a_bundle_does():
     world.kill("c")
     assert world.where("g") == " d"
     assert "zone=y" in world.known(b"g").infeasible
-    assert "zone=y" in present(world.groups.refusal((b"g", 0), amounts({})))[0]
+    assert "zone=y" in present(world.groups.refusal((GroupId(b"g"), 0), amounts({})))[0]
     for left in (1, -1):
-        assert world.groups.refusal((b"g", left), amounts({})) is None
+        assert world.groups.refusal((GroupId(b"g"), left), amounts({})) is None
     world.kill("d")
     assert world.where("g") in ("a b", "a e", "b e")
 
@@ -265,7 +266,7 @@ def test_names_creators_and_removal():
 def test_an_unplaced_group_is_free_at_once_when_it_is_removed():
     world = World(at_once=True)
     world.create("g", ONE)
-    world.groups.remove(b"g", world.now)
+    world.groups.remove(GroupId(b"g"), world.now)
     assert world.was_freed == [b"g"]
 
 
@@ -340,7 +341,7 @@ def test_removed_groups_are_forgotten_in_time():
     world = World(at_once=True)
     for at in range(KEEP_REMOVED + 5):
         world.create(f"g{at}", ONE)
-        world.groups.remove(b"g%d" % at, world.now)
+        world.groups.remove(GroupId(b"g%d" % at), world.now)
     assert len(world.groups.table()) == KEEP_REMOVED
 
 
@@ -432,7 +433,7 @@ def test_how_often_nodes_were_looked_for_and_how_long_it_took():
 def test_a_group_on_a_node_that_the_store_does_not_know():
     world = World(at_once=True)
     row = GroupRow(
-        group=b"g",
+        group=GroupId(b"g"),
         name="g",
         strategy="PACK",
         bundles=[ONE],

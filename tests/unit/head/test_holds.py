@@ -11,6 +11,7 @@ from tests.unit.head.gangs.head_world import World as OneNode
 
 from phalanx.head.draining import GRACE_S
 from phalanx.model.holds import CHECK, CORDON, DRAIN, HEALTH, Hold, cordoned_text, holds_text
+from phalanx.model.ids import GangId, GroupId
 from phalanx.model.lifecycle import ALIVE, DRAINING
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.observe.checks import PENDING, CheckState
@@ -307,7 +308,11 @@ def test_who_waits_for_gpus_is_told_which_nobody_gets() -> None:
     world.rounds(1)
     every = [{"GPU": 2.0, "CPU": 1.0}] * 2
     for name, needs in (("f", every), ("g", [{"GPU": 1.0}]), ("c", [{"CPU": 4.0}])):
-        world.did(CreateGang(name.encode().ljust(18), name, "q", needs, min_members=len(needs)))
+        world.did(
+            CreateGang(
+                GangId(GroupId(name.encode().ljust(18))), name, "q", needs, min_members=len(needs)
+            )
+        )
         world.rounds()
 
     def told(name: str) -> list[str]:
@@ -333,7 +338,7 @@ def test_who_waits_for_the_only_gpus_is_not_told_that_there_are_none() -> None:
         total = {"CPU": 4.0}
         world.hear(prefix, NodeReport(available=total, devices={"GPU": [0]}, total=total))
     world.did(Cordon(A, [0], "a fan", "ann@desk"))
-    world.did(CreateGang(b"g".ljust(18), "g", "q", [{"GPU": 1.0}], min_members=1))
+    world.did(CreateGang(GangId(GroupId(b"g".ljust(18))), "g", "q", [{"GPU": 1.0}], min_members=1))
     world.rounds()
     explanations = world.control.gang_scheduler.explanations
     found = explanations.explain(b"g".ljust(18).hex())
@@ -352,7 +357,12 @@ def test_what_needs_a_device_that_is_closed_for_now_waits_and_is_not_refused() -
         total = {"CPU": 4.0, "GPU": 3.0}
         world.hear(prefix, NodeReport(available=total, devices=left, total=total))
     four = [{"GPU": 4.0}]
-    assert world.ask(CreateGang(b"g".ljust(18), "g", "q", four, min_members=1)).error is None
+    assert (
+        world.ask(CreateGang(GangId(GroupId(b"g".ljust(18))), "g", "q", four, min_members=1)).error
+        is None
+    )
     five = [{"GPU": 5.0}]
-    refused = world.ask(CreateGang(b"h".ljust(18), "h", "q", five, min_members=1)).error
+    refused = world.ask(
+        CreateGang(GangId(GroupId(b"h".ljust(18))), "h", "q", five, min_members=1)
+    ).error
     assert "the largest node has 4 GPU" in str(refused)

@@ -46,7 +46,7 @@ def end(world, name):
     """The job's one member is through."""
     gang = world.shell.gang_scheduler.jobs.gang_of(f"default/{name}")
     member = gang.members[0]
-    world.hear("n1", MemberNews(gang.group, 0, member.attempt, 0, log="x"))
+    world.hear("n1", MemberNews(gang.gang_id, 0, member.attempt, 0, log="x"))
     settle(world)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phalanx.model.ids import GroupId
 from phalanx.model.lifecycle import CREATED, REMOVED
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.group_places import GroupPlaces
@@ -18,7 +19,7 @@ def owner(name):
     return name.encode() * 12 + b"\0\0\0\1"
 
 
-GONE = GroupKnown(b"gone", REMOVED, [{"CPU": 1.0}], [""])
+GONE = GroupKnown(GroupId(b"gone"), REMOVED, [{"CPU": 1.0}], [""])
 
 
 class Node:

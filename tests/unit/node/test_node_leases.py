@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from tests.unit.node.leasing import GONE, Node, make_group, owner
 
+from phalanx.model.ids import GroupId
 from phalanx.model.lifecycle import CREATED, PREPARED, RESCHEDULING
 from phalanx.node.leases.queue import LONGEST_HOLD_S, MIN_HOLD_S
 from phalanx.node.refusals import UNAVAILABLE_AFTER_S
@@ -355,7 +356,7 @@ def test_what_wants_a_whole_group_waits_until_all_nodes_have_confirmed_it(state,
     """While a bundle is placed again, or the last confirmation is on its way."""
     node = Node(CPU=3)
     make_group(node, {"CPU": 1}, {"CPU": 1})
-    known = GroupKnown(b"g", state, [{"CPU": 1.0}] * 3, ["n1", "n1", third])
+    known = GroupKnown(GroupId(b"g"), state, [{"CPU": 1.0}] * 3, ["n1", "n1", third])
     node.machine.groups.put(known)
     node.want("a", resources={}, group=(b"g", WHOLE_GROUP), number=1)
     node.want("b", resources={}, group=(b"g", -1), number=2)
@@ -368,7 +369,9 @@ def test_what_wants_a_whole_group_waits_until_all_nodes_have_confirmed_it(state,
 def test_bundles_that_are_left_serve_while_no_node_can_hold_a_lost_one():
     node = Node(CPU=2)
     make_group(node, {"CPU": 1})
-    lost = GroupKnown(b"g", RESCHEDULING, [{"CPU": 1.0}] * 2, ["n1", ""], waits_for="no node")
+    lost = GroupKnown(
+        GroupId(b"g"), RESCHEDULING, [{"CPU": 1.0}] * 2, ["n1", ""], waits_for="no node"
+    )
     node.machine.groups.put(lost)
     node.want("a", group=(b"g", -1), number=1)
     node.give_back(node.leases("a")[0])
@@ -381,10 +384,10 @@ def test_bundles_that_are_left_serve_while_no_node_can_hold_a_lost_one():
 
 def test_where_a_whole_group_is_wanted_no_other_node_is_asked_before():
     node = Node(CPU=3)
-    known = GroupKnown(b"g", RESCHEDULING, [{"CPU": 1.0}] * 2, ["n2", ""])
+    known = GroupKnown(GroupId(b"g"), RESCHEDULING, [{"CPU": 1.0}] * 2, ["n2", ""])
     node.machine.groups.put(known)
-    assert node.machine.groups.nodes_of((b"g", WHOLE_GROUP)) == []
-    assert node.machine.groups.nodes_of((b"g", -1)) == ["n2"]
+    assert node.machine.groups.nodes_of((GroupId(b"g"), WHOLE_GROUP)) == []
+    assert node.machine.groups.nodes_of((GroupId(b"g"), -1)) == ["n2"]
 
 
 def test_news_of_one_group_leaves_alone_what_waits_in_others(monkeypatch):
@@ -429,7 +432,7 @@ def test_removing_a_group_ends_what_runs_in_it_and_then_frees_its_bundles():
     make_group(node, {"CPU": 1})
     node.want("a", group=(b"g", 0))
     (lease,) = node.leases("a")
-    pools = node.bundles.give_back(b"g", 1, [0])
+    pools = node.bundles.give_back(GroupId(b"g"), 1, [0])
     node.machine.end_in(pools, "its placement group was removed")
     assert node.log[-1] == "stop 1: its placement group was removed"
     assert node.bundles.settle() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phalanx.errors import SystemFailureError
 from phalanx.model.exit_codes import NOT_STARTED
+from phalanx.model.ids import GangId, GroupId
 from phalanx.node.claims import Claims
 from phalanx.node.failed_orders import refusal
 from phalanx.protocol.bundle_messages import (
@@ -17,10 +18,10 @@ from phalanx.protocol.bundle_messages import (
 from phalanx.protocol.cluster_messages import ActorRefused, PlaceActor
 from phalanx.protocol.wire_errors import code_of
 
-A, B = b"a" * 18, b"b" * 18
+A, B = GangId(GroupId(b"a" * 18)), GangId(GroupId(b"b" * 18))
 
 
-def claim(group: bytes, seconds: float = 10.0, cpus: float = 1.0) -> ClaimRoom:
+def claim(group: GangId, seconds: float = 10.0, cpus: float = 1.0) -> ClaimRoom:
     return ClaimRoom(group, {"CPU": cpus}, "q", 2, seconds)
 
 

@@ -20,6 +20,7 @@ from phalanx.head.state_store import StateStore
 from phalanx.model import attempts as at
 from phalanx.model.attempts import Attempt, AttemptRow, Used, UsedRow
 from phalanx.model.exit_codes import TIMED_OUT
+from phalanx.model.ids import GangId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
@@ -95,7 +96,7 @@ class AttemptRecords:
 
     def used(self, gang: Gang, index: int, attempt: int, used: Used) -> None:
         """Record what an attempt used, after it lost its place."""
-        key = _key(gang.group, index, attempt)
+        key = _key(gang.gang_id, index, attempt)
         self.put(key + b"u", UsedRow(key=key, used=used))
 
     def _member(self, gang: Gang, index: int, job: JobRecord, *states: str) -> MemberRecord | None:
@@ -121,7 +122,7 @@ class AttemptRecords:
         signal: int = 0,
     ) -> None:
         place, spec = gang.members[index], job.spec
-        key = _key(gang.group, index, place.attempt)
+        key = _key(gang.gang_id, index, place.attempt)
         # The node knows how long it ran, on a clock that never goes back.
         since = member.started if member.started is not None else now
         started = min(since, now) if used is None else now - used.ran_s
@@ -203,7 +204,7 @@ def _stored_key(row: LedgerRow) -> bytes:
     return row.key + (b"u" if isinstance(row, UsedRow) else b"")
 
 
-def _key(group: bytes, index: int, attempt: int) -> bytes:
+def _key(group: GangId, index: int, attempt: int) -> bytes:
     return group + index.to_bytes(4, "big") + attempt.to_bytes(4, "big")
 
 

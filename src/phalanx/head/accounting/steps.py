@@ -14,6 +14,10 @@ from phalanx.errors import JobCommandError
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.state_store import StateStore
 from phalanx.model import attempts as at
+from phalanx.model.ids import (
+    GangId,
+    GroupId,
+)
 from phalanx.model.jobs import states as st
 from phalanx.model.steps import Step, StepRow
 from phalanx.observe.accounting.questions import AttemptQuery, is_step_meant
@@ -68,14 +72,14 @@ class StepUsage:
 
     def begin(self, gang: Gang, step: Step) -> None:
         """Open a step of a gang that is about to begin its tasks."""
-        key = _key(gang.group, step.number)
+        key = _key(gang.gang_id, step.number)
         self._keep(OpenStep(key=key, step=step, last=step.started))
 
     def task(self, gang: Gang, index: int, number: int, cpus: float) -> int:
         """Begin one more task of a step in the member at this index, which holds this many CPUs;
         return the task's number. Raises JobCommandError if the step is over.
         """
-        one = self._open.get(_key(gang.group, number))
+        one = self._open.get(_key(gang.gang_id, number))
         if one is None or one.begun >= one.step.tasks:
             raise JobCommandError(f"step {gang.job}.{number} is over, or has all its tasks")
         place, step = gang.members[index], one.step
@@ -90,7 +94,7 @@ class StepUsage:
         self._keep(one)
         return task
 
-    def refused(self, group: bytes, number: int, task: int, now: float) -> None:
+    def refused(self, group: GangId, number: int, task: int, now: float) -> None:
         """End a task that its node does not begin."""
         one = self._open.get(_key(group, number))
         if one is not None and task in one.running:
@@ -107,7 +111,7 @@ class StepUsage:
         one.is_cut |= message.is_cut
         self._task_over(one, message.task, now)
 
-    def member_over(self, group: bytes, index: int, attempt: int, state: str, now: float) -> None:
+    def member_over(self, group: GangId, index: int, attempt: int, state: str, now: float) -> None:
         """End the tasks of a member whose attempt has ended: no more reports of them will come.
         `state`: the member's state, if it did not end on its own account.
         """
@@ -118,7 +122,7 @@ class StepUsage:
                 for task in left:
                     self._task_over(one, task, now, state)
 
-    def gang_over(self, group: bytes, now: float) -> None:
+    def gang_over(self, group: GangId, now: float) -> None:
         """Close the steps of a gang that is over."""
         for one in self._of(group):
             one.is_cut = True
@@ -179,16 +183,18 @@ class StepUsage:
         found = [one.step for one in self._open.values() if is_step_meant(one.step, query)]
         return sorted(found, key=lambda step: step.started, reverse=True)
 
-    def _of(self, group: bytes) -> list[OpenStep]:
+    def _of(self, group: GangId) -> list[OpenStep]:
         return [one for key, one in self._open.items() if key.startswith(group)]
 
-    def restore(self, values: Iterable[bytes], gangs: Mapping[bytes, Gang], now: float) -> None:
+    def restore(self, values: Iterable[bytes], gangs: Mapping[GroupId, Gang], now: float) -> None:
         """Restore the steps that an earlier head wrote; steps of gangs that are gone have ended."""
         for one in map(msgspec.msgpack.Decoder(OpenStep).decode, values):
             self._keep(one)
-        for group in {one.key[:-4] for one in self._open.values()} - gangs.keys():
-            self.gang_over(group, now)
+        for gang_id in {
+            GangId(GroupId(one.key[:-4])) for one in self._open.values()
+        } - gangs.keys():
+            self.gang_over(gang_id, now)
 
 
-def _key(group: bytes, number: int) -> bytes:
+def _key(group: GangId, number: int) -> bytes:
     return group + (number & 0xFFFFFFFF).to_bytes(4, "big")

@@ -17,7 +17,11 @@ from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
-from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.ids import (
+    PREFIX_BYTES,
+    GroupId,
+    group_id_of,
+)
 from phalanx.model.lifecycle import ALIVE, DEAD, DEPENDENCIES_UNREADY, RESTARTING
 from phalanx.model.rows.explanation import Explanation
 from phalanx.observe.metrics.meter import Meter
@@ -49,7 +53,7 @@ class ActorControl:
         groups: GroupControl,
         drivers: Drivers,
         node_choice: ActorNodeChoice,
-        bundle_left: Callable[[bytes, int], None],
+        bundle_left: Callable[[GroupId, int], None],
         internal_errors: InternalErrors,
         kept_dead: int,
         meter: Meter,
@@ -140,7 +144,7 @@ class ActorControl:
             return
         self._drivers.introduce(node.prefix, record.job, record.environment)
         if record.strategy.get("group"):
-            group = self._groups.table.get(bytes.fromhex(record.strategy["group"]))
+            group = self._groups.table.get(group_id_of(record.strategy["group"]))
             if group is not None:
                 self._groups.watch(group, node.prefix)
         self._outbox.order(
@@ -224,7 +228,7 @@ class ActorControl:
         for watcher in watchers:
             self._outbox.post(watcher, update)
         if record.state == DEAD and record.strategy.get("group"):
-            self._bundle_left(bytes.fromhex(record.strategy["group"]), record.strategy["bundle"])
+            self._bundle_left(group_id_of(record.strategy["group"]), record.strategy["bundle"])
 
     def _tell_what_it_holds(self, record: ActorRecord, watchers: Iterable[bytes]) -> None:
         """Send the watchers' nodes the view of the actor's node before they learn that the actor

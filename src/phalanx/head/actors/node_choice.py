@@ -16,6 +16,10 @@ from typing import Any
 from phalanx.errors import ActorUnschedulableError
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.groups.table import GroupTable
+from phalanx.model.ids import (
+    GroupId,
+    group_id_of,
+)
 from phalanx.protocol.wire_errors import code_of
 from phalanx.scheduler.devices.ports import RandomSource
 from phalanx.scheduler.devices.quantities import from_units
@@ -206,7 +210,7 @@ class ActorNodeChoice:
             )
         hold = ResourceSet.from_mapping(record.hold)
         if choice.bundle >= 0:
-            group = bytes.fromhex(record.strategy["group"])
+            group = group_id_of(record.strategy["group"])
             self._inside[record.actor] = (group, choice.bundle, hold)
         else:
             self._cluster.count_in(choice.node, hold, choice.is_available)
@@ -338,7 +342,10 @@ class ActorNodeChoice:
         """Return the node of a bundle: the first of those that may serve with room left by other
         actors.
         """
-        group_id, index = bytes.fromhex(record.strategy["group"]), record.strategy["bundle"]
+        group_id, index = (
+            group_id_of(record.strategy["group"]),
+            record.strategy["bundle"],
+        )
         refusal = self._groups.refusal((group_id, index), place)
         if refusal is not None:
             reason, code = refusal
@@ -364,6 +371,6 @@ class ActorNodeChoice:
         bundle = there[slot.bundle][0]
         return Choice(node=slot.node, is_available=slot.is_available, bundle=bundle)
 
-    def _taken(self, group: bytes, index: int) -> ResourceSet:
+    def _taken(self, group: GroupId, index: int) -> ResourceSet:
         mine = (hold for at, i, hold in self._inside.values() if (at, i) == (group, index))
         return sum(mine, EMPTY)

@@ -45,6 +45,11 @@ from phalanx.head.gangs.member_states import (
 )
 from phalanx.head.groups.attempts import Attempt, Attempts
 from phalanx.head.groups.give_backs import AT_ONCE, Ending, GiveBacks
+from phalanx.model.ids import (
+    AttemptId,
+    BundleId,
+    GroupId,
+)
 from phalanx.model.node_deaths import KILLED, ORDERLY
 from phalanx.protocol.bundle_messages import BundleInventory
 
@@ -63,7 +68,7 @@ class ReservationEffects(Protocol):
         ...
 
     def give_back(
-        self, node_id: str, group: bytes, number: int, indexes: list[int], ending: Ending
+        self, node_id: str, group: GroupId, number: int, indexes: list[int], ending: Ending
     ) -> None:
         """Ask the node to end these bundles; `returned` follows when they are free."""
         ...
@@ -131,14 +136,14 @@ class GangBinder:
         """Ask nodes to keep the bundles of these members, all or none. False when other members of
         the gang are on their way; then these members wait as before.
         """
-        if gang.is_removed or self.attempts.get(gang.group) is not None:
+        if gang.is_removed or self.attempts.get(gang.gang_id) is not None:
             return False
         gang.number += 1
         self._lifecycle.handle(gang, choice, Placed(choice, gang.number))
         bundles: dict[str, list[int]] = {}
         for index, node in choice.items():
             bundles.setdefault(node, []).append(index)
-        attempt = Attempt(group=gang.group, number=gang.number, bundles=bundles)
+        attempt = Attempt(group=gang.gang_id, number=gang.number, bundles=bundles)
         self.attempts.begin(attempt, self._clock.now())
         return True
 
@@ -174,7 +179,7 @@ class GangBinder:
         if gang.is_removed:
             return
         self._lifecycle.handle(gang, range(len(gang.members)), Ended())
-        self.attempts.call_off(gang.group)
+        self.attempts.call_off(gang.gang_id)
         gang.is_removed, gang.is_prepared = True, False
         self._give_back(gang, gang.among(CANCELLED, OVER), AT_ONCE)
         self._forget_if_free(gang)
@@ -218,7 +223,7 @@ class GangBinder:
         """Ask nodes to free the places of evicted and ended members, once no attempt is under
         way.
         """
-        if self.attempts.get(gang.group) is None:
+        if self.attempts.get(gang.gang_id) is None:
             warned = Ending(warn=True, grace_s=gang.grace_s)
             for state, ending in ((EVICTED, warned), (OVER, AT_ONCE)):
                 members = gang.among(state)
@@ -233,11 +238,11 @@ class GangBinder:
         self._effects.changed(gang)
         if indexes:
             bundles = _by_node(gang, indexes)
-            self.give_backs.ask_all(bundles, gang.group, number, self._clock.now(), ending)
+            self.give_backs.ask_all(bundles, gang.gang_id, number, self._clock.now(), ending)
 
     def _forget_if_free(self, gang: Gang) -> None:
         """End a removed gang when none of its resources are taken any more."""
-        if gang.group in self.give_backs or gang.group not in self._registry.gangs:
+        if gang.gang_id in self.give_backs or gang.gang_id not in self._registry.gangs:
             return
         self._registry.remove(gang)
         self._lifecycle.forget(gang)
@@ -302,7 +307,7 @@ class GangBinder:
 
     # ---- news of nodes -----------------------------------------------------------------------
 
-    def returned(self, node_id: str, group: bytes, number: int) -> None:
+    def returned(self, node_id: str, group: GroupId, number: int) -> None:
         """Take note that a node has freed the bundles that it was asked to free under this
         number.
         """
@@ -323,7 +328,7 @@ class GangBinder:
         for gang in [self._registry.gangs[g] for g in asked if g in self._registry.gangs]:
             self._follow(gang, {})
 
-    def _lose_node(self, node_id: str, death: str) -> list[bytes]:
+    def _lose_node(self, node_id: str, death: str) -> list[GroupId]:
         """Take from members what they have on the node; return the gangs whose bundles it was asked
         to free.
         """
@@ -354,15 +359,15 @@ class GangBinder:
 
     def inventory(
         self, node_id: str, there: BundleInventory, now: float
-    ) -> list[tuple[bytes, int, int, bool]]:
+    ) -> list[tuple[GroupId, int, int, bool]]:
         """Compare the bundles of a node that joined with the gangs.
 
         The node gives back bundles that their gang does not expect, and members whose bundles are
         missing lose their places. Returns the bundles that belong to no gang.
         """
-        others: list[tuple[bytes, int, int, bool]] = []
-        kept: set[tuple[bytes, int]] = set()
-        unknown: dict[tuple[bytes, int], list[int]] = {}
+        others: list[tuple[GroupId, int, int, bool]] = []
+        kept: set[BundleId] = set()
+        unknown: dict[AttemptId, list[int]] = {}
         for group, number in there.ended.items():
             if group in self._registry.gangs:
                 gang = self._registry.gangs[group]
@@ -386,7 +391,7 @@ class GangBinder:
                 for index, member in enumerate(gang.members)
                 if member.node == node_id
                 and member.state in HAVING
-                and (gang.group, index) not in kept
+                and (gang.gang_id, index) not in kept
             ]
             if lost:
                 _note(gang, lost, f"its node {node_id[:12]} came back without it")
@@ -397,7 +402,7 @@ class GangBinder:
         """Whether the node should hold this bundle, which it holds from attempt `number`."""
         if gang.is_removed or index >= len(gang.members):
             return False
-        attempt = self.attempts.get(gang.group)
+        attempt = self.attempts.get(gang.gang_id)
         if attempt is not None and attempt.number == number:
             return index in attempt.bundles.get(node_id, ())
         member = gang.members[index]
@@ -432,7 +437,7 @@ class GangBinder:
         now = self._clock.now()
         if gang.is_prepared and on_way:
             attempt = Attempt(
-                group=gang.group,
+                group=gang.gang_id,
                 number=gang.members[on_way[0]].number,
                 bundles=_by_node(gang, on_way),
             )
@@ -464,7 +469,7 @@ class GangBinder:
             ending = Ending(warn=True, grace_s=gang.grace_s) if is_warned else AT_ONCE
             asked.setdefault((member.node, member.number, ending), []).append(index)
         for (node, number, ending), indexes in asked.items():
-            self.give_backs.ask(node, gang.group, number, indexes, now, ending)
+            self.give_backs.ask(node, gang.gang_id, number, indexes, now, ending)
 
 
 def _by_node(gang: Gang, indexes: Iterable[int]) -> dict[str, list[int]]:

@@ -11,6 +11,10 @@ from phalanx.head.groups.control import GroupControl
 from phalanx.head.groups.give_backs import Ending
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
+from phalanx.model.ids import (
+    GangId,
+    GroupId,
+)
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
 from phalanx.protocol.bundle_messages import CommitBundles, GiveBackBundles, PrepareBundles
 from phalanx.scheduler.devices.sets import ResourceSet
@@ -32,9 +36,9 @@ class GangGroup:
         self._bundles: list[ResourceSet] = []
 
     @property
-    def group(self) -> bytes:
+    def group(self) -> GangId:
         """The id of the gang's group."""
-        return self.gang.group
+        return self.gang.gang_id
 
     @property
     def bundles(self) -> Sequence[ResourceSet]:
@@ -123,7 +127,7 @@ class BundleOrders:
         bundles = {index: gang.members[index].need for index in indexes}
         # The gang's own members may already listen on its ports.
         ports = [] if gang.count(HELD) else gang.ports
-        self._outbox.send_node(node_id, PrepareBundles(gang.group, number, bundles, ports))
+        self._outbox.send_node(node_id, PrepareBundles(gang.gang_id, number, bundles, ports))
 
     def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
         """Ask the node to keep bundles. Members of jobs get the view of their gang with their
@@ -131,10 +135,10 @@ class BundleOrders:
         """
         new = [index for index in indexes if gang.members[index].state == PLACING]
         views = {} if gang.job else self._rendezvous.views(gang, new)
-        self._outbox.send_node(node_id, CommitBundles(gang.group, number, views))
+        self._outbox.send_node(node_id, CommitBundles(gang.gang_id, number, views))
 
     def give_back(
-        self, node_id: str, group: bytes, number: int, indexes: list[int], ending: Ending
+        self, node_id: str, group: GroupId, number: int, indexes: list[int], ending: Ending
     ) -> None:
         """Order the node to free bundles."""
         message = GiveBackBundles(group, number, indexes, ending.warn, ending.grace_s)
@@ -146,18 +150,18 @@ class BundleOrders:
 
     def changed(self, gang: Gang) -> None:
         """Show the gang's group, if it looks different from what was last shown."""
-        shown = self._shown.get(gang.group)
+        shown = self._shown.get(gang.gang_id)
         if shown is None:
-            shown = self._shown[gang.group] = GangGroup(gang, self._remove)
+            shown = self._shown[gang.gang_id] = GangGroup(gang, self._remove)
             self._groups.table.show(shown)
         looks = (shown.state, shown.has_begun, *shown.nodes)
-        if self._last.get(gang.group) != looks:
-            self._last[gang.group] = looks
+        if self._last.get(gang.gang_id) != looks:
+            self._last[gang.gang_id] = looks
             self._groups.changed(shown)
 
     def over(self, gang: Gang) -> None:
         """Forget a gang that holds nothing any more."""
-        self._shown.pop(gang.group, None)
-        self._last.pop(gang.group, None)
-        self._groups.table.hide(gang.group)
-        self._groups.freed(gang.group)
+        self._shown.pop(gang.gang_id, None)
+        self._last.pop(gang.gang_id, None)
+        self._groups.table.hide(gang.gang_id)
+        self._groups.freed(gang.gang_id)

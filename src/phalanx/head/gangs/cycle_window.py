@@ -15,6 +15,9 @@ from typing import Any
 import msgspec
 
 from phalanx.head.gangs.gang import Gang
+from phalanx.model.ids import (
+    GroupId,
+)
 
 WINDOW = 32
 """How many equal gangs are looked at together, shared among their users (one each at least)."""
@@ -36,7 +39,7 @@ class CycleWindow:
         """
         self._sizes: dict[_Kind, int] = {}
         """How many gangs of a kind were last looked at together."""
-        self.seen: dict[bytes, Gang] = {}
+        self.seen: dict[GroupId, Gang] = {}
         self._behind: dict[_Kind, deque[Gang]] = {}
         self._gone: set[bytes] = set()
         """Gangs that ended while they were behind."""
@@ -44,18 +47,18 @@ class CycleWindow:
     def add(self, gang: Gang) -> None:
         """Add a new gang; a gang that holds places already is seen at once."""
         if gang.holds:
-            self.seen[gang.group] = gang
+            self.seen[gang.gang_id] = gang
             return
         self._behind.setdefault(_kind(gang), deque()).append(gang)
 
     def remove(self, gang: Gang) -> None:
         """Remove a gang that is over."""
-        if self.seen.pop(gang.group, None) is None:
-            self._gone.add(gang.group)
+        if self.seen.pop(gang.gang_id, None) is None:
+            self._gone.add(gang.gang_id)
 
     def sees(self, gang: Gang) -> bool:
         """Whether cycles look at a gang."""
-        return gang.group in self.seen
+        return gang.gang_id in self.seen
 
     @property
     def is_holding_back(self) -> bool:
@@ -66,7 +69,7 @@ class CycleWindow:
         """Yield the gangs to be seen from now on. `waiting`: at least the seen gangs that wait."""
         if not self._behind:
             return
-        shown = Counter(_kind(gang) for gang in waiting if gang.group in self.seen)
+        shown = Counter(_kind(gang) for gang in waiting if gang.gang_id in self.seen)
         users = Counter(kind for kind, _ in self._behind)
         for kind, behind in list(self._behind.items()):
             last = self._sizes.get(kind, 0)
@@ -75,11 +78,11 @@ class CycleWindow:
             size = max(whole // users[kind[0]], 1)
             while behind and shown[kind] < size:
                 gang = behind.popleft()
-                if gang.group in self._gone:
-                    self._gone.discard(gang.group)
+                if gang.gang_id in self._gone:
+                    self._gone.discard(gang.gang_id)
                     continue
                 shown[kind] += gang.waits
-                self.seen[gang.group] = gang
+                self.seen[gang.gang_id] = gang
                 yield gang
             if not behind:
                 del self._behind[kind], self._sizes[kind]

@@ -237,7 +237,7 @@ class Cycles:
         """Report gangs of which too few members run, if the cycle found no room for the others."""
         active = self._registry.active
         for gang in waiting:
-            if gang.group not in active:
+            if gang.gang_id not in active:
                 continue  # none of its members runs
             held = gang.count(HELD)
             is_moving = any(m.state in ON_THE_WAY or m.state in GOING for m in gang.members)

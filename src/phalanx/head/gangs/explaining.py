@@ -31,6 +31,9 @@ from phalanx.head.gangs.member_states import (
 from phalanx.head.gangs.quarantine import Quarantine
 from phalanx.head.gangs.scheduler_cache import gentle
 from phalanx.head.gangs.snapshot_source import SnapshotSource
+from phalanx.model.ids import (
+    group_id_of,
+)
 from phalanx.model.nearest import nearest
 from phalanx.model.rows.explanation import ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import TimePlan
@@ -113,7 +116,7 @@ class Explanations:
                 f"no job or gang called {name!r} waits or runs{nearest(name, known)}"
             )
         if gang in self._set_aside:
-            return _of_defect(gang, self._set_aside.errors[gang.group])
+            return _of_defect(gang, self._set_aside.errors[gang.gang_id])
         picture, found = self._explained(gang)
         order = {} if found.position is msgspec.UNSET else {gang.uid: found.position}
         position = (
@@ -184,7 +187,7 @@ class Explanations:
         for gang in gangs:
             position = positions[gang.uid]
             if gang in self._set_aside:
-                error = _DEFECT + self._set_aside.errors[gang.group]
+                error = _DEFECT + self._set_aside.errors[gang.gang_id]
                 found[gang.uid] = Wait(error, position, None, _SET_ASIDE)
                 continue
             waiting = [gang.task(i) for i in gang.among(WAITING)]
@@ -205,7 +208,7 @@ class Explanations:
     def find(self, name: str) -> Gang | None:
         """Return the gang of a job or gang with this name, or with this group in hex."""
         with contextlib.suppress(ValueError):
-            found = self._registry.gangs.get(bytes.fromhex(name))
+            found = self._registry.gangs.get(group_id_of(name))
             if found is not None:
                 return found
         namespace, _, own = name.rpartition("/")

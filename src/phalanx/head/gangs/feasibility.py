@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.errors import GangInfeasibleError
 from phalanx.head.gangs.gang import Gang, Member
+from phalanx.model.ids import GangId
 from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.model.options import check_amounts
@@ -17,7 +18,7 @@ _BYTES = ("memory", "object_store_memory")
 
 def new_feasible_gang(
     *,
-    group: bytes,
+    group: GangId,
     creator: bytes,
     created: float,
     limits: Amounts,
@@ -45,7 +46,7 @@ def new_feasible_gang(
         check_amounts(need)
     check_side_by_side(f"gang {name}", queue, needs[:min_members], limits, domains)
     return Gang(
-        group=group,
+        gang_id=group,
         name=f"{name}-{group[:6].hex()}",
         queue=queue,
         priority=priority,

@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 
 from phalanx.head.gangs.member_states import ENDED, HELD, PLACELESS, WAITING
+from phalanx.model.ids import GangId
 from phalanx.model.jobs.records import moved
 from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.scheduler.cycle.specs import Labels
@@ -55,7 +56,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     seconds since the epoch.
     """
 
-    group: bytes
+    gang_id: GangId = msgspec.field(name="group")
     name: str
     queue: str
     priority: int

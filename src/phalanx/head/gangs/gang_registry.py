@@ -10,6 +10,9 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import HOLDING, WAITING
 from phalanx.head.gangs.queue_positions import QueuePositions, came
+from phalanx.model.ids import (
+    GroupId,
+)
 from phalanx.model.rows.work import Amounts
 
 Keep = Callable[[str, bytes, Gang | None], None]
@@ -43,19 +46,19 @@ class GangRegistry:
         self._queues_changed = queues_changed
         self.follow: Callable[[Gang], None] = lambda gang: None
         """Called with every gang that changes or is over."""
-        self.gangs: dict[bytes, Gang] = {}
+        self.gangs: dict[GroupId, Gang] = {}
         self.named: dict[str, Gang] = {}
         """The same gangs by their `uid`."""
         self.member_of: dict[str, tuple[Gang, int]] = {}
-        self.waiting: dict[bytes, Gang] = {}
+        self.waiting: dict[GroupId, Gang] = {}
         """Gangs with members that wait for places."""
         self.lines = QueuePositions()
         """The waiting gangs, in the order in which they came."""
-        self.active: dict[bytes, Gang] = {}
+        self.active: dict[GroupId, Gang] = {}
         """Gangs with members that take, or may take, resources of nodes."""
         self.priorities: dict[str, Counter[int]] = {}
         """For each queue, how many active gangs it has of each priority."""
-        self._queues: dict[str, dict[bytes, Gang]] = {}
+        self._queues: dict[str, dict[GroupId, Gang]] = {}
         self.window = CycleWindow()
 
     def add(self, gang: Gang) -> None:
@@ -65,11 +68,11 @@ class GangRegistry:
 
     def know(self, gang: Gang) -> None:
         """Add a gang that is stored already."""
-        self.gangs[gang.group] = self.named[gang.uid] = gang
+        self.gangs[gang.gang_id] = self.named[gang.uid] = gang
         if gang.queue not in self._queues:
             self._queues[gang.queue] = {}
             self._queues_changed()
-        self._queues[gang.queue][gang.group] = gang
+        self._queues[gang.queue][gang.gang_id] = gang
         self.window.add(gang)
         self._look_at(gang)
         self._know_members(gang)
@@ -86,9 +89,9 @@ class GangRegistry:
 
     def remove(self, gang: Gang) -> None:
         """Remove a gang that is over."""
-        del self.gangs[gang.group], self.named[gang.uid]
+        del self.gangs[gang.gang_id], self.named[gang.uid]
         of_queue = self._queues[gang.queue]
-        del of_queue[gang.group]
+        del of_queue[gang.gang_id]
         if not of_queue:
             del self._queues[gang.queue]
             self._queues_changed()
@@ -99,12 +102,12 @@ class GangRegistry:
 
     def forget(self, gang: Gang) -> None:
         """Delete a gang from the store."""
-        self._keep("gangs", gang.group, None)
+        self._keep("gangs", gang.gang_id, None)
         self.follow(gang)
 
     def keep(self, gang: Gang) -> None:
         """Store a gang."""
-        self._keep("gangs", gang.group, gang)
+        self._keep("gangs", gang.gang_id, gang)
         self.follow(gang)
 
     def clock_stepped(self, step_s: float) -> None:
@@ -124,7 +127,7 @@ class GangRegistry:
         self.follow(gang)
 
     def _look_at(self, gang: Gang) -> None:
-        group = gang.group
+        group = gang.gang_id
         if gang.waits is not (group in self.waiting):
             if gang.waits:
                 self.waiting[group] = gang
@@ -159,7 +162,7 @@ class GangRegistry:
         few, many = (seen, waiting) if len(seen) < len(waiting) else (waiting, seen)
         return [gang for group, gang in few.items() if group in many]
 
-    def of_queue(self, queue: str) -> Mapping[bytes, Gang]:
+    def of_queue(self, queue: str) -> Mapping[GroupId, Gang]:
         """Return the gangs of a queue."""
         return self._queues.get(queue, {})
 

@@ -72,6 +72,9 @@ from phalanx.head.shares.usage_ledger import UsageLedger, UsageRow
 from phalanx.head.state_store import StateStore
 from phalanx.head.time_series import TimeSeries
 from phalanx.manifests.hypernodes import HyperNode
+from phalanx.model.ids import (
+    GroupId,
+)
 from phalanx.model.jobs.records import CronRecord, FlowRecord, JobRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass
 from phalanx.model.jobs.states import TERMINATE_JOB
@@ -424,7 +427,7 @@ class GangScheduler:
         """Remove the gangs that the ended process created."""
         self.reservations.creator_gone(process)
 
-    def bundle_left(self, group: bytes, index: int) -> None:
+    def bundle_left(self, group: GroupId, index: int) -> None:
         """End the member whose actor is dead for good."""
         gang = self.registry.gangs.get(group)
         if gang is not None and index >= 0:

@@ -39,12 +39,12 @@ class GangStarts:
     def members_moved(self, gang: Gang, move: Move) -> None:
         """Measure how long an attempt took, or count its refusal."""
         if isinstance(move.event, Placed):
-            self._placed.setdefault(gang.group, self._clock.now())
+            self._placed.setdefault(gang.gang_id, self._clock.now())
             return
-        since = self._placed.get(gang.group)
+        since = self._placed.get(gang.gang_id)
         if since is None or any(member.state in ON_THE_WAY for member in gang.members):
             return
-        del self._placed[gang.group]
+        del self._placed[gang.gang_id]
         if isinstance(move.event, Arrived):
             self._meter.observe("phalanx_gang_start_seconds", self._clock.now() - since)
             told_s = self._told.pop(gang.uid, None)

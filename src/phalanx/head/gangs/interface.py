@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from phalanx.head.nodes import NodeRecord
+from phalanx.model.ids import GroupId
 from phalanx.protocol.bundle_messages import (
     BundleInventory,
     BundlesGone,
@@ -22,7 +23,7 @@ from phalanx.protocol.bundle_messages import (
     StepStarted,
 )
 
-Held = tuple[bytes, int, int, bool]
+Held = tuple[GroupId, int, int, bool]
 """A bundle that a node holds: an entry of `BundleInventory.held`."""
 
 
@@ -97,7 +98,7 @@ class GangSchedulerInterface(Protocol):
         """Remove the gangs that belong to a process that has ended."""
         ...
 
-    def bundle_left(self, group: bytes, index: int) -> None:
+    def bundle_left(self, group: GroupId, index: int) -> None:
         """End the member whose actor, which lived in its bundle, is dead for good."""
         ...
 
@@ -159,7 +160,7 @@ class NullGangScheduler:
     def creator_gone(self, process: bytes, now: float) -> None:
         """Do nothing: the process created no gang."""
 
-    def bundle_left(self, group: bytes, index: int) -> None:
+    def bundle_left(self, group: GroupId, index: int) -> None:
         """Do nothing: the bundle belongs to no gang."""
 
     def tick(self, now: float) -> None:

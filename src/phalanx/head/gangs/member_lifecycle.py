@@ -239,21 +239,21 @@ class MemberLifecycle:
 
     def forget(self, gang: Gang) -> None:
         """Forget the story of a gang that is over."""
-        self._steps.pop(gang.group, None)
+        self._steps.pop(gang.gang_id, None)
 
     # ---- the story ---------------------------------------------------------------------------
 
     def _remember(self, gang: Gang, move: Move) -> None:
-        steps = self._steps.get(gang.group)
+        steps = self._steps.get(gang.gang_id)
         if steps is None:
-            steps = self._steps[gang.group] = deque(maxlen=KEEP_STEPS)
+            steps = self._steps[gang.gang_id] = deque(maxlen=KEEP_STEPS)
         steps.append(move)
 
     def story(self, gang: Gang, index: int) -> str:
         """Return the last steps of a member, the oldest first."""
         steps = [
             f"{move.before[move.indexes.index(index)]} {_said(move.event, index)}"
-            for move in self._steps.get(gang.group, ())
+            for move in self._steps.get(gang.gang_id, ())
             if index in move.indexes
         ]
         return " -> ".join([*steps, gang.members[index].state])

@@ -9,6 +9,7 @@ from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.requests import GangRequests
 from phalanx.head.jobs.requests import JobRequests
 from phalanx.head.nodes import NodeDirectory
+from phalanx.model.ids import GangId
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.news import MAX_ROWS, ClusterNews, GetNews, Since
@@ -39,7 +40,7 @@ class News:
         self._jobs = jobs
         self._gangs = gangs
         self._changed_jobs: ChangeLog[str] = ChangeLog()
-        self._changed_gangs: ChangeLog[bytes] = ChangeLog()
+        self._changed_gangs: ChangeLog[GangId] = ChangeLog()
 
     def job_changed(self, job: JobRecord) -> None:
         """Note that a job has come, has changed, or is forgotten."""
@@ -48,7 +49,7 @@ class News:
 
     def gang_changed(self, gang: Gang) -> None:
         """Note that a gang has come, has changed, or is over."""
-        self._changed_gangs.note(gang.group)
+        self._changed_gangs.note(gang.gang_id)
 
     def queue_rows(self) -> list[QueueInfo]:
         """Return all queues for display. Their resources are counted over all gangs, so less often
@@ -68,19 +69,19 @@ class News:
             since = Since()
         node_version, nodes, gone_nodes = self._nodes.rows_since(since.nodes, MAX_ROWS)
         job_version, uids = self._changed_jobs.since(since.jobs, MAX_ROWS)
-        gang_version, groups = self._changed_gangs.since(since.gangs, MAX_ROWS)
+        gang_version, gang_ids = self._changed_gangs.since(since.gangs, MAX_ROWS)
         jobs = self._jobs.rows_of(uids)
         there = {uid for uid, _ in jobs}
-        living = [self._registry.gangs[group] for group in groups if group in self._registry.gangs]
+        living = [self._registry.gangs[one] for one in gang_ids if one in self._registry.gangs]
         return ClusterNews(
             since=Since(self._began, node_version, job_version, gang_version),
             is_new=is_new,
-            is_more=max(len(nodes) + len(gone_nodes), len(uids), len(groups)) == MAX_ROWS,
+            is_more=max(len(nodes) + len(gone_nodes), len(uids), len(gang_ids)) == MAX_ROWS,
             nodes=nodes,
             jobs=[row for _, row in jobs],
             gangs=[self._gangs.row(gang) for gang in living],
             gone_nodes=gone_nodes,
             gone_jobs=[uid for uid in uids if uid not in there],
-            gone_gangs=[g.hex() for g in groups if g not in self._registry.gangs],
+            gone_gangs=[g.hex() for g in gang_ids if g not in self._registry.gangs],
             queues=self.queue_rows(),
         )

@@ -15,6 +15,10 @@ from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_lifecycle import Evicted
 from phalanx.head.gangs.member_states import HELD, PLACING, WAITING
 from phalanx.head.gangs.minimums import GangSpecs, has_minimum
+from phalanx.model.ids import (
+    GangId,
+    GroupId,
+)
 from phalanx.observe.metrics.meter import Meter
 from phalanx.scheduler.cycle.plan import Plan
 
@@ -58,34 +62,34 @@ class PlanApplier:
         self._specs = specs
         self._effects = effects
         self._gang_amended = gang_amended
-        self._promised: dict[bytes, Gang] = {}
+        self._promised: dict[GroupId, Gang] = {}
         """Gangs that have or had a promise, by group."""
 
     def apply(self, plan: Plan) -> None:
         """Carry out a plan."""
         member_of = self._registry.member_of
-        victims: dict[bytes, tuple[Gang, list[int]]] = {}
+        victims: dict[GangId, tuple[Gang, list[int]]] = {}
         actions: dict[bytes, str] = {}
         claimants: dict[bytes, str] = {}
         for eviction in plan.evictions:
             gang, index = member_of[eviction.task]
-            victims.setdefault(gang.group, (gang, []))[1].append(index)
+            victims.setdefault(gang.gang_id, (gang, []))[1].append(index)
             if (
-                eviction.claimant or gang.group not in actions
+                eviction.claimant or gang.gang_id not in actions
             ):  # a victim without a claimant goes for the same gang
-                actions[gang.group] = eviction.reason
-                claimants[gang.group] = eviction.claimant
-        choices: dict[bytes, tuple[Gang, dict[int, str]]] = {}
+                actions[gang.gang_id] = eviction.reason
+                claimants[gang.gang_id] = eviction.claimant
+        choices: dict[GangId, tuple[Gang, dict[int, str]]] = {}
         for task, node in plan.binds.items():
             gang, index = member_of[task]
-            choices.setdefault(gang.group, (gang, {}))[1][index] = node
+            choices.setdefault(gang.gang_id, (gang, {}))[1][index] = node
         self._withdraw_promises(plan)
         if victims:
             for task in plan.pipelined:
                 self._promise(member_of[task][0])
         for gang, members in victims.values():
             try:
-                self.evict(gang, members, actions[gang.group], claimants[gang.group])
+                self.evict(gang, members, actions[gang.gang_id], claimants[gang.gang_id])
             except Exception as error:
                 self._failed(gang, error)
         for gang, choice in choices.values():
@@ -115,13 +119,13 @@ class PlanApplier:
         """
         if not gang.is_promised:
             gang.is_promised = True
-            self._promised[gang.group] = gang
+            self._promised[gang.gang_id] = gang
             self._gang_amended(gang)
 
     def gang_known(self, gang: Gang) -> None:
         """Remember the promise of a restored gang."""
         if gang.is_promised:
-            self._promised[gang.group] = gang
+            self._promised[gang.gang_id] = gang
 
     def _withdraw_promises(self, plan: Plan) -> None:
         """Withdraw the promise of each gang that a cycle looked at and gave nothing.
@@ -137,7 +141,7 @@ class PlanApplier:
         """For each queue, the highest priority of gangs that wait for room to become free."""
         for task in (*plan.binds, *plan.pipelined):
             gang, _ = member_of[task]
-            served.add(gang.group)
+            served.add(gang.gang_id)
             if task in plan.pipelined:
                 above[gang.queue] = max(gang.priority, above.get(gang.queue, gang.priority))
         for group, gang in list(self._promised.items()):

@@ -26,15 +26,15 @@ class Quarantine:
 
     def add(self, gang: Gang, error: Exception) -> None:
         """Set a gang aside, because deciding about it, or carrying that out, failed."""
-        self.errors[gang.group] = f"{type(error).__name__}: {error}"[:300]
+        self.errors[gang.gang_id] = f"{type(error).__name__}: {error}"[:300]
         self._on_defect(error, gang)
 
     def forget(self, gang: Gang) -> None:
         """Forget a gang that is over."""
-        self.errors.pop(gang.group, None)
+        self.errors.pop(gang.gang_id, None)
 
     def __contains__(self, gang: Gang) -> bool:
-        return gang.group in self.errors
+        return gang.gang_id in self.errors
 
 
 def culprit(gangs: Sequence[Gang], fails: Fails) -> Gang | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.gang import Gang
+from phalanx.model.ids import GangId
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 from phalanx.scheduler.placement.selector.tried import TriedPlaces
 
@@ -18,32 +19,32 @@ class Refusals:
         self._clock = clock
         self._gang_amended = gang_amended
         self._tried = TriedPlaces[bytes]()
-        self._gangs: dict[bytes, tuple[Gang, int]] = {}
+        self._gangs: dict[GangId, tuple[Gang, int]] = {}
         """The gangs that were refused, and how many refusing nodes the scheduler knows of each."""
 
     def refused(self, gang: Gang, node_id: str, members: Iterable[int]) -> None:
         """Note that the node has no room for these members, though it seemed to have some."""
         needs = (ResourceSet.from_mapping(gang.members[index].need) for index in members)
-        self._tried.refused(gang.group, node_id, sum(needs, EMPTY), self._clock.now())
-        self._gangs[gang.group] = (gang, len(self.of(gang)))
+        self._tried.refused(gang.gang_id, node_id, sum(needs, EMPTY), self._clock.now())
+        self._gangs[gang.gang_id] = (gang, len(self.of(gang)))
         self._gang_amended(gang)
 
     def of(self, gang: Gang) -> Mapping[str, ResourceSet]:
         """Return the resources that nodes refused the gang, by node."""
-        return self._tried.of(gang.group, self._clock.now())
+        return self._tried.of(gang.gang_id, self._clock.now())
 
     def expire(self) -> bool:
         """Drop refusals that are old enough; return whether any gang may ask nodes again."""
         expired = [(gang, left) for gang, known in self._gangs.values()
                    if (left := len(self.of(gang))) < known]  # fmt: skip
         for gang, left in expired:
-            self._gangs[gang.group] = (gang, left)
+            self._gangs[gang.gang_id] = (gang, left)
             self._gang_amended(gang)
             if not left:
-                del self._gangs[gang.group]
+                del self._gangs[gang.gang_id]
         return bool(expired)
 
     def forget(self, gang: Gang) -> None:
         """Forget a gang that is over."""
-        self._gangs.pop(gang.group, None)
-        self._tried.forget(gang.group)
+        self._gangs.pop(gang.gang_id, None)
+        self._tried.forget(gang.gang_id)

@@ -115,7 +115,7 @@ class GangRequests:
         """Return a gang for display."""
         return GangInfo(
             name=gang.name,
-            group=gang.group.hex(),
+            group=gang.gang_id.hex(),
             queue=gang.queue,
             priority=gang.priority,
             phase=gang.phase,

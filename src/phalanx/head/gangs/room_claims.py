@@ -18,6 +18,7 @@ from phalanx.head.gangs.outside_work import OutsideWork
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
 from phalanx.manifests.quantities import batch_amounts
+from phalanx.model.ids import GangId
 from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.scheduler.cycle.cluster import Cluster
 from phalanx.scheduler.cycle.cycle import run_cycle
@@ -54,7 +55,7 @@ class RoomClaims:
         self._truth = truth
         self._next = 0.0
         self._pause_s = LOOK_EVERY_S
-        self._claimed: set[tuple[bytes, str]] = set()
+        self._claimed: set[tuple[GangId, str]] = set()
         """(gang, node) for all room that nodes were last asked to keep."""
 
     def look(self, now: float) -> float:
@@ -79,7 +80,7 @@ class RoomClaims:
 
     def _choose(
         self, yields: Mapping[str, Mapping[str, float]]
-    ) -> dict[tuple[bytes, str], tuple[Gang, ResourceSet]]:
+    ) -> dict[tuple[GangId, str], tuple[Gang, ResourceSet]]:
         """Return what each gang would get if ordinary tasks yielded and no gang did."""
         truth = self._truth()
         config = msgspec.structs.replace(truth.config, actions=("allocate",))
@@ -91,19 +92,19 @@ class RoomClaims:
             left = ((name, amount - given.get(name, 0.0)) for name, amount in taken)
             cluster.occupy(node, tuple((name, amount) for name, amount in left if amount > 0))
         plan = run_cycle(snapshot, cluster=cluster, explains=False)
-        wanted: dict[tuple[bytes, str], tuple[Gang, ResourceSet]] = {}
+        wanted: dict[tuple[GangId, str], tuple[Gang, ResourceSet]] = {}
         for task, node in plan.binds.items():
             gang, index = self._member_of[task]
             need = ResourceSet.from_mapping(gang.members[index].need)
-            before = wanted.get((gang.group, node), (gang, EMPTY))[1]
-            wanted[gang.group, node] = (gang, before + need)
+            before = wanted.get((gang.gang_id, node), (gang, EMPTY))[1]
+            wanted[gang.gang_id, node] = (gang, before + need)
         return wanted
 
-    def _claim(self, wanted: Mapping[tuple[bytes, str], tuple[Gang, ResourceSet]]) -> None:
-        for group, node in sorted(self._claimed - wanted.keys()):
-            self._outbox.send_node(node, ClaimRoom(group, {}))
-        for (group, node), (gang, needs) in wanted.items():
+    def _claim(self, wanted: Mapping[tuple[GangId, str], tuple[Gang, ResourceSet]]) -> None:
+        for gang_id, node in sorted(self._claimed - wanted.keys()):
+            self._outbox.send_node(node, ClaimRoom(gang_id, {}))
+        for (gang_id, node), (gang, needs) in wanted.items():
             kept_s = KEPT * self._pause_s
-            claim = ClaimRoom(group, needs.to_mapping(), gang.queue, gang.priority, kept_s)
+            claim = ClaimRoom(gang_id, needs.to_mapping(), gang.queue, gang.priority, kept_s)
             self._outbox.send_node(node, claim)
         self._claimed = set(wanted)

@@ -17,6 +17,10 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import GOING, HELD, PLACING, WAITING
 from phalanx.head.gangs.quarantine import Quarantine, culprit
+from phalanx.model.ids import (
+    GangId,
+    GroupId,
+)
 from phalanx.scheduler.cycle import jobs as j
 from phalanx.scheduler.cycle.cluster import Cluster
 from phalanx.scheduler.cycle.config import Configuration
@@ -91,7 +95,7 @@ class SchedulerCache:
         self,
         rules: Callable[[bool], Configuration],
         source: ClusterSource,
-        seen: Mapping[bytes, Gang],
+        seen: Mapping[GroupId, Gang],
         member_of: Mapping[str, tuple[Gang, int]],
         quarantine: Quarantine,
         shells: Mapping[str, Any] | None = None,
@@ -110,9 +114,9 @@ class SchedulerCache:
         self._member_of = member_of
         self._shells = shells
         self._kept: KeptCluster | None = None
-        self._gangs_changed: dict[bytes, tuple[Gang, set[int] | None]] = {}
+        self._gangs_changed: dict[GangId, tuple[Gang, set[int] | None]] = {}
         """The members whose columns may be out of date; None for all members of a gang."""
-        self._resting: dict[bytes, Gang] = {}
+        self._resting: dict[GroupId, Gang] = {}
         self._taken: dict[str, Amounts] = {}
         """The resources that work outside of gangs takes of each node."""
         self._have_nodes_changed = self._have_queues_changed = False
@@ -122,24 +126,24 @@ class SchedulerCache:
 
     def gang_changed(self, gang: Gang) -> None:
         """Take note that a gang is seen from now on, has more members, or is over."""
-        self._gangs_changed[gang.group] = (gang, None)
+        self._gangs_changed[gang.gang_id] = (gang, None)
 
     def gang_amended(self, gang: Gang) -> None:
         """Take note that a gang's terms may have changed."""
-        self._gangs_changed.setdefault(gang.group, (gang, set()))
+        self._gangs_changed.setdefault(gang.gang_id, (gang, set()))
 
     def members_moved(self, gang: Gang, move: Move) -> None:
         """Take note that members of a gang have other states."""
-        _, known = self._gangs_changed.get(gang.group, (gang, set()))
+        _, known = self._gangs_changed.get(gang.gang_id, (gang, set()))
         if known is not None:
             known.update(move.indexes)
-            self._gangs_changed[gang.group] = (gang, known)
+            self._gangs_changed[gang.gang_id] = (gang, known)
 
     def gang_rests(self, gang: Gang) -> None:
         """Leave a gang out until its `rests_until`: it keeps what it holds, and its waiting members
         do not take part.
         """
-        self._resting[gang.group] = gang
+        self._resting[gang.gang_id] = gang
         self.gang_changed(gang)
 
     def nodes_changed(self) -> None:
@@ -188,7 +192,7 @@ class SchedulerCache:
             self._kept = kept
             for task in (*plan.binds, *plan.evicted):
                 gang, index = self._member_of[task]
-                _, known = self._gangs_changed.setdefault(gang.group, (gang, set()))
+                _, known = self._gangs_changed.setdefault(gang.gang_id, (gang, set()))
                 if known is not None:
                     known.add(index)
         return plan
@@ -250,9 +254,9 @@ class SchedulerCache:
         if not isinstance(kept, KeptCluster):
             return None
         columns = kept.copy()
-        resting = [gang for gang in self._resting.values() if gang.group in self._seen]
+        resting = [gang for gang in self._resting.values() if gang.gang_id in self._seen]
         try:
-            for gang in {one.group: one for one in (*resting, also)}.values():
+            for gang in {one.gang_id: one for one in (*resting, also)}.values():
                 if gang not in self._set_aside:
                     self._enter(columns, gang, range(len(gang.members)), NOT_RESTING)
         except NotPatchableError:
@@ -274,7 +278,7 @@ class SchedulerCache:
     def _wake(self, now: float) -> None:
         rested = [gang for gang in self._resting.values() if gang.rests_until <= now]
         for gang in rested:
-            del self._resting[gang.group]
+            del self._resting[gang.gang_id]
             self.gang_changed(gang)
 
     def _read(self, now: float, wall: float, before: KeptCluster | None) -> Cluster:
@@ -309,7 +313,7 @@ class SchedulerCache:
             names = {queue.name for queue in queues}
             kept.set_queues([*queues, *(q for q in kept.queues if q.name not in names)])
         # Gangs that are over first: a job's next gang has the names of the one before.
-        changed = sorted(self._gangs_changed.values(), key=lambda one: one[0].group in self._seen)
+        changed = sorted(self._gangs_changed.values(), key=lambda one: one[0].gang_id in self._seen)
         for gang, members in changed:
             try:
                 self._patch_gang(kept, gang, members, now)
@@ -330,12 +334,12 @@ class SchedulerCache:
     def _patch_gang(
         self, kept: KeptCluster, gang: Gang, members: set[int] | None, now: float
     ) -> None:
-        if gang.group not in self._seen:
+        if gang.gang_id not in self._seen:
             self._set_aside.forget(gang)
             self._resting.pop(
-                gang.group, None
+                gang.gang_id, None
             )  # nor does it wake: its job's next gang has its name
-        if gang.group not in self._seen or gang in self._set_aside:
+        if gang.gang_id not in self._seen or gang in self._set_aside:
             self._forget_gang(kept, gang)
             return
         indexes = range(len(gang.members)) if members is None else sorted(members)

@@ -13,12 +13,13 @@ from typing import Protocol
 import msgspec
 
 from phalanx.head.groups.give_backs import RESEND_S, GiveBacks
+from phalanx.model.ids import GroupId
 
 
 class Attempt(msgspec.Struct, kw_only=True, eq=False):
     """One attempt to reserve bundles of a group. Later attempts of a group have higher numbers."""
 
-    group: bytes
+    group: GroupId
     number: int
     bundles: Mapping[str, Sequence[int]]
     """The indexes of the bundles that each node should hold."""
@@ -88,9 +89,9 @@ class Attempts:
     def __init__(self, owner: AttemptOwner, give_backs: GiveBacks) -> None:
         self._owner = owner
         self._give_backs = give_backs
-        self._under_way: dict[bytes, Attempt] = {}
+        self._under_way: dict[GroupId, Attempt] = {}
 
-    def get(self, group: bytes) -> Attempt | None:
+    def get(self, group: GroupId) -> Attempt | None:
         """Return the attempt of a group that is under way, if any."""
         return self._under_way.get(group)
 
@@ -107,11 +108,11 @@ class Attempts:
         attempt.is_committing = attempt.is_ordered = True
         attempt.resend_at = now
 
-    def call_off(self, group: bytes) -> Attempt | None:
+    def call_off(self, group: GroupId) -> Attempt | None:
         """End a group's attempt. The caller must take back what its nodes may hold."""
         return self._under_way.pop(group, None)
 
-    def prepared(self, node_id: str, group: bytes, number: int, ok: bool, now: float) -> None:
+    def prepared(self, node_id: str, group: GroupId, number: int, ok: bool, now: float) -> None:
         """Handle a node's answer: it has set its bundles of an attempt aside, or has no room for
         them.
         """
@@ -131,7 +132,7 @@ class Attempts:
         # The next head must continue with the bundles that nodes were asked to keep.
         self._owner.when_written(lambda: self._go_on(attempt, now))
 
-    def committed(self, node_id: str, group: bytes, number: int, ok: bool, now: float) -> None:
+    def committed(self, node_id: str, group: GroupId, number: int, ok: bool, now: float) -> None:
         """Handle a node's answer: it keeps its bundles of an attempt, or had given them back
         already.
         """
@@ -197,7 +198,7 @@ class Attempts:
             self._owner.prepare(attempt, node)
 
     def _awaited(
-        self, node_id: str, group: bytes, number: int, is_committing: bool
+        self, node_id: str, group: GroupId, number: int, is_committing: bool
     ) -> Attempt | None:
         """Return the attempt that waits for this answer; None when the answer is not wanted any
         more.

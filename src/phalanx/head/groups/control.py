@@ -9,6 +9,7 @@ from phalanx.head.groups.record import Group, KnownGroup
 from phalanx.head.groups.table import GroupTable
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
+from phalanx.model.ids import GroupId
 from phalanx.model.lifecycle import CREATED, REMOVED
 from phalanx.protocol.bundle_messages import (
     CommitBundles,
@@ -26,9 +27,9 @@ class GroupWatchers:
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
-        self._watchers: dict[bytes, dict[bytes, None]] = {}
-        self._waiters: dict[bytes, list[Asker[bool]]] = {}
-        self._freed_waiters: dict[bytes, list[Asker[None]]] = {}
+        self._watchers: dict[GroupId, dict[bytes, None]] = {}
+        self._waiters: dict[GroupId, list[Asker[bool]]] = {}
+        self._freed_waiters: dict[GroupId, list[Asker[None]]] = {}
 
     def watch(self, group: KnownGroup, prefix: bytes) -> None:
         """Send a node the state of a group, now and whenever it changes."""
@@ -47,7 +48,7 @@ class GroupWatchers:
         self._waiters.setdefault(group.group, []).append(asker)
         return LATER
 
-    def when_freed(self, group: bytes, asker: Asker[None]) -> None:
+    def when_freed(self, group: GroupId, asker: Asker[None]) -> None:
         """Answer once all resources of a removed group are free."""
         self._freed_waiters.setdefault(group, []).append(asker)
 
@@ -64,7 +65,7 @@ class GroupWatchers:
             for asker in self._waiters.pop(group.group):
                 asker.reply(group.has_begun)
 
-    def freed(self, group: bytes) -> None:
+    def freed(self, group: GroupId) -> None:
         """Answer that all resources of a removed group are free."""
         for asker in self._freed_waiters.pop(group, ()):
             asker.reply(None)
@@ -89,13 +90,13 @@ class GroupControl(GroupWatchers):
     # ---- effects -----------------------------------------------------------------------------
 
     def prepare(
-        self, node_id: str, group: bytes, number: int, bundles: Mapping[int, ResourceSet]
+        self, node_id: str, group: GroupId, number: int, bundles: Mapping[int, ResourceSet]
     ) -> None:
         """Ask the node to set bundles aside."""
         amounts = {i: bundle.to_mapping() for i, bundle in bundles.items()}
         self._outbox.send_node(node_id, PrepareBundles(group, number, amounts))
 
-    def commit(self, node_id: str, group: bytes, number: int) -> None:
+    def commit(self, node_id: str, group: GroupId, number: int) -> None:
         """Ask the node to keep the bundles of an attempt."""
         self._outbox.send_node(node_id, CommitBundles(group, number))
 
@@ -104,7 +105,7 @@ class GroupControl(GroupWatchers):
         self._state_store.when_written(action)
 
     def give_back(
-        self, node_id: str, group: bytes, attempt: int, indexes: list[int], ending: Ending
+        self, node_id: str, group: GroupId, attempt: int, indexes: list[int], ending: Ending
     ) -> None:
         """Order the node to free bundles."""
         message = GiveBackBundles(group, attempt, indexes, ending.warn, ending.grace_s)

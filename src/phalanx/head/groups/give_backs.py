@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from phalanx.model.ids import GroupId
+
 RESEND_S = 1.0
 
 
@@ -20,7 +22,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 AT_ONCE = Ending()
 
-Send = Callable[[str, bytes, int, list[int], Ending], None]
+Send = Callable[[str, GroupId, int, list[int], Ending], None]
 """Sends (node, group, attempt, bundle indexes, how) to the node."""
 
 
@@ -39,15 +41,15 @@ class GiveBacks:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._asked: dict[bytes, dict[tuple[str, int], _Asked]] = {}
+        self._asked: dict[GroupId, dict[tuple[str, int], _Asked]] = {}
 
-    def __contains__(self, group: bytes) -> bool:
+    def __contains__(self, group: GroupId) -> bool:
         return group in self._asked
 
     def ask(
         self,
         node: str,
-        group: bytes,
+        group: GroupId,
         attempt: int,
         indexes: list[int],
         now: float,
@@ -59,7 +61,7 @@ class GiveBacks:
     def ask_all(
         self,
         bundles: Mapping[str, list[int]],
-        group: bytes,
+        group: GroupId,
         attempt: int,
         now: float,
         ending: Ending = AT_ONCE,
@@ -76,21 +78,21 @@ class GiveBacks:
             if one is not None:
                 self._send(node, group, attempt, list(one.indexes), one.ending)
 
-    def is_asked(self, node: str, group: bytes, attempt: int, index: int) -> bool:
+    def is_asked(self, node: str, group: GroupId, attempt: int, index: int) -> bool:
         """Whether the node has yet to end this bundle, which it holds from that attempt."""
         return any(
             at == node and number >= attempt and index in one.indexes
             for (at, number), one in self._asked.get(group, {}).items()
         )
 
-    def awaited(self, node: str, group: bytes, attempt: int) -> list[int]:
+    def awaited(self, node: str, group: GroupId, attempt: int) -> list[int]:
         """Return the bundles that become free by the node's answer to this attempt; none if it has
         answered before.
         """
         asked = self._asked.get(group, {}).get((node, attempt))
         return list(asked.indexes) if asked is not None else []
 
-    def done(self, node: str, group: bytes, attempt: int) -> bool:
+    def done(self, node: str, group: GroupId, attempt: int) -> bool:
         """Take note of the node's answer. Returns whether the group has nothing to give back any
         more.
         """
@@ -99,7 +101,7 @@ class GiveBacks:
             return False
         return self._is_over(group)
 
-    def node_gone(self, node: str) -> list[bytes]:
+    def node_gone(self, node: str) -> list[GroupId]:
         """Take note that the node is dead. Returns the groups that have nothing to give back any
         more.
         """
@@ -120,7 +122,7 @@ class GiveBacks:
                     one.resend_at = now + RESEND_S
                     self._send(node, group, attempt, list(one.indexes), one.ending)
 
-    def _is_over(self, group: bytes) -> bool:
+    def _is_over(self, group: GroupId) -> bool:
         if not self._asked[group]:
             del self._asked[group]
         return group not in self._asked

@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from phalanx.head.groups.attempts import Attempt
+from phalanx.model.ids import GroupId
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
 from phalanx.protocol.wire_errors import code_of
 from phalanx.scheduler.devices.sets import ResourceSet
@@ -20,7 +21,7 @@ FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.1, 1.5, 1.0
 class GroupRow(msgspec.Struct, kw_only=True):
     """A group as it is stored."""
 
-    group: bytes
+    group: GroupId
     name: str
     strategy: str
     bundles: list[dict[str, float]]
@@ -42,7 +43,7 @@ class KnownGroup(Protocol):
     """A placement group as others see it: a program's own group, or the bundles of a gang."""
 
     @property
-    def group(self) -> bytes:
+    def group(self) -> GroupId:
         """The group's id."""
         ...
 
@@ -95,7 +96,7 @@ class KnownGroup(Protocol):
 class Group(msgspec.Struct, kw_only=True, eq=False):
     """A placement group. `selectors`: labels for each bundle, or an empty list."""
 
-    group: bytes
+    group: GroupId
     name: str
     strategy: str
     bundles: list[ResourceSet]

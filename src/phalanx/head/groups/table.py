@@ -25,6 +25,11 @@ from phalanx.head.groups.record import (
     restored,
     settling_order,
 )
+from phalanx.model.ids import (
+    AttemptId,
+    BundleId,
+    GroupId,
+)
 from phalanx.model.lifecycle import CREATED, GROUP, PREPARED, REMOVED, RESCHEDULING, move
 from phalanx.protocol.wire_errors import code_of
 from phalanx.scheduler.devices.sets import ResourceSet
@@ -42,7 +47,7 @@ class GroupEffects(Protocol):
     """The table's requests to its shell. Any request may be answered before the method returns."""
 
     def prepare(
-        self, node_id: str, group: bytes, attempt: int, bundles: Mapping[int, ResourceSet]
+        self, node_id: str, group: GroupId, attempt: int, bundles: Mapping[int, ResourceSet]
     ) -> None:
         """Ask the node to set these bundles aside, all or none; `prepared` follows."""
         ...
@@ -51,12 +56,12 @@ class GroupEffects(Protocol):
         """Run an action once all changes so far are stored."""
         ...
 
-    def commit(self, node_id: str, group: bytes, attempt: int) -> None:
+    def commit(self, node_id: str, group: GroupId, attempt: int) -> None:
         """Ask the node to keep what the attempt reserved; `committed` follows."""
         ...
 
     def give_back(
-        self, node_id: str, group: bytes, attempt: int, indexes: list[int], ending: Ending
+        self, node_id: str, group: GroupId, attempt: int, indexes: list[int], ending: Ending
     ) -> None:
         """Ask the node to end these bundles; `returned` follows when they are free."""
         ...
@@ -65,7 +70,7 @@ class GroupEffects(Protocol):
         """Store a group whose state has changed, and report it to those that wait for it."""
         ...
 
-    def freed(self, group: bytes) -> None:
+    def freed(self, group: GroupId) -> None:
         """Report that all resources of a removed group are free."""
         ...
 
@@ -84,12 +89,12 @@ class GroupTable:
     def __init__(self, cluster: ClusterNodes, effects: GroupEffects) -> None:
         self._cluster = cluster
         self._effects = effects
-        self._groups: dict[bytes, Group] = {}
-        self._pinned: dict[bytes, PinnedGroup] = {}
-        self._names: dict[tuple[str, str], bytes] = {}
-        self._unsettled: dict[bytes, Group] = {}
+        self._groups: dict[GroupId, Group] = {}
+        self._pinned: dict[GroupId, PinnedGroup] = {}
+        self._names: dict[tuple[str, str], GroupId] = {}
+        self._unsettled: dict[GroupId, Group] = {}
         """The groups with bundles that no node keeps yet."""
-        self._removed: deque[bytes] = deque()
+        self._removed: deque[GroupId] = deque()
         self.give_backs = GiveBacks(effects.give_back)
         self.attempts = Attempts(self, self.give_backs)
         self._hopeless: dict[BundleRequest, BundleRejection] = {}
@@ -124,7 +129,7 @@ class GroupTable:
         elif group.group in self._unsettled:
             self._try(group, now)  # the groups before it are not tried: nothing came free for them
 
-    def remove(self, group_id: bytes, now: float) -> KnownGroup | None:
+    def remove(self, group_id: GroupId, now: float) -> KnownGroup | None:
         """End a group: its bundles go back, and work in them ends. None if there is no such
         group.
         """
@@ -164,7 +169,7 @@ class GroupTable:
         """Return the processes whose end removes groups."""
         return [group.creator for group in self._groups.values() if not group.detached]
 
-    def get(self, group_id: bytes) -> KnownGroup | None:
+    def get(self, group_id: GroupId) -> KnownGroup | None:
         """Return the group with this id; removed groups are known for a while."""
         return self._groups.get(group_id) or self._pinned.get(group_id)
 
@@ -187,12 +192,12 @@ class GroupTable:
             for index in group.missing():
                 yield group.bundles[index]
 
-    def nodes_of(self, group_id: bytes, index: int = -1) -> list[str]:
+    def nodes_of(self, group_id: GroupId, index: int = -1) -> list[str]:
         """Return the nodes that keep the bundle, or any bundle of the group for index -1."""
         group = self.get(group_id)
         return [] if group is None else nodes_of(group, index)
 
-    def refusal(self, place: tuple[bytes, int], request: ResourceSet) -> tuple[str, str] | None:
+    def refusal(self, place: BundleId, request: ResourceSet) -> tuple[str, str] | None:
         """Return why tasks of this place cannot run: (reason, code of an error or "" if they may
         wait); None if they can.
         """
@@ -208,13 +213,13 @@ class GroupTable:
         """Show a pinned group to those that look groups up. The table does nothing else with it."""
         self._pinned[group.group] = group
 
-    def hide(self, group_id: bytes) -> None:
+    def hide(self, group_id: GroupId) -> None:
         """Take note that a pinned group is removed: like others it is shown for a while."""
         self._remember_removed(group_id)
 
     # ---- news of nodes -----------------------------------------------------------------------
 
-    def returned(self, node_id: str, group_id: bytes, number: int) -> None:
+    def returned(self, node_id: str, group_id: GroupId, number: int) -> None:
         """Take note that the bundles that the node was asked to free with that attempt are free."""
         if self.give_backs.done(node_id, group_id, number):
             self._freed(group_id)
@@ -239,8 +244,8 @@ class GroupTable:
     def inventory(
         self,
         node_id: str,
-        held: Iterable[tuple[bytes, int, int, bool]],
-        ended: Mapping[bytes, int],
+        held: Iterable[tuple[GroupId, int, int, bool]],
+        ended: Mapping[GroupId, int],
         now: float,
     ) -> None:
         """Compare the bundles of a node that joined, for the first time or again, with the groups.
@@ -250,8 +255,8 @@ class GroupTable:
         no group knows, and bundles that it does not have are lost. Bundles that must be given back
         anyway are requested again with their grace.
         """
-        kept: set[tuple[bytes, int]] = set()
-        unknown: dict[tuple[bytes, int], list[int]] = {}
+        kept: set[BundleId] = set()
+        unknown: dict[AttemptId, list[int]] = {}
         for group_id, index, number, is_committed in held:
             group = self._groups.get(group_id)
             if group is not None:
@@ -436,14 +441,14 @@ class GroupTable:
         if group.name:
             self._names[group.namespace, group.name] = group.group
 
-    def _remember_removed(self, group_id: bytes) -> None:
+    def _remember_removed(self, group_id: GroupId) -> None:
         self._removed.append(group_id)
         if len(self._removed) > KEEP_REMOVED:
             oldest = self._removed.popleft()
             self._groups.pop(oldest, None)
             self._pinned.pop(oldest, None)
 
-    def _freed(self, group_id: bytes) -> None:
+    def _freed(self, group_id: GroupId) -> None:
         group = self._groups.get(group_id)
         if group is None or group.state == REMOVED:
             self._effects.freed(group_id)

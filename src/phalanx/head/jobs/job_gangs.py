@@ -40,7 +40,11 @@ from phalanx.head.jobs.starting import Starter, WantedStep
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
 from phalanx.model.attempts import NODE_LOST, PREEMPTED
-from phalanx.model.ids import PlacementGroupID
+from phalanx.model.ids import (
+    GangId,
+    GroupId,
+    PlacementGroupID,
+)
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
@@ -316,8 +320,8 @@ class JobGangs:
 
     def _new_gang(self, job: JobRecord, wanted: set[tuple[str, int]]) -> None:
         length = PlacementGroupID.LENGTH
-        group = self._rng.randrange(256**length).to_bytes(length, "big")
-        gang = gang_of(job, group, self._priority_of(job.spec), wanted)
+        gang_id = GangId(GroupId(self._rng.randrange(256**length).to_bytes(length, "big")))
+        gang = gang_of(job, gang_id, self._priority_of(job.spec), wanted)
         self._gangs[job.uid] = gang
         self._reservations.add(gang)
         self._gang_news.gang_changed(gang)
@@ -442,7 +446,7 @@ class JobGangs:
                 self.records.lost(gang, index, job, gang.members[index].why_gone, self.wall())
             place = gang.members[index]
             state = NODE_LOST if place.why_gone else PREEMPTED
-            self.steps.member_over(gang.group, index, attempt, state, self.wall())
+            self.steps.member_over(gang.gang_id, index, attempt, state, self.wall())
             member = job.member(group, number) if job else None
             why, gave_way = place.why_gone, place.gave_way
             has_run_there = bool(attempt) and member is not None and member.attempt == attempt
@@ -475,7 +479,7 @@ class JobGangs:
 
     def over(self, gang: Gang) -> None:
         """Forget a gang without members; members that are wanted by now get a new one."""
-        self.steps.gang_over(gang.group, self.wall())
+        self.steps.gang_over(gang.gang_id, self.wall())
         if self._gangs.get(gang.job) is not gang:
             return
         del self._gangs[gang.job]

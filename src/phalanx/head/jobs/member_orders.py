@@ -13,6 +13,7 @@ from phalanx.head.jobs import resting, time_limits
 from phalanx.head.jobs.run_clock import RunClocks
 from phalanx.head.jobs.starting import Starter, WantedStep
 from phalanx.head.outbox import Outbox
+from phalanx.model.ids import GangId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.timing import WarningSignal
@@ -26,7 +27,7 @@ class StepOrder(NamedTuple):
     """An order for one more program: its node, and the member's place in its gang."""
 
     node_id: str
-    group: bytes
+    group: GangId
     place: int
     attempt: int
     command: Command
@@ -66,7 +67,7 @@ class MemberOrders:
         """Return the order for one more program of a running member."""
         command = self._starter.step(job, gang, index, self._end_of(job), wanted)
         place = gang.members[index]
-        return StepOrder(place.node, gang.group, index, place.attempt, command)
+        return StepOrder(place.node, gang.gang_id, index, place.attempt, command)
 
     def _end_of(self, job: JobRecord) -> float | None:
         """Return the time of day by which the job will have ended; None if it may run on."""
@@ -86,13 +87,13 @@ class MemberOrders:
                 and node_id in ("", place.node)
             ):
                 number, only_shell = signal.number, signal.only_shell
-                order = WarnMember(gang.group, index, place.attempt, number, only_shell)
+                order = WarnMember(gang.gang_id, index, place.attempt, number, only_shell)
                 self._outbox.order(place.node, order)
 
     def end(self, gang: Gang, index: int) -> None:
         """Order a node to end the attempt of a member that has its place."""
         place = gang.members[index]
-        self._outbox.order(place.node, EndMember(gang.group, index, place.attempt))
+        self._outbox.order(place.node, EndMember(gang.gang_id, index, place.attempt))
 
     def give_again(self, job: JobRecord, gang: Gang, node_id: str) -> None:
         """Repeat the orders to a node that is connected again; it may not have received them."""

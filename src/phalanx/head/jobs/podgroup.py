@@ -11,6 +11,7 @@ from phalanx.head.gangs.member_states import ABSENT, WAITING
 from phalanx.head.jobs.environment import ports_needed
 from phalanx.head.jobs.judging import gang_minimum, minimums
 from phalanx.manifests.shapes import GROUP_LABEL, PARTITION_LABEL
+from phalanx.model.ids import GangId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec, TaskGroup
@@ -69,13 +70,13 @@ def _partitions(group: TaskGroup) -> SubgroupPolicy:
     )
 
 
-def gang_of(job: JobRecord, group: bytes, priority: int, wanted: set[tuple[str, int]]) -> Gang:
+def gang_of(job: JobRecord, group: GangId, priority: int, wanted: set[tuple[str, int]]) -> Gang:
     """Return a new gang with all members of a job. Members that are not `wanted` yet are absent."""
     spec = job.spec
     members = [(m.group, m.index) for m in job.members]
     need = ports_needed(spec)
     return Gang(
-        group=group,
+        gang_id=group,
         name=spec.name,
         namespace=spec.namespace,
         queue=spec.queue,

@@ -37,7 +37,10 @@ class Signals:
             raise ValueError(f"a signal is a number from 1 to {LARGEST}, not {request.signal}")
         job = self._requests.need(request.job)
         orders = [
-            (place.node, SignalMember(gang.group, index, place.attempt, request.signal, request.to))
+            (
+                place.node,
+                SignalMember(gang.gang_id, index, place.attempt, request.signal, request.to),
+            )
             for one in self._with_array_tasks(job)
             for gang, index in self._running(one, request.member)
             for place in [gang.members[index]]

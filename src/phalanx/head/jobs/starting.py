@@ -88,7 +88,7 @@ class Starter:
         template, warning = group.template, record.spec.timing.signal
         umask = record.spec.umask
         return StartMember(
-            group=gang.group,
+            group=gang.gang_id,
             index=index,
             attempt=member.attempt,
             job=record.uid,
@@ -128,7 +128,7 @@ def streams_of(gang: Gang, index: int, attempt: int) -> bytes:
     computed from the member, and begins with the id of its node.
     """
     number = (index % _WRAP).to_bytes(3, "big") + (attempt % _WRAP).to_bytes(3, "big")
-    return node_prefix(gang.members[index].node) + gang.group[:4] + number
+    return node_prefix(gang.members[index].node) + gang.gang_id[:4] + number
 
 
 def _command(

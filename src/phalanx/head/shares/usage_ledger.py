@@ -73,7 +73,7 @@ class UsageLedger:
         """Begin or end charging for members that began or stopped running."""
         now, ended = self._wall(), set()
         for index in move.indexes:
-            key = gang.group, index
+            key = gang.gang_id, index
             if gang.members[index].state in _CHARGED:
                 if key not in self._charged:
                     self._begin(gang, index, now, now)
@@ -92,7 +92,7 @@ class UsageLedger:
                 self._begin(gang, index, member.started if member.started is not None else now, now)
 
     def _begin(self, gang: Gang, index: int, began: float, now: float) -> None:
-        key = gang.group, index
+        key = gang.gang_id, index
         rate = self.terms.rate(self._shape_of(gang, index).request)
         self._charged[key] = gang.queue, gang.user
         self._open(gang.queue, gang.user).begin(key, Running(began, rate), now, self.terms)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from phalanx.errors import SystemFailureError
+from phalanx.model.ids import GroupId
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.claims import Claims
@@ -286,7 +287,7 @@ class LeaseMachine:
         self.claims.set(message, now)
         self.dispatch(now)
 
-    def end_claim(self, group: bytes) -> None:
+    def end_claim(self, group: GroupId) -> None:
         """Keep nothing more for a gang that gets its places."""
         self.claims.end(group)
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from phalanx.model.ids import BundleId
 from phalanx.model.options import ACCELERATORS
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.workers import WorkerKind, WorkerRecord
@@ -67,7 +68,7 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     environment: bytes = b""
     priority: int = 0
     queue: str = ""
-    group: tuple[bytes, int] | None = None
+    group: BundleId | None = None
     """(placement group, bundle index or -1)."""
     actor: bytes = b""
     strategy: Mapping[str, Any] = {}

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.ids import (
+    PREFIX_BYTES,
+    group_id_of,
+)
 from phalanx.node.actors import GroupLookup
 from phalanx.node.dispatch import PeerMessageTable
 from phalanx.node.events import NodeEvents
@@ -168,7 +171,7 @@ class LeaseRequests:
         if "near" in strategy:
             strategy = {**strategy, "near": self._links.node_id(bytes.fromhex(strategy["near"]))}
         group = strategy.get("group")
-        place = None if group is None else (bytes.fromhex(group), strategy.get("bundle", -1))
+        place = None if group is None else (group_id_of(group), strategy.get("bundle", -1))
         resources = ResourceSet.from_mapping(message.resources)
         is_mine = owner[:PREFIX_BYTES] == self._prefix
         if place is not None and message.count > 0:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from phalanx.errors import TaskPlacementGroupRemoved
+from phalanx.model.ids import GangId
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef
 from phalanx.owner.objects.table import ObjectTable
@@ -29,7 +30,7 @@ REPORT_AFTER_S = 0.1
 class OwnedGang:
     """One gang: its tasks by index, and which of them have ended."""
 
-    def __init__(self, group: bytes, tasks: list[PendingTask], min_members: int) -> None:
+    def __init__(self, group: GangId, tasks: list[PendingTask], min_members: int) -> None:
         self.group = group
         self.tasks = tasks
         self.min_members = min_members
@@ -79,7 +80,7 @@ class OwnedGangs:
 
     def start(
         self,
-        group: bytes,
+        group: GangId,
         templates: list[Template],
         min_members: int,
         args: Payload,

@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from phalanx.errors import LocalNodeDiedError
-from phalanx.model.ids import INDEX_BITS, task_id_bytes
+from phalanx.model.ids import (
+    INDEX_BITS,
+    group_id_of,
+    task_id_bytes,
+)
 from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.model.lifecycle import FINISHED, INFEASIBLE, PENDING_ARGS, PENDING_NODE, SUBMITTED
 from phalanx.objects import failures
@@ -287,7 +291,7 @@ class Submission:
                 self._me[12:],
                 message.resources,
                 message.devices,
-                None if group is None else bytes.fromhex(group),
+                None if group is None else group_id_of(group),
                 bool(strategy.get("capture")),
                 message.gang,
             )

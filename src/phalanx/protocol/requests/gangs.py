@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from phalanx.model.ids import GangId
 from phalanx.model.rows.cycles import CycleInfo
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.rows.plan import TimePlan
@@ -24,7 +25,7 @@ class CreateGang(Request[str]):
     kind: ClassVar[int] = 60
     effect: ClassVar[Effect] = Effect.ADDS
 
-    group: bytes
+    group: GangId
     name: str
     queue: str
     needs: list[dict[str, float]]
@@ -40,7 +41,7 @@ class EndMembers(Request[None]):
 
     kind: ClassVar[int] = 61
 
-    group: bytes
+    group: GangId
     indexes: list[int]
 
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from phalanx.model.ids import GroupId
 from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request, Role
 
 
@@ -20,7 +21,7 @@ class CreateGroup(Request[None]):
     kind: ClassVar[int] = 50
     effect: ClassVar[Effect] = Effect.ADDS
 
-    group: bytes
+    group: GroupId
     bundles: list[dict[str, float]]
     strategy: str
     name: str
@@ -40,7 +41,7 @@ class WatchGroup(Request[bool]):
     kind: ClassVar[int] = 51
     asked_by: ClassVar[tuple[Role, ...]] = NODES
 
-    group: bytes
+    group: GroupId
 
 
 class WaitGroup(Request[bool]):
@@ -48,7 +49,7 @@ class WaitGroup(Request[bool]):
 
     kind: ClassVar[int] = 52
 
-    group: bytes
+    group: GroupId
 
 
 class RemoveGroup(Request[None]):
@@ -56,7 +57,7 @@ class RemoveGroup(Request[None]):
 
     kind: ClassVar[int] = 53
 
-    group: bytes
+    group: GroupId
 
 
 class ListGroups(Request[list[dict[str, Any]]]):
@@ -70,7 +71,7 @@ class ListGroups(Request[list[dict[str, Any]]]):
 class NamedGroup(msgspec.Struct, array_like=True):
     """A group's id, and what each of its bundles reserves."""
 
-    group: bytes
+    group: GroupId
     bundles: list[dict[str, float]]
 
 

@@ -6,6 +6,10 @@ from typing import ClassVar
 
 import msgspec
 
+from phalanx.model.ids import (
+    GangId,
+    GroupId,
+)
 from phalanx.protocol.requests.request import Effect, Request
 
 
@@ -29,7 +33,7 @@ class ListGangPlaces(Request[dict[int, GangPlace]]):
 
     kind: ClassVar[int] = 100
 
-    group: bytes
+    group: GroupId
 
 
 class GetMemberState(Request[str]):
@@ -37,7 +41,7 @@ class GetMemberState(Request[str]):
 
     kind: ClassVar[int] = 101
 
-    group: bytes
+    group: GangId
     index: int
 
 
@@ -49,7 +53,7 @@ class ListStages(Request[list[dict[str, float]]]):
 
     kind: ClassVar[int] = 102
 
-    groups: list[bytes]
+    gangs: list[GangId]
 
 
 class AdmitBatch(Request[None]):

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 import msgspec
 
 from phalanx.errors import LocalNodeDiedError, PhalanxError, TaskError
-from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.ids import (
+    PREFIX_BYTES,
+    GangId,
+    GroupId,
+)
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.signatures import ActorShape
 from phalanx.objects import failures
@@ -347,9 +351,9 @@ class RuntimeEngine:
         detached: bool,
         selectors: list[dict[str, str]],
         soft_target: str | None,
-    ) -> tuple[bytes, Asked[None]]:
+    ) -> tuple[GroupId, Asked[None]]:
         """Request a placement group; return its id, and the answer to the request."""
-        group = self.new_group()
+        group = self._new_group()
         request = CreateGroup(
             group,
             bundles,
@@ -362,19 +366,22 @@ class RuntimeEngine:
         )
         return group, self._requests.ask_async(request)
 
-    def group_ready(self, group: bytes) -> None:
+    def group_ready(self, group: GroupId) -> None:
         """Return None: here a task in the group shows that the group is created."""
         return
 
-    def new_group(self) -> bytes:
+    def new_gang(self) -> GangId:
         """Return a new id for a gang or group of this process."""
-        return os.urandom(14) + self.runtime.process_id[12:]
+        return GangId(self._new_group())
+
+    def _new_group(self) -> GroupId:
+        return GroupId(os.urandom(14) + self.runtime.process_id[12:])
 
     def start_gang(
         self,
         definition: FunctionDefinition,
         options: Mapping[str, Any],
-        group: bytes,
+        group: GangId,
         members: int,
         least: int,
         args: tuple[Any, ...],
@@ -387,7 +394,7 @@ class RuntimeEngine:
         self,
         definition: ActorDefinition,
         options: Mapping[str, Any],
-        group: bytes,
+        group: GangId,
         members: int,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -433,11 +440,11 @@ class RuntimeEngine:
         """Return (namespace, name) of the living named actors; None: in all namespaces."""
         return self.ask(ListNamedActors(namespace))
 
-    def group_created(self, group: bytes) -> Asked[bool]:
+    def group_created(self, group: GroupId) -> Asked[bool]:
         """Return an answer that comes once the group or gang has its places, or is removed."""
         return self._requests.ask_async(WaitGroup(group))
 
-    def remove_group(self, group: bytes) -> Asked[None]:
+    def remove_group(self, group: GroupId) -> Asked[None]:
         """Request the removal of a placement group."""
         return self._requests.ask_async(RemoveGroup(group))
 

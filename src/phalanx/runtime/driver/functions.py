@@ -10,7 +10,11 @@ from typing import Any
 
 import msgspec
 
-from phalanx.model.ids import INDEX_BITS
+from phalanx.model.ids import (
+    INDEX_BITS,
+    GangId,
+    GroupId,
+)
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.signatures import count_of
@@ -51,7 +55,7 @@ class BoundFunction:
         self._name = definition.name
         self._options = options
         self._template = submitter.template(definition, options)
-        self._captured: dict[bytes, Template] = {}
+        self._captured: dict[GroupId, Template] = {}
         """Templates by placement group: for calls by tasks of a group that pass their group on."""
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -80,7 +84,7 @@ class BoundFunction:
             return ObjectRefGenerator(stream, submitter.hooks)
         return None if returns == 0 else list(refs)
 
-    def _in_group(self, group: bytes) -> Template:
+    def _in_group(self, group: GroupId) -> Template:
         """Return the template for calls by tasks that pass their placement group on."""
         found = self._captured.get(group)
         if found is None:
@@ -124,7 +128,7 @@ class Submitter:
         self,
         definition: FunctionDefinition,
         options: Mapping[str, Any],
-        group: bytes | None = None,
+        group: GroupId | None = None,
     ) -> Template:
         """Return the common parts of all calls of a function with these options.
 
@@ -136,7 +140,7 @@ class Submitter:
         self,
         definition: FunctionDefinition,
         options: Mapping[str, Any],
-        group: bytes,
+        group: GangId,
         members: int,
         min_members: int,
         args: tuple[Any, ...],
@@ -173,7 +177,7 @@ class Submitter:
             return ExplainTask(machine.class_of(task.key).number, task.template.name)
 
 
-def in_gang(group: bytes, index: int) -> dict[str, Any]:
+def in_gang(group: GangId, index: int) -> dict[str, Any]:
     """Return the strategy of one member of a gang: its own bundle."""
     return {"group": group.hex(), "bundle": index, "capture": False}
 
@@ -182,7 +186,7 @@ def _template(
     job: JobSettings,
     definition: FunctionDefinition,
     options: Mapping[str, Any],
-    group: bytes | None,
+    group: GroupId | None,
 ) -> Template:
     function = definition.function
     record: FunctionRecord | None = definition.record

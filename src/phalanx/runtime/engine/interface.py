@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
+from phalanx.model.ids import (
+    GangId,
+    GroupId,
+)
+
 if TYPE_CHECKING:
     from phalanx.model.rows.explanation import Explanation
     from phalanx.observe.state.query import StateAnswer, StateQuery
@@ -193,18 +198,18 @@ class Engine(Protocol):
         detached: bool,
         selectors: list[dict[str, str]],
         soft_target: str | None,
-    ) -> tuple[bytes, PendingReply[None]]:
+    ) -> tuple[GroupId, PendingReply[None]]:
         """Return a new placement group's id, and an answer that raises when it is refused."""
         ...
 
-    def group_created(self, group: bytes) -> PendingReply[bool]:
+    def group_created(self, group: GroupId) -> PendingReply[bool]:
         """Return an answer: whether waiting work may run in a placement group or gang.
 
         It is False when the group is removed first.
         """
         ...
 
-    def remove_group(self, group: bytes) -> PendingReply[None]:
+    def remove_group(self, group: GroupId) -> PendingReply[None]:
         """Remove a placement group; work in its bundles has ended when the answer comes."""
         ...
 
@@ -219,14 +224,14 @@ class Engine(Protocol):
         """Return all placement groups, each as in `ray.util.placement_group_table()`."""
         ...
 
-    def group_ready(self, group: bytes) -> Any:
+    def group_ready(self, group: GroupId) -> Any:
         """Return a reference that is ready once the placement group is created.
 
         It fails when the group is removed. None means that a task in the group shows the same.
         """
         ...
 
-    def new_group(self) -> bytes:
+    def new_gang(self) -> GangId:
         """Return a new id for a gang of this process."""
         ...
 
@@ -234,7 +239,7 @@ class Engine(Protocol):
         self,
         definition: FunctionDefinition,
         options: Mapping[str, Any],
-        group: bytes,
+        group: GangId,
         members: int,
         least: int,
         args: tuple[Any, ...],
@@ -247,7 +252,7 @@ class Engine(Protocol):
         self,
         definition: ActorDefinition,
         options: Mapping[str, Any],
-        group: bytes,
+        group: GangId,
         members: int,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],

@@ -223,7 +223,7 @@ class World:
     def check_settled(self):
         """What the nodes hold is exactly what members have."""
         believed = {
-            (gang.group, index): [(member.node, True)]
+            (gang.gang_id, index): [(member.node, True)]
             for gang in self.batch.registry.gangs.values()
             for index, member in enumerate(gang.members)
             if member.node

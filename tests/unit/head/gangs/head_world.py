@@ -8,6 +8,10 @@ from tests.asking import ask
 from tests.present import present
 from tests.unit.head.making import make_control
 
+from phalanx.model.ids import (
+    GangId,
+    GroupId,
+)
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     CommitBundles,
@@ -56,7 +60,7 @@ class World:
 
     def gang(self, name, queue, members, cpus, priority=0):
         needs = [{"CPU": float(cpus)}] * members
-        group = name.encode().ljust(18)
+        group = GangId(GroupId(name.encode().ljust(18)))
         self.ask(CreateGang(group, name, queue, needs, min_members=members, priority=priority))
 
     def report(self):
@@ -75,7 +79,7 @@ class World:
             self.report()
 
     def node_does(self, message):
-        group = getattr(message, "group", b"")
+        group = GroupId(getattr(message, "group", b""))
         answer: Prepared | Committed | BundlesGone
         match message:
             case PrepareBundles():

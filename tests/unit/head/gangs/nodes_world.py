@@ -10,6 +10,7 @@ from phalanx.api.jobs import job_manifest
 from phalanx.head.gangs.member_states import SHOWN
 from phalanx.head.head import NOTHING_STORED
 from phalanx.head.state_store import read_state
+from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
@@ -25,7 +26,7 @@ from phalanx.protocol.requests.jobs import ApplyManifests
 from phalanx.storage.memory import MemoryDisk, MemoryShard
 from phalanx.storage.storage import Storage
 
-GROUP = bytes(18)
+GROUP = GangId(GroupId(bytes(18)))
 
 
 class SlowJournal:
@@ -117,7 +118,7 @@ class World:
         answer: Prepared | Committed | BundlesGone
         while self.told:
             prefix, message = self.told.pop(0)
-            place = (getattr(message, "group", b""), getattr(message, "attempt", 0))
+            place = (GroupId(getattr(message, "group", b"")), getattr(message, "attempt", 0))
             match message:
                 case PrepareBundles():
                     answer = Prepared(*place, True)

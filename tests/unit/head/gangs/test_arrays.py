@@ -14,6 +14,7 @@ from phalanx.head.jobs import array_task_requests
 from phalanx.head.jobs.arrays import WINDOW
 from phalanx.manifests.arrays import read_array
 from phalanx.manifests.dependencies import read_dependencies
+from phalanx.model.ids import MemberId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Timing
@@ -75,7 +76,7 @@ class Cluster(World):
     def states(self, name="a"):
         return [(row.name, row.state) for row in self.do(ListElements(name))]
 
-    def end(self, place: tuple[bytes, int], code: int) -> None:
+    def end(self, place: MemberId, code: int) -> None:
         order = self.running.pop(place)
         prefix = next(p for p in self.held if place in self.held[p])
         self.hear(prefix, MemberNews(*place, order.attempt, code, log="x"))

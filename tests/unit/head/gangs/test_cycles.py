@@ -11,6 +11,7 @@ from tests.unit.head.making import make_control
 
 from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.podgroups import PodGroups
+from phalanx.model.ids import GangId, GroupId
 from phalanx.protocol.bundle_messages import Committed, PrepareBundles, Prepared
 from phalanx.protocol.cluster_messages import NodeReport, ViewRow
 from phalanx.protocol.requests.cluster import GetStatus
@@ -39,7 +40,7 @@ class World:
         self.shell.on_message(PREFIX, NodeReport(available=free))
 
     def gang(self, number, members=2):
-        group, needs = bytes([number] * 18), [{"CPU": 1.0}] * members
+        group, needs = GangId(GroupId(bytes([number] * 18))), [{"CPU": 1.0}] * members
         ask(self.shell, CreateGang(group, "f", "default", needs, min_members=members))
 
     def round(self):
@@ -101,7 +102,7 @@ def test_no_cycle_runs_when_nothing_waits():
     assert world.shell.on_round(world.now) == float("inf")
 
 
-BAD = bytes([2] * 18)
+BAD = GangId(GroupId(bytes([2] * 18)))
 
 
 def plant(monkeypatch, seam: str) -> None:
@@ -127,11 +128,11 @@ def plant(monkeypatch, seam: str) -> None:
 
         monkeypatch.setattr(Priority, "open", opens)
     elif seam == "patching":
-        for_bad(PodGroups, "task", lambda gang: gang.group)
+        for_bad(PodGroups, "task", lambda gang: gang.gang_id)
     elif seam == "reading":
-        for_bad(PodGroups, "podgroup", lambda gang: gang.group)
+        for_bad(PodGroups, "podgroup", lambda gang: gang.gang_id)
     else:
-        for_bad(GangBinder, "place", lambda gang: gang.group)
+        for_bad(GangBinder, "place", lambda gang: gang.gang_id)
 
 
 @pytest.mark.parametrize("seam", ["plugin", "patching", "reading", "applying"])

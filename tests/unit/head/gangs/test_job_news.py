@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from phalanx.api.jobs import job_manifest
+from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.protocol.bundle_messages import EndMember, GiveBackBundles, MemberNews
 from phalanx.protocol.requests.cluster import GetHealth, ListNodes
@@ -30,7 +31,7 @@ def test_a_member_that_fails_while_it_is_evicted_starts_again_elsewhere():
     world.hear(MemberNews(order.group, order.index, order.attempt, 1, "exit code 1", "a"))
     world.rounds(5)
     assert world.running() == ["urgent"]
-    world.ask(EndMembers(b"urgent".ljust(18), [0]))
+    world.ask(EndMembers(GangId(GroupId(b"urgent".ljust(18))), [0]))
     world.rounds(5)
     assert [o.attempt > order.attempt for o in world.started()] == [False, True]
 

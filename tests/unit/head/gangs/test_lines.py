@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from phalanx.head.gangs.cycle_window import WINDOW
 from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.queue_positions import QueuePositions, came
+from phalanx.model.ids import GangId, GroupId
 from phalanx.protocol.requests.gangs import Explain, SetRules
 
 from .head_world import World
@@ -24,8 +25,8 @@ tiers:
 
 def made(number, created, priority, queue):
     return Gang(
-        group=bytes([number]), name=f"g{number}", queue=queue, priority=priority, min_members=1,
-        members=[Member(need={})], creator=b"", created=created,
+        gang_id=GangId(GroupId(bytes([number]))), name=f"g{number}", queue=queue,
+        priority=priority, min_members=1, members=[Member(need={})], creator=b"", created=created,
     )  # fmt: skip
 
 
@@ -38,9 +39,9 @@ def test_so_many_stand_before_each(rows, gone):
     gangs = [made(number, float(at), *rest) for number, (at, *rest) in enumerate(rows)]
     for gang in gangs:
         lines.enter(gang)
-    for gang in (one for one in gangs if one.group[0] in gone):
+    for gang in (one for one in gangs if one.gang_id[0] in gone):
         lines.leave(gang)
-    there = [one for one in gangs if one.group[0] not in gone]
+    there = [one for one in gangs if one.gang_id[0] not in gone]
     for gang in gangs:
         of_queue = [one for one in there if one.queue == gang.queue]
         higher = sum(one.priority > gang.priority for one in of_queue)

@@ -111,13 +111,13 @@ def test_a_spare_member_does_not_join_those_that_end_to_start_again():
     gang = world.of_job()
     assert world.states(gang) == ["running", "pending", "running", "running"]
     for index in (0, 2, 3):
-        world.hear("n1", MemberNews(gang.group, index, 1, log="x"))
-    world.hear("n1", MemberNews(gang.group, 2, 1, 1, "exit code 1", "x"))
+        world.hear("n1", MemberNews(gang.gang_id, index, 1, log="x"))
+    world.hear("n1", MemberNews(gang.gang_id, 2, 1, 1, "exit code 1", "x"))
     world.add("n2")
     world.cycles()
     assert world.states(gang) == ["running", "pending", "ending", "running"]
     world.answer()
-    world.hear("n1", MemberNews(gang.group, 3, 1, 1, "ended", "x"))
+    world.hear("n1", MemberNews(gang.gang_id, 3, 1, 1, "ended", "x"))
     world.answer()
     world.cycles(3)
     world.answer()
@@ -137,13 +137,13 @@ def test_a_member_does_not_begin_when_its_job_needs_more_by_then():
     world.answer()
     gang = world.of_job()
     for index in (0, 1, 2):
-        world.hear("n1", MemberNews(gang.group, index, 1, log="x"))
-    world.hear("n1", MemberNews(gang.group, 0, 1, 0, "", "x"))
-    world.hear("n1", MemberNews(gang.group, 2, 1, 1, "exit code 1", "x"))
+        world.hear("n1", MemberNews(gang.gang_id, index, 1, log="x"))
+    world.hear("n1", MemberNews(gang.gang_id, 0, 1, 0, "", "x"))
+    world.hear("n1", MemberNews(gang.gang_id, 2, 1, 1, "exit code 1", "x"))
     world.answer()
     world.cycles()
     assert world.states(gang) == ["ended", "running", "starting"]
-    world.hear("n1", MemberNews(gang.group, 1, 1, 1, "exit code 1", "x"))
+    world.hear("n1", MemberNews(gang.gang_id, 1, 1, 1, "exit code 1", "x"))
     assert CommitBundles not in world.answer(), "it has crashed twice: all of it rests"
     world.cycles(3)
     assert CommitBundles not in world.answer()
@@ -166,9 +166,9 @@ def test_a_gang_is_over_when_the_last_member_gives_back_after_the_others_were_lo
     gang = world.of_job()
     first, second = [member.node for member in gang.members]
     for index, node in enumerate((first, second)):
-        world.hear(node, MemberNews(gang.group, index, 1, log="x"))
-    world.hear(first, MemberNews(gang.group, 0, 1, 0, "", "x"))
+        world.hear(node, MemberNews(gang.gang_id, index, 1, log="x"))
+    world.hear(first, MemberNews(gang.gang_id, 0, 1, 0, "", "x"))
     world.kill(second)
     world.answer()
     assert world.of_job() is None
-    assert present(world.shell.group_table.get(gang.group)).state == REMOVED
+    assert present(world.shell.group_table.get(gang.gang_id)).state == REMOVED

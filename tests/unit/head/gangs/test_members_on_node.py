@@ -13,6 +13,7 @@ import pytest
 from tests.command_starting import start_command
 
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
+from phalanx.model.ids import GangId, GroupId
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.directories import Directories, DirectorySample
 from phalanx.node.job_members import LOOK_AT_LOGS_EVERY_S, JobMembers
@@ -35,7 +36,7 @@ from phalanx.runtime.os.job_files import JobDirectories
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
 
-GROUP = bytes(18)
+GROUP = GangId(GroupId(bytes(18)))
 
 
 class Node:

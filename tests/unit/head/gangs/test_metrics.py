@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from phalanx.model.ids import GangId, GroupId
 from phalanx.observe.metrics.definitions import Numbers, Sample
 from phalanx.protocol.cluster_messages import NodeNumbers
 from phalanx.protocol.node_messages import Ask
@@ -69,7 +70,16 @@ def test_a_gang_that_has_to_go(world: Any) -> None:
     world.gang("low", 8, queue="lab", priority=0)
     world.heal(3)
     needs = [{"CPU": 1.0}] * 8
-    world.ask(CreateGang(b"high".ljust(18, b"-"), "high", "lab", needs, min_members=8, priority=9))
+    world.ask(
+        CreateGang(
+            GangId(GroupId(b"high".ljust(18, b"-"))),
+            "high",
+            "lab",
+            needs,
+            min_members=8,
+            priority=9,
+        )
+    )
     world.heal(20)
     found = own(world)
     assert found["preemptions_total"] == {("lab", "preempt"): 1}

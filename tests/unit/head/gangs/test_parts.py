@@ -222,7 +222,7 @@ def test_ranks_stay_when_those_come_that_waited_for_others():
 
 def gang(number, *, state=WAITING, queue="default", size=2):
     return Gang(
-        group=number.to_bytes(4, "big"), name=f"g{number}", queue=queue, priority=0,
+        gang_id=number.to_bytes(4, "big"), name=f"g{number}", queue=queue, priority=0,
         min_members=size, creator=b"", created=float(number),
         members=[Member(need=CPU, state=state) for _ in range(size)],
     )  # fmt: skip

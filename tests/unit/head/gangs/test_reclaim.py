@@ -6,6 +6,7 @@ import pytest
 from tests.present import present
 
 from phalanx.api.jobs import job_manifest, manifest_objects
+from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.jobs import ApplyManifests
@@ -155,14 +156,16 @@ def test_the_next_head_withdraws_a_promise_that_is_not_kept():
     world.gang(1, 1)
     world.cycles(2)
     world.answer()
-    world.ask(CreateGang(b"other", "other", "default", [{"CPU": 1.0}], min_members=1))
+    world.ask(
+        CreateGang(GangId(GroupId(b"other")), "other", "default", [{"CPU": 1.0}], min_members=1)
+    )
     registry = world.shell.gang_scheduler.registry
-    registry.gangs[b"other"].is_promised = True
-    registry.keep(registry.gangs[b"other"])
+    registry.gangs[GroupId(b"other")].is_promised = True
+    registry.keep(registry.gangs[GroupId(b"other")])
     world.write()
     world.restart()
     world.add("n")
-    other = world.shell.gang_scheduler.registry.gangs[b"other"]
+    other = world.shell.gang_scheduler.registry.gangs[GroupId(b"other")]
     assert other.is_promised
     world.cycles(2)
     assert not other.is_promised

@@ -95,11 +95,11 @@ def test_an_answer_to_one_release_is_none_to_the_next():
     end(world, gang, 1)
     world.on_the_way = [first]  # the second is lost
     world.run()
-    assert world.held() == {(gang.group, 1): [("n1", True)]}
-    assert gang.group in world.batch.registry.gangs
+    assert world.held() == {(gang.gang_id, 1): [("n1", True)]}
+    assert gang.gang_id in world.batch.registry.gangs
     world.heal(3)
     assert world.held() == {}
-    assert gang.group not in world.batch.registry.gangs
+    assert gang.gang_id not in world.batch.registry.gangs
 
 
 @pytest.fixture
@@ -148,13 +148,13 @@ def test_a_gang_that_was_refused_more_says_what_it_loses(partly, restarts):
     world, gang = partly
     if restarts:
         world.restart()
-        gang = world.batch.registry.gangs[gang.group]
+        gang = world.batch.registry.gangs[gang.gang_id]
     else:
         other = {0: ResourceSet.from_mapping({"CPU": 1})}
         world.nodes["n2"].bundles.prepare(b"other", 1, other, world.now)
         world.run()
     assert world.states(gang) == [HELD, WAITING]
-    shown = world.head.group_table.get(gang.group)
+    shown = world.head.group_table.get(gang.gang_id)
     assert (shown.state, list(shown.nodes)) == ("CREATED", ["n1", ""])
     world.kill("n1")
     assert list(shown.nodes) == ["", ""]
@@ -170,7 +170,7 @@ def test_a_bundle_that_is_back_on_its_node_is_not_given_back_with_others():
     world.deliver(prepare)
     world.on_the_way.clear()  # what the node answered is lost
     other = {0: ResourceSet.from_mapping({"CPU": 1})}
-    world.batch.reservations.attempts.prepared("a", gang.group, gang.number, False, world.now)
+    world.batch.reservations.attempts.prepared("a", gang.gang_id, gang.number, False, world.now)
     assert world.states(gang) == [WAITING] * 3
     world.nodes["a"].bundles.prepare(b"other", 1, other, world.now)
     world.nodes["a"].bundles.give_back(b"other", 1, [0])
@@ -243,10 +243,10 @@ def test_whatever_happens_to_a_member_on_its_way_nodes_and_head_agree_in_the_end
     elif how == "restarted":
         world.restart()
     else:
-        world.head.group_table.remove(gang.group, world.now)
+        world.head.group_table.remove(gang.gang_id, world.now)
     world.heal()
     world.check_settled()
-    there = world.batch.registry.gangs.get(gang.group)
+    there = world.batch.registry.gangs.get(gang.gang_id)
     assert (there is None) == (how == "removed")
     if there is not None:
         assert all(state in (HELD, "done") for state in world.states(there))

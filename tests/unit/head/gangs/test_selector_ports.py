@@ -30,7 +30,7 @@ def nodes(ports: dict[str, str]) -> Any:
 
 def gang(name="g", members=2, ports=2):
     return Gang(
-        group=name.encode(),
+        gang_id=name.encode(),
         name=name,
         queue="q",
         priority=0,

@@ -35,7 +35,7 @@ def go_on(world):
 def test_nothing_is_written_anew_of_jobs_that_wait():
     world = filled()
     gangs = world.shell.gang_scheduler.registry.gangs
-    waiting = {gang.group for gang in gangs.values() if gang.waits}
+    waiting = {gang.gang_id for gang in gangs.values() if gang.waits}
     world.start()
     written = {key for changes, _ in world.journal.records for _, key in changes}
     names = {f"default/{name}".encode() for name in "abcd"}

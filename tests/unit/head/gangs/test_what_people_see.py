@@ -157,7 +157,7 @@ def test_why_a_job_failed_is_said(world):
     gang = world.of_job()
     for index, code in ((1, 3), (0, 0)):
         order = gang.members[index]
-        news = MemberNews(gang.group, index, order.attempt, code=code)
+        news = MemberNews(gang.gang_id, index, order.attempt, code=code)
         world.hear("n1", news)
     assert "a-1: exit code 3" in row(world).reason
     settle(world)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from phalanx.head.actors.table import ActorRecord
+from phalanx.model.ids import GroupId
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
@@ -114,7 +115,7 @@ def test_a_job_hears_of_a_member_that_was_lost_while_another_was_on_its_way():
             world.write()
     nodes = [member.node for member in gang.members]
     for index, node in enumerate(nodes):
-        world.hear(node, MemberNews(gang.group, index, 1, log="x"))
+        world.hear(node, MemberNews(gang.gang_id, index, 1, log="x"))
     world.add("n3")
     world.kill(nodes[0])
     world.cycles()
@@ -227,7 +228,7 @@ def test_a_gang_of_tasks_that_was_leaving_waits_for_its_nodes():
     world.restart()
     assert world.states() == ["leaving"]
     world.add("n1")
-    world.hear("n1", BundlesGone(GROUP, asked.attempt))
+    world.hear("n1", BundlesGone(GroupId(GROUP), asked.attempt))
     assert world.states() == ["pending"]
 
 

@@ -25,6 +25,10 @@ from phalanx.adapters.ray.engine.strategies import native_group
 from phalanx.adapters.ray.engine.task_batches import TaskBatches
 from phalanx.adapters.ray.scheduler.client import SchedulerClient
 from phalanx.errors import PhalanxError
+from phalanx.model.ids import (
+    GangId,
+    GroupId,
+)
 from phalanx.model.jobs.spec import DEFAULT_QUEUE
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
 from phalanx.model.rows.explanation import Explanation
@@ -204,15 +208,15 @@ class RayEngine:
         detached: bool,
         selectors: list[dict[str, str]],
         soft_target: str | None,
-    ) -> tuple[bytes, PendingReply[None]]:
+    ) -> tuple[GroupId, PendingReply[None]]:
         """Create a Ray placement group."""
         return groups.create(bundles, strategy, name, detached, selectors, soft_target)
 
-    def new_group(self) -> bytes:
-        """Return a new id for the group of a gang."""
-        return GANG + os.urandom(GROUP_BYTES - len(GANG))
+    def new_gang(self) -> GangId:
+        """Return a new id for a gang."""
+        return GangId(GroupId(GANG + os.urandom(GROUP_BYTES - len(GANG))))
 
-    def group_ready(self, group: bytes) -> Any:
+    def group_ready(self, group: GroupId) -> Any:
         """Return Ray's reference that is ready when the group is created.
 
         A task submitted into the group would not do: it waits for ever if the group is removed.
@@ -223,7 +227,7 @@ class RayEngine:
         self,
         definition: FunctionDefinition,
         options: Mapping[str, Any],
-        group: bytes,
+        group: GangId,
         members: int,
         least: int,
         args: tuple[Any, ...],
@@ -247,7 +251,7 @@ class RayEngine:
         self,
         definition: ActorDefinition,
         options: Mapping[str, Any],
-        group: bytes,
+        group: GangId,
         members: int,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -297,19 +301,19 @@ class RayEngine:
         found = [(row["namespace"], row["name"]) for row in list_named_actors(all_namespaces=True)]
         return [one for one in found if namespace in (None, one[0])]
 
-    def group_created(self, group: bytes) -> PendingReply[bool]:
+    def group_created(self, group: GroupId) -> PendingReply[bool]:
         """Return a pending reply that tells whether a gang's or a program's group is created."""
         if group.startswith(GANG):
             waits = WaitGroup(group)
             return groups.Later(self.scheduler.ask_async(waits, origin=self.origin))
         return groups.Created(group)
 
-    def remove_group(self, group: bytes) -> PendingReply[None]:
+    def remove_group(self, group: GroupId) -> PendingReply[None]:
         """Remove a Ray placement group."""
         ray.util.remove_placement_group(native_group(group))
         return groups.Known(None)
 
-    def named_group(self, name: str) -> tuple[bytes, list[dict[str, float]]]:
+    def named_group(self, name: str) -> tuple[GroupId, list[dict[str, float]]]:
         """Return the id and the bundles of a named placement group."""
         return groups.named(name)
 

@@ -10,6 +10,10 @@ from typing import Any
 
 import ray
 
+from phalanx.model.ids import (
+    GangId,
+    MemberId,
+)
 from phalanx.model.options import check_method_options
 from phalanx.model.signatures import MethodShape
 from phalanx.objects.handle import ActorHandle, ActorMethod
@@ -21,14 +25,14 @@ class GangActor(ActorHandle[Any]):
     It may be passed to other processes; the actor ends when the program's own handle is dropped.
     """
 
-    _key: tuple[bytes, int]
+    _key: MemberId
     _hub: Any
     _methods: Mapping[str, MethodShape]
     _turns: tuple[bytes, Iterator[int]]
     """Numbers the calls of this handle, so that they start in order."""
 
     def __init__(
-        self, hub: Any, group: bytes, index: int, methods: Mapping[str, MethodShape]
+        self, hub: Any, group: GangId, index: int, methods: Mapping[str, MethodShape]
     ) -> None:
         self.__dict__["_key"] = (group, index)
         self.__dict__["_hub"] = hub
@@ -55,7 +59,7 @@ class GangActor(ActorHandle[Any]):
 
 
 def first_handle(
-    hub: Any, group: bytes, index: int, methods: Mapping[str, MethodShape]
+    hub: Any, group: GangId, index: int, methods: Mapping[str, MethodShape]
 ) -> GangActor:
     """Return the program's own handle of an actor: when it is dropped, the actor ends."""
     handle = GangActor(hub, group, index, methods)
@@ -63,7 +67,7 @@ def first_handle(
     return handle
 
 
-def dismiss(hub: Any, group: bytes, index: int) -> None:
+def dismiss(hub: Any, group: GangId, index: int) -> None:
     """End an actor of a gang permanently."""
     if ray.is_initialized():
         hub.dismiss.remote(group, index)

@@ -10,6 +10,7 @@ from ray.exceptions import RayActorError, RayError
 
 from phalanx.adapters.ray.engine.gang_places import LOOK_AGAIN_S, GangPlaces, inside
 from phalanx.errors import ActorDiedError, PhalanxError
+from phalanx.model.ids import GangId
 
 Turn = tuple[bytes, int]
 """A caller's id, and the number of its call to this actor."""
@@ -66,7 +67,7 @@ class _Seat:
 class Crew:
     """The actors of one gang. Must be constructed in the event loop that uses it."""
 
-    def __init__(self, places: GangPlaces, group: bytes, members: int, call: Any) -> None:
+    def __init__(self, places: GangPlaces, group: GangId, members: int, call: Any) -> None:
         self._places = places
         self._group = group
         self._call = call

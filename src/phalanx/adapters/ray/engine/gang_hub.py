@@ -17,6 +17,7 @@ from ray.exceptions import NodeDiedError, RaySystemError, WorkerCrashedError
 from phalanx.adapters.ray.engine.gang_crew import Crew, Turn
 from phalanx.adapters.ray.engine.gang_places import GangPlaces, inside
 from phalanx.errors import TaskPlacementGroupRemoved
+from phalanx.model.ids import GangId
 
 _BROKEN = (WorkerCrashedError, NodeDiedError, TaskPlacementGroupRemoved, RaySystemError)
 """The errors of a member's task whose process was taken away."""
@@ -51,7 +52,7 @@ class GangHub:
         self._keeping_alive: asyncio.Task[None] | None = None
 
     async def member(
-        self, group: bytes, index: int, members: int, least: int, call: list[Any]
+        self, group: GangId, index: int, members: int, least: int, call: list[Any]
     ) -> Any:
         """Return a member's result.
 
@@ -82,7 +83,7 @@ class GangHub:
                 del self._gangs[group]
             self._places.end(group, index)
 
-    async def hire(self, group: bytes, members: int, call: list[Any]) -> None:
+    async def hire(self, group: GangId, members: int, call: list[Any]) -> None:
         """Create a gang of actors.
 
         `call`: a reference to (Ray class, options, restarts, args, kwargs).
@@ -90,7 +91,7 @@ class GangHub:
         self._live()
         self._crew(group).set_result(Crew(self._places, group, members, call[0]))
 
-    def _crew(self, group: bytes) -> asyncio.Future[Crew]:
+    def _crew(self, group: GangId) -> asyncio.Future[Crew]:
         """Return a gang's actors once `hire` has created them: calls may arrive earlier."""
         crew = self._crews.get(group)
         if crew is None:
@@ -99,7 +100,7 @@ class GangHub:
 
     async def call(
         self,
-        group: bytes,
+        group: GangId,
         index: int,
         turn: Turn,
         method: str,
@@ -110,7 +111,7 @@ class GangHub:
         crew = await self._crew(group)
         return await crew.call(index, turn, method, options, *inputs)
 
-    async def dismiss(self, group: bytes, index: int) -> None:
+    async def dismiss(self, group: GangId, index: int) -> None:
         """End an actor of a gang that was killed or whose last handle was dropped."""
         (await self._crew(group)).dismiss(index)
 
@@ -118,7 +119,7 @@ class GangHub:
         if self._keeping_alive is None:
             self._keeping_alive = asyncio.create_task(self._places.keep_alive())
 
-    async def _run(self, group: bytes, index: int, call: Any) -> Any:
+    async def _run(self, group: GangId, index: int, call: Any) -> Any:
         function, options, retries, args, kwargs = await call
         returns = options.get("num_returns") or 1
         while True:

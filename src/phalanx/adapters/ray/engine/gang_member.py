@@ -10,6 +10,7 @@ import msgspec
 import ray
 
 from phalanx.adapters.ray.scheduler.options import NAMESPACE, NODE_AGENT
+from phalanx.model.ids import GangId
 from phalanx.model.jobs.gang_view import GangView
 from phalanx.runtime.os.visible_devices import CUDA, named_devices
 
@@ -20,7 +21,7 @@ view: GangView | None = None
 def in_gang(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `function` for a member: with the gang's environment and only the member's devices."""
 
-    def run(encoded: bytes, group: bytes, index: int, *args: Any, **kwargs: Any) -> Any:
+    def run(encoded: bytes, group: GangId, index: int, *args: Any, **kwargs: Any) -> Any:
         agent = enter(encoded, group, index)
         try:
             return function(*args, **kwargs)
@@ -36,7 +37,7 @@ def class_in_gang(cls: type) -> type:
     """Wrap `cls` for a gang: the process becomes a member before its constructor runs."""
 
     class Member(cls):  # type: ignore[misc]
-        def __init__(self, encoded: bytes, group: bytes, index: int, *args: Any, **kwargs: Any):
+        def __init__(self, encoded: bytes, group: GangId, index: int, *args: Any, **kwargs: Any):
             enter(encoded, group, index)
             super().__init__(*args, **kwargs)
 
@@ -45,7 +46,7 @@ def class_in_gang(cls: type) -> type:
     return Member
 
 
-def enter(encoded: bytes, group: bytes, index: int) -> Any:
+def enter(encoded: bytes, group: GangId, index: int) -> Any:
     """Make this process a member of the gang whose GangView, in msgpack, is `encoded`.
 
     Returns the handle of the node's agent, which warns and ends this process when the member's

@@ -10,6 +10,10 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from phalanx.adapters.ray.engine.strategies import native_group
 from phalanx.adapters.ray.scheduler.client import SchedulerClient
 from phalanx.errors import TaskPlacementGroupRemoved
+from phalanx.model.ids import (
+    GangId,
+    group_id_of,
+)
 from phalanx.protocol.requests.gangs import EndMembers
 from phalanx.protocol.requests.groups import WaitGroup
 from phalanx.protocol.requests.ray import GangPlace, GetMemberState, ListGangPlaces, ReportBatches
@@ -29,7 +33,7 @@ class GangPlaces:
         self._origin = origin
         self._scheduler = SchedulerClient.connect()
 
-    async def of(self, group: bytes, index: int) -> GangPlace:
+    async def of(self, group: GangId, index: int) -> GangPlace:
         """Return a member's place once it has one.
 
         Raises TaskPlacementGroupRemoved when it will never have one.
@@ -44,7 +48,7 @@ class GangPlaces:
                 return place
             await asyncio.sleep(LOOK_AGAIN_S)
 
-    async def is_taken(self, group: bytes, index: int, node_died: bool) -> bool:
+    async def is_taken(self, group: GangId, index: int, node_died: bool) -> bool:
         """Whether the member lost its place and waits for another; otherwise the failure is its
         own.
 
@@ -58,7 +62,7 @@ class GangPlaces:
                 return False
             await asyncio.sleep(LOOK_AGAIN_S)
 
-    def end(self, group: bytes, index: int) -> None:
+    def end(self, group: GangId, index: int) -> None:
         """Tell the scheduler that the member has ended."""
         self._scheduler.ask_async(EndMembers(group, [index]), origin=self._origin)
 
@@ -78,5 +82,5 @@ class GangPlaces:
 def inside(place: GangPlace) -> PlacementGroupSchedulingStrategy:
     """Return the scheduling strategy that puts work into a place."""
     return PlacementGroupSchedulingStrategy(
-        native_group(bytes.fromhex(place.placement_group)), place.bundle
+        native_group(group_id_of(place.placement_group)), place.bundle
     )

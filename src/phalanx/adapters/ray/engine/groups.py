@@ -9,6 +9,7 @@ from ray.util.placement_group import get_placement_group, placement_group, place
 
 from phalanx.adapters.ray.engine.strategies import native_group
 from phalanx.errors import GetTimeoutError
+from phalanx.model.ids import GroupId
 
 R = TypeVar("R")
 
@@ -52,7 +53,7 @@ class Later(Generic[R]):
 class Created:
     """A pending reply that tells when a placement group is created."""
 
-    def __init__(self, group: bytes) -> None:
+    def __init__(self, group: GroupId) -> None:
         self._group = native_group(group)
         self.is_there = False
 
@@ -70,7 +71,7 @@ def create(
     detached: bool,
     selectors: list[dict[str, str]],
     soft_target: str | None,
-) -> tuple[bytes, Known[None]]:
+) -> tuple[GroupId, Known[None]]:
     """Create a placement group of Ray, and return its id."""
     made = placement_group(
         bundles,
@@ -80,13 +81,13 @@ def create(
         _soft_target_node_id=soft_target,
         bundle_label_selector=selectors or None,
     )
-    return made.id.binary(), Known(None)
+    return GroupId(made.id.binary()), Known(None)
 
 
-def named(name: str) -> tuple[bytes, list[dict[str, float]]]:
+def named(name: str) -> tuple[GroupId, list[dict[str, float]]]:
     """Return the id and the bundles of a living group. Raises ValueError when none has the name."""
     found = get_placement_group(name)
-    return found.id.binary(), found.bundle_specs
+    return GroupId(found.id.binary()), found.bundle_specs
 
 
 def table() -> list[dict[str, Any]]:

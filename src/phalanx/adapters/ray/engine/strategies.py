@@ -9,6 +9,10 @@ import ray
 from ray.util import scheduling_strategies as theirs
 from ray.util.placement_group import PlacementGroup
 
+from phalanx.model.ids import (
+    GroupId,
+    group_id_of,
+)
 from phalanx.model.options import named_strategy, required_resources
 
 OURS = frozenset(
@@ -48,7 +52,7 @@ def native_strategy(strategy: Any, resources: Mapping[str, float], name: str) ->
     wire = strategy.to_wire(resources, name)
     if "group" in wire:
         return theirs.PlacementGroupSchedulingStrategy(
-            native_group(bytes.fromhex(wire["group"])), wire["bundle"], wire["capture"]
+            native_group(group_id_of(wire["group"])), wire["bundle"], wire["capture"]
         )
     if "node_id" in wire:
         return theirs.NodeAffinitySchedulingStrategy(
@@ -60,7 +64,7 @@ def native_strategy(strategy: Any, resources: Mapping[str, float], name: str) ->
     return "DEFAULT"
 
 
-def native_group(group: bytes) -> PlacementGroup:
+def native_group(group: GroupId) -> PlacementGroup:
     """Return Ray's placement group with this id."""
     return PlacementGroup(ray.PlacementGroupID(group))
 

@@ -13,7 +13,10 @@ from phalanx.head.head import Head
 from phalanx.head.nodes import HealthLimits, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, StoredState
-from phalanx.model.ids import node_prefix
+from phalanx.model.ids import (
+    GroupId,
+    node_prefix,
+)
 from phalanx.protocol.cluster_messages import ForwardedReply, NodeReport
 from phalanx.runtime.os.probing import ThreadProber
 from phalanx.runtime.os.system import SystemClock, log_defect, unforeseeable
@@ -136,7 +139,7 @@ class RayHead(Head):
         """
         self._report(prefix, report, heard)
 
-    def whole(self, group: bytes, number: int) -> Whole | None:
+    def whole(self, group: GroupId, number: int) -> Whole | None:
         """Return the bundles of a group's attempt `number`.
 
         None when the nodes have already prepared all bundles of the attempt, or when it is over.

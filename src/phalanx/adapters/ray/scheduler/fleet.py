@@ -16,7 +16,8 @@ from phalanx.adapters.ray.scheduler.node_agent import AgentSetup, NodeAgent
 from phalanx.adapters.ray.scheduler.options import NAMESPACE, NODE_AGENT
 from phalanx.adapters.ray.scheduler.ray_calls import available_by_node, ended_jobs, nodes
 from phalanx.adapters.ray.scheduler.ray_groups import RayGroups
-from phalanx.adapters.ray.scheduler.reservation import Amounts, Key
+from phalanx.adapters.ray.scheduler.reservation import Amounts
+from phalanx.model.ids import AttemptId
 from phalanx.runtime.os.loop import Loop
 from phalanx.runtime.os.own_time import own_time
 
@@ -56,7 +57,7 @@ class Fleet:
         for freed in self._groups.seen(free, now):
             freed()  # availability is known before other gangs are planned onto the freed resources
 
-    def sweep(self, known: list[Key]) -> None:
+    def sweep(self, known: list[AttemptId]) -> None:
         """Remove placement groups that are not in `known`. May be called from any thread."""
         self._loop.call(lambda: self._groups.sweep(known))
 

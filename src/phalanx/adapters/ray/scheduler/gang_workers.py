@@ -6,6 +6,10 @@ import os
 import signal
 from collections.abc import Sequence
 
+from phalanx.model.ids import (
+    BundleId,
+    GroupId,
+)
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.runtime.os.own_time import own_time
@@ -32,7 +36,7 @@ class GangWorkers:
         still alive.
         """
 
-    def adopt(self, place: tuple[bytes, int], pid: int) -> None:
+    def adopt(self, place: BundleId, pid: int) -> None:
         """Register a process that runs in this bundle; end it if the bundle is gone."""
         self._forget_ended()
         pool = next(self._bundles.pools(place), None)
@@ -50,7 +54,7 @@ class GangWorkers:
     def dispatch_in(self, room: bytes | None, now: float) -> None:
         """Do nothing: no lease waits for bundles here."""
 
-    def end_claim(self, group: bytes) -> None:
+    def end_claim(self, group: GroupId) -> None:
         """Do nothing: no room is kept free for gangs here."""
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:

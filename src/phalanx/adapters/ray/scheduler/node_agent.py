@@ -26,6 +26,7 @@ from phalanx.adapters.ray.scheduler.command_server import start_command_server
 from phalanx.adapters.ray.scheduler.node_machines import NodeMachines
 from phalanx.adapters.ray.scheduler.options import NAMESPACE, SCHEDULER, SchedulerOptions
 from phalanx.adapters.ray.scheduler.ray_calls import is_restarting
+from phalanx.model.ids import GroupId
 from phalanx.protocol.cluster_messages import Expelled, Joined
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.runtime.os import session as sessions
@@ -118,7 +119,7 @@ class NodeAgent:
         """Take in messages of the scheduler."""
         self._loop.call(lambda: self._received(epoch, body))
 
-    def adopt(self, group: bytes, index: int, pid: int) -> None:
+    def adopt(self, group: GroupId, index: int, pid: int) -> None:
         """Register one of Ray's processes that runs as a member of a gang of tasks on this node."""
         self._loop.call(lambda: self._machines.workers.adopt((group, index), pid))
 

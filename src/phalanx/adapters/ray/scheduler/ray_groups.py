@@ -19,7 +19,11 @@ from ray.util.placement_group import (
 )
 
 from phalanx.adapters.ray.scheduler.options import GROUP
-from phalanx.adapters.ray.scheduler.reservation import Amounts, Key
+from phalanx.adapters.ray.scheduler.reservation import Amounts
+from phalanx.model.ids import (
+    AttemptId,
+    group_id_of,
+)
 from phalanx.runtime.os.own_time import own_time
 
 NODE_LABEL = "ray.io/node-id"
@@ -51,17 +55,17 @@ class RayGroups:
     def __init__(self, reserve_s: float) -> None:
         self._reserve_s = reserve_s
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="phalanx-reserve")
-        self._made: dict[Key, PlacementGroup] = {}
-        self._born: dict[Key, float] = {}
+        self._made: dict[AttemptId, PlacementGroup] = {}
+        self._born: dict[AttemptId, float] = {}
         self._lock = threading.Lock()
-        self._under_way: dict[Key, Freed | None] = {}
+        self._under_way: dict[AttemptId, Freed | None] = {}
         """Placement groups that Ray was asked for; the value is the callback of one that was
         withdrawn before Ray's answer.
         """
         self._going: list[_Going] = []
-        self._strays: set[Key] = set()
+        self._strays: set[AttemptId] = set()
 
-    def adopt(self) -> dict[Key, str]:
+    def adopt(self) -> dict[AttemptId, str]:
         """Return the states of all placement groups of earlier schedulers that are not removed."""
         found = {}
         for key, group, state in _living():
@@ -69,13 +73,13 @@ class RayGroups:
             found[key] = state
         return found
 
-    def id_of(self, key: Key) -> str:
+    def id_of(self, key: AttemptId) -> str:
         """Return the placement group's id in hex; empty when there is none."""
         made = self._made.get(key)
         return "" if made is None else str(made.id.hex())
 
     def reserve(
-        self, key: Key, bundles: list[tuple[str, Amounts]], done: Callable[[bool], None]
+        self, key: AttemptId, bundles: list[tuple[str, Amounts]], done: Callable[[bool], None]
     ) -> None:
         """Ask Ray to reserve these bundles, (Ray's node, amounts) each.
 
@@ -90,7 +94,7 @@ class RayGroups:
         self._threads.submit(self._reserve, key, bundles, done)
 
     def _reserve(
-        self, key: Key, bundles: list[tuple[str, Amounts]], done: Callable[[bool], None]
+        self, key: AttemptId, bundles: list[tuple[str, Amounts]], done: Callable[[bool], None]
     ) -> None:
         is_there = False
         try:
@@ -115,7 +119,7 @@ class RayGroups:
             self._withdraw(key, lambda: None)
         done(is_there)
 
-    def withdraw(self, key: Key, freed: Freed) -> None:
+    def withdraw(self, key: AttemptId, freed: Freed) -> None:
         """Remove a reservation.
 
         `freed` is called, in another thread, when Ray shows its resources as available.
@@ -126,7 +130,7 @@ class RayGroups:
                 return
         self._threads.submit(self._withdraw, key, freed)
 
-    def _withdraw(self, key: Key, freed: Freed) -> None:
+    def _withdraw(self, key: AttemptId, freed: Freed) -> None:
         born = self._born.pop(key, 0.0)
         made = self._made.pop(key, None)
         if made is None:
@@ -165,7 +169,7 @@ class RayGroups:
             self._going.remove(one)
         return [one.freed for one in over]
 
-    def sweep(self, known: Iterable[Key]) -> None:
+    def sweep(self, known: Iterable[AttemptId]) -> None:
         """Remove placement groups that Ray has and nobody knows, such as those whose removal
         failed.
 
@@ -180,7 +184,7 @@ class RayGroups:
         self._strays = set(strays)
 
 
-def _living() -> Iterable[tuple[Key, PlacementGroup, str]]:
+def _living() -> Iterable[tuple[AttemptId, PlacementGroup, str]]:
     """Return Phalanx's placement groups that are not removed, with their states."""
     rows: dict[str, dict[str, Any]] = placement_group_table()
     for row in rows.values():
@@ -190,11 +194,11 @@ def _living() -> Iterable[tuple[Key, PlacementGroup, str]]:
             yield key, PlacementGroup(group_id), row["state"]
 
 
-def _key(name: str) -> Key | None:
+def _key(name: str) -> AttemptId | None:
     if not name.startswith(GROUP):
         return None
     group, _, attempt = name.removeprefix(GROUP).partition("/")
     try:
-        return bytes.fromhex(group), int(attempt)
+        return group_id_of(group), int(attempt)
     except ValueError:
         return None

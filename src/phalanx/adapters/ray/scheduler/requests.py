@@ -59,7 +59,7 @@ class SchedulerRequests:
             Explain.handled_by(self._explain),
             ListGangPlaces.handled_by(self._places),
             GetMemberState.handled_by(self._member_state),
-            ListStages.handled_by(lambda _, request: stages.of(request.groups)),
+            ListStages.handled_by(lambda _, request: stages.of(request.gangs)),
         )
         self._waiting: list[Callable[[], None]] | None = []
 
@@ -109,7 +109,7 @@ class SchedulerRequests:
         explanations = self._gangs().explanations
         answer = explanations.explain(request.name)
         gang = explanations.find(request.name)
-        count = 0 if gang is None else self._reservations.refusals(gang.group)
+        count = 0 if gang is None else self._reservations.refusals(gang.gang_id)
         if not count:
             return answer
         reasons = [refusal(count, self._reserve_s), *answer.reasons]

@@ -16,31 +16,34 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from phalanx.model.ids import (
+    AttemptId,
+    BundleId,
+    GroupId,
+)
 from phalanx.protocol.bundle_messages import BundlesGone, GiveBackBundles, PrepareBundles, Prepared
 
-Key = tuple[bytes, int]
-"""A group's id and the number of its attempt."""
 Amounts = dict[str, float]
 
 
 class ReservationEffects(Protocol):
     """The effects on Ray and on the head. None of them is answered before it returns."""
 
-    def whole(self, key: Key) -> Whole | None:
+    def whole(self, key: AttemptId) -> Whole | None:
         """Return an attempt whose nodes have yet to prepare bundles.
 
         None when preparing or the attempt is over.
         """
         ...
 
-    def reserve(self, key: Key, bundles: list[tuple[bytes, Amounts]]) -> None:
+    def reserve(self, key: AttemptId, bundles: list[tuple[bytes, Amounts]]) -> None:
         """Ask Ray to reserve these bundles, (prefix of the node, amounts) each.
 
         `granted` or `refused` follows.
         """
         ...
 
-    def withdraw(self, key: Key) -> None:
+    def withdraw(self, key: AttemptId) -> None:
         """Remove a reservation, granted or not; `freed` follows when its resources are free."""
         ...
 
@@ -52,7 +55,7 @@ class ReservationEffects(Protocol):
         """Send a message to a node."""
         ...
 
-    def keep(self, key: Key, row: Row | None) -> None:
+    def keep(self, key: AttemptId, row: Row | None) -> None:
         """Store a reservation before Ray is asked for it; None removes it."""
         ...
 
@@ -73,7 +76,7 @@ class Row(msgspec.Struct, kw_only=True):
     bundle without any amount, which Ray does not know.
     """
 
-    group: bytes
+    group: GroupId
     attempt: int
     bundles: list[tuple[bytes, int, int]]
 
@@ -94,22 +97,22 @@ class Reservations:
 
     def __init__(self, effects: ReservationEffects) -> None:
         self._effects = effects
-        self._asked: dict[Key, _Asked] = {}
-        self._held: dict[Key, dict[tuple[bytes, int], int]] = {}
+        self._asked: dict[AttemptId, _Asked] = {}
+        self._held: dict[AttemptId, dict[tuple[bytes, int], int]] = {}
         """The (prefix, index) of bundles that are not given back yet, and their places among
         Ray's bundles.
         """
-        self._going: dict[tuple[bytes, bytes, int], GiveBackBundles] = {}
+        self._going: dict[tuple[bytes, GroupId, int], GiveBackBundles] = {}
         """The bundles that each (prefix, group, attempt) was asked to give back."""
-        self._leaving: dict[Key, list[tuple[bytes, BundlesGone]]] = {}
+        self._leaving: dict[AttemptId, list[tuple[bytes, BundlesGone]]] = {}
         """The messages to deliver when a withdrawn reservation is free."""
-        self._refusals: dict[bytes, int] = {}
+        self._refusals: dict[GroupId, int] = {}
 
-    def restore(self, held: Mapping[Key, Mapping[tuple[bytes, int], int]]) -> None:
+    def restore(self, held: Mapping[AttemptId, Mapping[tuple[bytes, int], int]]) -> None:
         """Restore what an earlier scheduler held."""
         self._held = {key: dict(places) for key, places in held.items()}
 
-    def places(self, group: bytes) -> dict[int, tuple[int, int]]:
+    def places(self, group: GroupId) -> dict[int, tuple[int, int]]:
         """Return, for each bundle of a group that Ray holds, the attempt and the place in Ray's
         group.
         """
@@ -120,7 +123,7 @@ class Reservations:
             for (_, index), at in places.items()
         }
 
-    def refusals(self, group: bytes) -> int:
+    def refusals(self, group: GroupId) -> int:
         """Return how often in a row Ray has refused a gang's reservation."""
         return self._refusals.get(group, 0)
 
@@ -134,7 +137,7 @@ class Reservations:
         return len(self._asked)
 
     @property
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[AttemptId]:
         """All reservations that Ray was asked for and that are not yet removed."""
         return [*self._asked, *self._held, *self._leaving]
 
@@ -152,7 +155,7 @@ class Reservations:
                 if key[1] <= message.attempt:
                     self._abandon(key)
 
-    def _begin(self, key: Key) -> _Asked | None:
+    def _begin(self, key: AttemptId) -> _Asked | None:
         whole = self._effects.whole(key)
         if whole is None:
             return None
@@ -197,7 +200,7 @@ class Reservations:
         asked.last = (prefix, message)
         return None
 
-    def _hold(self, key: Key, asked: _Asked) -> None:
+    def _hold(self, key: AttemptId, asked: _Asked) -> None:
         """Note that Ray and all nodes have prepared the bundles."""
         del self._asked[key]
         self._held[key] = {(node, index): at for node, index, at in asked.row.bundles}
@@ -217,8 +220,8 @@ class Reservations:
         return None
 
     def _drop(
-        self, group: bytes, gone: Iterable[tuple[bytes, int]], last: float = float("inf")
-    ) -> list[Key]:
+        self, group: GroupId, gone: Iterable[tuple[bytes, int]], last: float = float("inf")
+    ) -> list[AttemptId]:
         """Drop bundles that attempts up to `last` no longer hold.
 
         Withdraws the reservations of which nothing is left, and returns their keys.
@@ -235,7 +238,7 @@ class Reservations:
                 emptied.append(key)
         return emptied
 
-    def _abandon(self, key: Key) -> None:
+    def _abandon(self, key: AttemptId) -> None:
         """Withdraw the reservation of an attempt that is over before Ray granted it."""
         del self._asked[key]
         self._leaving[key] = []
@@ -243,7 +246,7 @@ class Reservations:
 
     # ---- answers of Ray, and news of nodes ---------------------------------------------------
 
-    def granted(self, key: Key) -> None:
+    def granted(self, key: AttemptId) -> None:
         """Note that Ray has reserved the bundles."""
         asked = self._asked.get(key)
         if asked is None:
@@ -253,7 +256,7 @@ class Reservations:
             self._hold(key, asked)
             self._effects.deliver(*asked.last)
 
-    def refused(self, key: Key) -> None:
+    def refused(self, key: AttemptId) -> None:
         """Note that Ray did not reserve the bundles in time; nothing of them is held."""
         asked = self._asked.pop(key, None)
         if asked is None:
@@ -269,13 +272,13 @@ class Reservations:
         self._effects.send(prefix, GiveBackBundles(key[0], key[1], indexes))
         self._effects.deliver(prefix, Prepared(key[0], key[1], False))
 
-    def freed(self, key: Key) -> None:
+    def freed(self, key: AttemptId) -> None:
         """Note that the resources of a withdrawn reservation are free."""
         self._effects.keep(key, None)
         for prefix, message in self._leaving.pop(key, ()):
             self._effects.deliver(prefix, message)
 
-    def joined(self, prefix: bytes, there: set[tuple[bytes, int]]) -> None:
+    def joined(self, prefix: bytes, there: set[BundleId]) -> None:
         """Note that a node joined, for the first time or again.
 
         The node has these (group, index); all other bundles on it are gone.
@@ -290,8 +293,8 @@ class Reservations:
             self._abandon(key)
         self._lose(prefix, set())
 
-    def _lose(self, prefix: bytes, but: set[tuple[bytes, int]]) -> None:
-        lost: dict[bytes, list[tuple[bytes, int]]] = {}
+    def _lose(self, prefix: bytes, but: set[BundleId]) -> None:
+        lost: dict[GroupId, list[tuple[bytes, int]]] = {}
         for (group, _), places in self._held.items():
             for node, index in places:
                 if node == prefix and (group, index) not in but:

@@ -22,7 +22,6 @@ from phalanx.adapters.ray.scheduler.ray_groups import RayGroups
 from phalanx.adapters.ray.scheduler.requests import OnReply, SchedulerRequests
 from phalanx.adapters.ray.scheduler.reservation import (
     Amounts,
-    Key,
     Reservations,
     Row,
     Whole,
@@ -31,6 +30,7 @@ from phalanx.adapters.ray.scheduler.stages import Stages
 from phalanx.adapters.ray.scheduler.view import Naming
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.state_store import StateStore, read_state
+from phalanx.model.ids import AttemptId
 from phalanx.protocol.cluster_messages import ForwardedReply, Join, NodeReport
 from phalanx.protocol.frames import decode_body
 from phalanx.protocol.node_messages import Reply
@@ -170,7 +170,7 @@ class SchedulerThread:
     def _adopt(self, rows: list[Row]) -> None:
         """Match Ray's reservations with what gangs hold; give the rest back."""
         there = self._groups.adopt()
-        held: dict[Key, dict[tuple[bytes, int], int]] = {}
+        held: dict[AttemptId, dict[tuple[bytes, int], int]] = {}
         for row in rows:
             key = (row.group, row.attempt)
             group = self._control.group_table.get(row.group)
@@ -301,11 +301,11 @@ class SchedulerThread:
         """Give a node's message to the head now."""
         self._control.take_in(prefix, message)
 
-    def whole(self, key: Key) -> Whole | None:
+    def whole(self, key: AttemptId) -> Whole | None:
         """Return an attempt whose nodes have yet to prepare bundles."""
         return self._control.whole(*key)
 
-    def reserve(self, key: Key, bundles: list[tuple[bytes, Amounts]]) -> None:
+    def reserve(self, key: AttemptId, bundles: list[tuple[bytes, Amounts]]) -> None:
         """Ask Ray for a placement group."""
         named = [
             (self._agents.ray_node(prefix), self._naming.rays(each)) for prefix, each in bundles
@@ -317,18 +317,18 @@ class SchedulerThread:
         self._stages.begin(key[0], own_time())
         self._groups.reserve(key, named, done)
 
-    def _reserved(self, key: Key, is_there: bool) -> None:
+    def _reserved(self, key: AttemptId, is_there: bool) -> None:
         if is_there:
             self._stages.reserved(key[0], own_time())
             self._reservations.granted(key)
         else:
             self._reservations.refused(key)
 
-    def withdraw(self, key: Key) -> None:
+    def withdraw(self, key: AttemptId) -> None:
         """Remove a placement group."""
         self._groups.withdraw(key, lambda: self._loop.call(lambda: self._reservations.freed(key)))
 
-    def keep(self, key: Key, row: Row | None) -> None:
+    def keep(self, key: AttemptId, row: Row | None) -> None:
         """Store a reservation, or remove it (None)."""
         self._control.state_store.keep(RESERVATIONS, key[0] + key[1].to_bytes(8, "big"), row)
 

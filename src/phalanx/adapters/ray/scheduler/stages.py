@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from phalanx.model.ids import GroupId
+
 KEPT = 4_096
 """The number of gangs whose times are kept."""
 DECIDED, RESERVED = "decided", "reserved"
@@ -12,21 +16,21 @@ class Stages:
     """Times of each gang's last attempt, by the machine's monotonic clock."""
 
     def __init__(self) -> None:
-        self._times: dict[bytes, dict[str, float]] = {}
+        self._times: dict[GroupId, dict[str, float]] = {}
 
-    def begin(self, group: bytes, now: float) -> None:
+    def begin(self, gang: GroupId, now: float) -> None:
         """Note that a cycle decided where the gang goes."""
-        self._times.pop(group, None)
-        self._times[group] = {DECIDED: now}
+        self._times.pop(gang, None)
+        self._times[gang] = {DECIDED: now}
         if len(self._times) > KEPT:
             del self._times[next(iter(self._times))]
 
-    def reserved(self, group: bytes, now: float) -> None:
+    def reserved(self, gang: GroupId, now: float) -> None:
         """Note that Ray has reserved the gang's places."""
-        times = self._times.get(group)
+        times = self._times.get(gang)
         if times is not None:
             times[RESERVED] = now
 
-    def of(self, groups: list[bytes]) -> list[dict[str, float]]:
+    def of(self, gangs: Iterable[GroupId]) -> list[dict[str, float]]:
         """Return the known times, in seconds, of each of these gangs."""
-        return [self._times.get(group, {}) for group in groups]
+        return [self._times.get(gang, {}) for gang in gangs]
