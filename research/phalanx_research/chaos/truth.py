@@ -114,7 +114,8 @@ class Truth:
     def _raised(self, promise: Promise) -> bool:
         ends = [promise.work.end_of(attempt) for attempt in range(promise.last_attempt + 1)]
         if is_retriable(promise.retry_exceptions, RAISED):
-            return ends[-1] == RAISES and not promise.has_tries_left
+            is_last = promise.was_cancelled or not promise.has_tries_left
+            return ends[-1] == RAISES and is_last
         # The reader of a stream may reach its error after lost items were made again.
         return RAISES in ends
 

@@ -119,6 +119,14 @@ class Drivers:
             self._known.pop(job, None)
             self._state_store.drop_job(job)
 
+    def clock_stepped(self, step_s: float) -> None:
+        """Move noted moments along after the clock was stepped by this many seconds, so that
+        drivers ran for as long as before.
+        """
+        for moments in (self._started, self._ended):
+            for job in moments:
+                moments[job] += step_s
+
     def warn(self, job: bytes, message: Any) -> None:
         """Send a message to a job's driver."""
         known = self._known.get(job)

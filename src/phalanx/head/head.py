@@ -345,7 +345,8 @@ class Head:
         """
         self.state_store.put_clock(self.clock.anchor())
         self.event_log.note("clock-stepped", why=step_text(step_s))
-        for part in (self.draining, self.actors, self.gangs):
+        noted = (self._node_recorder, self.drivers, self.internal_errors)
+        for part in (self.draining, self.actors, self.gangs, *noted):
             with self.internal_errors.kept_apart("clock"):
                 part.clock_stepped(step_s)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from phalanx.head.clock import Clock
 from phalanx.model.rows.cluster import DefectInfo
 
@@ -44,6 +46,11 @@ class InternalErrors:
             count = self.rows[kind].count
             self._note("defect", name=kind, why=f"{text} ({count} by now)" if count > 1 else text)
         self._show(error)
+
+    def clock_stepped(self, step_s: float) -> None:
+        """Move the last moments along after the clock was stepped by this many seconds."""
+        for kind, row in self.rows.items():
+            self.rows[kind] = msgspec.structs.replace(row, at=row.at + step_s)
 
     def in_request(self, error: Exception, name: str) -> None:
         """Count an unexpected error of a request's handler; the asker has been answered."""

@@ -11,7 +11,7 @@ import msgspec
 from phalanx.errors import PhalanxError
 from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.table import ActorRecord
-from phalanx.head.clock import Clock
+from phalanx.head.clock import MachineClock
 from phalanx.head.devices import Devices
 from phalanx.head.draining import Draining
 from phalanx.head.drivers import Drivers
@@ -93,7 +93,7 @@ class HeadRequests:
     def __init__(
         self,
         outbox: Outbox,
-        clock: Clock,
+        clock: MachineClock,
         nodes: NodeDirectory,
         drivers: Drivers,
         actors: ActorControl,
@@ -130,7 +130,7 @@ class HeadRequests:
         self._metrics = metrics
         self._stranded = stranded
         self._lost_nodes = lost_nodes
-        self._began = clock.wall()
+        self._began = clock.monotonic()
         self.handlers = RequestHandlers(
             "the head",
             NewDriverJob.handled_by(self._new_driver_job),
@@ -211,7 +211,7 @@ class HeadRequests:
     def _get_health(self, asker: Asker[HeadReport], request: GetHealth) -> HeadReport:
         counts = self._gang_counts()
         return HeadReport(
-            began=self._began,
+            began=self._clock.wall() - (self._clock.monotonic() - self._began),
             protocol=PROTOCOL_VERSION,
             known={
                 "nodes": len(self._nodes.living()),

@@ -58,6 +58,13 @@ class TimeSeries:
         took_s = self._clock.now() - now
         self._due = now + max(EVERY_S, PAUSE * took_s)
 
+    def clock_stepped(self, step_s: float) -> None:
+        """Move all points along after the clock was stepped by this many seconds: new ones come
+        after them, and are as far from them as they were counted.
+        """
+        for series in self._series.values():
+            series.move(step_s)
+
     def _new(self, key: Key, numbers: dict[Key, float]) -> Series | None:
         if len(self._series) >= MAX_SERIES:
             gone = next((one for one in self._series if one not in numbers), None)

@@ -50,6 +50,9 @@ class _Ring:
             self._append(at, mean)
         self._count = 1
 
+    def move(self, by_s: float) -> None:
+        self._starts = array("d", (start + by_s for start in self._starts))
+
     def _append(self, begun: float, mean: float) -> None:
         self._starts.append(begun)
         self._means.append(mean)
@@ -74,6 +77,11 @@ class Series:
         """Add the number's value at this time, in seconds."""
         for ring in self._rings:
             ring.add(at, value)
+
+    def move(self, by_s: float) -> None:
+        """Move all points, after the clock was stepped by this many seconds."""
+        for ring in self._rings:
+            ring.move(by_s)
 
     def since(self, start: float, now: float) -> list[Point]:
         """Return the points from `start` on, in the finest resolution that reaches back that

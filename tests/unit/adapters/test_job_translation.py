@@ -59,6 +59,7 @@ def row(kind=JobInfo, **fields):
         "priority": 0,
         "position": None,
         "submitted": 10.0,
+        "recorded_as": 10.0,
         "started": 11.0,
         "finished": None,
         "age_s": 1.0,

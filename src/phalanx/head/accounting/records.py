@@ -145,7 +145,7 @@ class AttemptRecords:
             cpus=needs.get("CPU", 0.0),
             memory=needs.get("memory", 0.0),
             gpus=needs.get("GPU", 0.0),
-            submitted=self.submitted(job),
+            submitted=self.recorded_as(job),
             started=started,
             ended=now,
             waited_s=self._waited_s(job, place.of_group, place.index, place.attempt, started),
@@ -153,11 +153,11 @@ class AttemptRecords:
         )
         self.put(key, AttemptRow(key=key, attempt=attempt))
 
-    def submitted(self, job: JobRecord) -> float:
-        """Return when the job was submitted, or the array whose task it is."""
+    def recorded_as(self, job: JobRecord) -> float:
+        """Return when the job was submitted, or the array whose task it is, as records have it."""
         array_task = job.spec.element
         array = None if array_task is None else self._job_of(array_task.array)
-        return job.submitted if array is None else array.submitted
+        return (job if array is None else array).recorded_as
 
     def _waited_s(
         self, job: JobRecord, group: str, index: int, attempt: int, started: float

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+import msgspec
+
 from phalanx.head.events.event_log import EventLog
 from phalanx.head.nodes import NodeRecord
 from phalanx.model.holds import Hold, holds_text
@@ -43,6 +45,13 @@ class NodeRecorder:
         """
         since = self._event_log.wall() - LATELY_S
         return [f"node {one.host} died: {one.why}" for one in self._lost if one.at >= since]
+
+    def clock_stepped(self, step_s: float) -> None:
+        """Move the losses along after the clock was stepped by this many seconds, so that they
+        are shown for as long.
+        """
+        moved = [msgspec.structs.replace(one, at=one.at + step_s) for one in self._lost]
+        self._lost = deque(moved, maxlen=LOST_SHOWN)
 
     def changed(self, record: NodeRecord) -> None:
         """Note that a node joined, drains, stopped draining, or has different totals."""

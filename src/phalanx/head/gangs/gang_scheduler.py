@@ -453,7 +453,7 @@ class GangScheduler:
         """Move the noted moments of all parts along."""
         parts = (
             self.books, self.calendar, self.registry, self.jobs, self.job_requests.crons,
-            self._promises, self._starts, self._past.learnt.told,
+            self._promises, self._starts, self._past.learnt.told, self._numbers,
         )  # fmt: skip
         for part in parts:
             with self._internal_errors.kept_apart("clock"):

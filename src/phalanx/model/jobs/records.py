@@ -80,6 +80,9 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
 
     spec: JobSpec
     submitted: float
+    recorded_as: float = 0.0
+    """`submitted` as the clock showed it then, which no step of the clock moves: records of the
+    history name their job by it."""
     request: bytes = b""
     """The id of the request that made it."""
     state: str = PENDING
@@ -139,6 +142,9 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     finished: float | None = None
     is_deleted: bool = False
     """Whether it is forgotten as soon as its members are gone."""
+
+    def __post_init__(self) -> None:
+        self.recorded_as = self.recorded_as or self.submitted
 
     @cached_property
     def uid(self) -> str:

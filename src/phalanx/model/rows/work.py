@@ -109,6 +109,8 @@ class JobInfo(Row, frozen=True):
     position: int | None
     """1 for the first that waits in its queue; None for one that does not wait."""
     submitted: float
+    recorded_as: float
+    """`submitted` in records of the history: a step of the clock moves only the former."""
     started: float | None
     finished: float | None
     age_s: float

@@ -199,7 +199,7 @@ def _steps(names: Sequence[str]) -> list[Record]:
     records = []
     for job in jobs_wanted(names, None):
         uid = fields_of(user_of(job)).get("uid", "")
-        for step in steps_of(found, (job.namespace, job.name, job.submitted), ()):
+        for step in steps_of(found, (job.namespace, job.name, job.recorded_as), ()):
             row = step_row(step, now)
             if not any("." in name for name in names) or row["id"] in names:
                 records.append(step_record(row, job, uid))

@@ -155,9 +155,9 @@ def _sacct(asked: Mapping[str, str]) -> None:
         row = shown.row(job) | _so_far(job) | planned(job, time.time())
         row["cputime"], row["cpuseconds"] = cpu_time(float(row["cpus"]), job.ran_s)
         row["reqmem"], row["tres"] = row["memory"], accounted_tres(row["tres"])
-        known = past.pop((job.namespace, job.name, job.submitted), None)
+        known = past.pop((job.namespace, job.name, job.recorded_as), None)
         row |= {} if known is None else known.used()
-        mine = steps_of(steps, (job.namespace, job.name, job.submitted), past)
+        mine = steps_of(steps, (job.namespace, job.name, job.recorded_as), past)
         found.append((row, _below(row, known, mine, f"{NOTE}script" in job.annotations)))
     for name, known in past.items():
         if known.state in wanted and known.is_named(ids, asked.get("name")):

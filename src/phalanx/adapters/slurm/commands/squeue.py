@@ -169,7 +169,7 @@ def _steps(jobs: Sequence[JobInfo]) -> list[dict[str, str]]:
     rows = []
     for job in jobs:
         of_job = {"user": user_of(job), "partition": job.queue}
-        for step in steps_of(found, (job.namespace, job.name, job.submitted), ()):
+        for step in steps_of(found, (job.namespace, job.name, job.recorded_as), ()):
             row = step_row(step, now)
             where = {"time": elapsed(step.elapsed_s(now)), "where": row["nodelist"]}
             rows.append(row | of_job | where | {"short": "R"})
