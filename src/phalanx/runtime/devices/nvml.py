@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from phalanx.observe.devices import MAX_PROCESSES, DeviceProcess, DeviceSample
 from phalanx.runtime.devices.ancestry import ancestors
 from phalanx.runtime.devices.reader import NoDevicesError
-from phalanx.runtime.os.detection import gpu_model, visible_numbers
+from phalanx.runtime.os.detection import gpu_model, visible_numbers, visible_parts
 
 T = TypeVar("T")
 _LOST = 15
@@ -52,6 +52,17 @@ class NvmlReader:
             count = nvml.nvmlDeviceGetCount()
         except nvml.NVMLError as error:
             raise NoDevicesError(f"NVML: {error}") from None
+        parts = visible_parts(nvml, visible)
+        self._handles = [handle for _, handle in parts]
+        self._uuids = [uuid for uuid, _ in parts]
+        if not parts:
+            self._find_whole(count, visible)
+        self._xids: dict[int, list[int]] = {}
+        self._events = self._listen()
+
+    def _find_whole(self, count: int, visible: str | None) -> None:
+        """Take the GPUs that are not split."""
+        nvml = self._nvml
         handles = [self._or_none(nvml.nvmlDeviceGetHandleByIndex, at) for at in range(count)]
         uuids = [
             "" if one is None else _text(self._or_none(nvml.nvmlDeviceGetUUID, one) or "")
@@ -60,8 +71,6 @@ class NvmlReader:
         numbers = visible_numbers(uuids, visible)
         self._handles = [handles[number] for number in numbers]
         self._uuids = [uuids[number] for number in numbers]
-        self._xids: dict[int, list[int]] = {}
-        self._events = self._listen()
 
     def _listen(self) -> Any:
         nvml = self._nvml

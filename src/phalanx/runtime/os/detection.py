@@ -31,7 +31,8 @@ _GPU_MODEL = re.compile(r"\w+\s+([A-Za-z0-9]+)")
 
 @dataclass(frozen=True, kw_only=True)
 class DetectedGpu:
-    """One GPU: its number on the machine, and its model as in `accelerator_type` (`A100`)."""
+    """One GPU, or a part of a split one (MIG): the GPU's number on the machine, and its model as in
+    `accelerator_type` (`A100`)."""
 
     number: int
     model: str
@@ -105,21 +106,52 @@ def detect_gpus(
     except nvml.NVMLError:
         return (), None
     try:
+        parts = visible_parts(nvml, visible)
+        if parts:  # the driver knows no wiring between parts
+            return tuple(_gpu(nvml, _whole(nvml, part), part) for _, part in parts), None
         handles = [nvml.nvmlDeviceGetHandleByIndex(at) for at in range(nvml.nvmlDeviceGetCount())]
         names = [_text(nvml.nvmlDeviceGetUUID(handle)) for handle in handles]
         numbers = visible_numbers(names, visible)
-        gpus = tuple(
-            DetectedGpu(
-                number=number,
-                model=gpu_model(_text(nvml.nvmlDeviceGetName(handles[number]))),
-                memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(handles[number]).total),
-                product=_text(nvml.nvmlDeviceGetName(handles[number])),
-            )
-            for number in numbers
-        )
+        gpus = tuple(_gpu(nvml, number, handles[number]) for number in numbers)
         return gpus, _topology(nvml, [handles[number] for number in numbers], root)
     finally:
         nvml.nvmlShutdown()
+
+
+def _gpu(nvml: Any, number: int, handle: Any) -> DetectedGpu:
+    product = _text(nvml.nvmlDeviceGetName(handle))
+    return DetectedGpu(
+        number=number,
+        model=gpu_model(product),
+        memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+        product=product,
+    )
+
+
+def _whole(nvml: Any, part: Any) -> int:
+    """Return the machine's number of the GPU that a part belongs to."""
+    return int(nvml.nvmlDeviceGetIndex(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(part)))
+
+
+def visible_parts(nvml: Any, visible: str | None) -> list[tuple[str, Any]]:
+    """Return the UUIDs and handles of the parts of split GPUs (MIG) that `visible`
+    (CUDA_VISIBLE_DEVICES) lists, in its order.
+
+    As in CUDA, the list ends at the first entry that names none. Raises ValueError for a part that
+    is listed twice.
+    """
+    found: dict[str, Any] = {}
+    for entry in (part.strip() for part in (visible or "").split(",")):
+        if not entry.startswith("MIG-"):
+            break
+        try:
+            handle = nvml.nvmlDeviceGetHandleByUUID(entry)
+        except nvml.NVMLError:
+            break
+        if entry in found:
+            raise ValueError(f"CUDA_VISIBLE_DEVICES lists {entry} twice: {visible}")
+        found[entry] = handle
+    return list(found.items())
 
 
 def visible_numbers(uuids: Sequence[str], visible: str | None) -> list[int]:

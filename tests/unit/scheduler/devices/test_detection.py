@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from phalanx.runtime.os import detection
 from phalanx.runtime.os.detection import (
     Detected,
     DetectedGpu,
@@ -45,14 +46,27 @@ class FakeDriver:
     def nvmlDeviceGetHandleByIndex(self, at: int) -> int:
         return at
 
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> int:
+        """Each GPU is split in parts MIG-GPU-PART; a part's handle is above all numbers of GPUs."""
+        at, _, part = uuid.removeprefix("MIG-").partition("-")
+        if not uuid.startswith("MIG-") or int(at) >= len(self._links):
+            raise self.NVMLError("not found")
+        return 100 * (int(part) + 1) + int(at)
+
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, at: int) -> int:
+        return at % 100
+
+    def nvmlDeviceGetIndex(self, at: int) -> int:
+        return at
+
     def nvmlDeviceGetUUID(self, at: int) -> bytes:
         return f"GPU-{at}aaa".encode()
 
     def nvmlDeviceGetName(self, at: int) -> str:
-        return "NVIDIA H100 80GB HBM3"
+        return "NVIDIA H100 80GB HBM3" if at < 100 else "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
 
     def nvmlDeviceGetMemoryInfo(self, at: int) -> SimpleNamespace:
-        return SimpleNamespace(total=80 << 30)
+        return SimpleNamespace(total=(80 if at < 100 else 10) << 30)
 
     def nvmlDeviceGetPciInfo(self, at: int) -> SimpleNamespace:
         return SimpleNamespace(busId=f"00000000:{at:02X}:00.0")
@@ -112,6 +126,41 @@ def test_only_visible_devices_count_and_keep_their_numbers(tmp_path: Path) -> No
     assert [gpu.number for gpu in gpus] == [3, 1]
     assert wiring is not None and wiring.device_count == 2
     assert detect_gpus(FakeDriver([[]] * 4), visible="", root=tmp_path) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("visible", "wholes"),
+    [
+        ("MIG-1-0", [1]),
+        ("MIG-1-0,MIG-1-1, MIG-0-2", [1, 1, 0]),
+        ("MIG-1-0,MIG-7-0,MIG-1-1", [1]),  # like CUDA, nothing after what names no device
+        ("MIG-7-0", []),
+        ("0,MIG-1-0", [0]),
+        ("MIG-1-0,0", [1]),
+    ],
+)
+def test_parts_of_split_gpus_count(tmp_path: Path, visible: str, wholes: list[int]) -> None:
+    gpus, wiring = detect_gpus(FakeDriver([[]] * 2), visible=visible, root=tmp_path)
+    assert [gpu.number for gpu in gpus] == wholes
+    assert wiring is None
+    if visible.startswith("MIG"):
+        assert {gpu.model for gpu in gpus} <= {"H100"}
+        assert {gpu.memory_bytes for gpu in gpus} <= {10 << 30}
+
+
+def test_a_part_listed_twice(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="lists MIG-0-1 twice"):
+        detect_gpus(FakeDriver([[]]), visible="MIG-0-1,MIG-0-1", root=tmp_path)
+
+
+def test_a_node_that_is_shown_parts_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `num_gpus`: such a node had no GPU."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-0-0,MIG-0-1")
+    monkeypatch.setattr(detection.importlib, "import_module", lambda name: FakeDriver([[]]))
+    amounts = node_amounts(num_cpus=1)
+    assert amounts.resources["GPU"] == 2
+    assert amounts.resources["accelerator_type:H100"] == 1
+    assert amounts.labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"
 
 
 @pytest.mark.parametrize(

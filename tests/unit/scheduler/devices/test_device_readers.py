@@ -95,6 +95,12 @@ class NvmlMachine:
     def nvmlDeviceGetHandleByIndex(self, at: int) -> int:
         return at
 
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> int:
+        for at, device in enumerate(self.devices):
+            if device["uuid"] == uuid:
+                return at
+        raise self.NVMLError(6)
+
     def nvmlDeviceGetUUID(self, at: int) -> str:
         return str(self.devices[at]["uuid"])
 
@@ -254,6 +260,17 @@ def test_numbers_are_those_of_the_node(machine: Machine) -> None:
     assert [(s.number, s.uuid, s.memory_used) for s in reader.read()] == [
         (0, "GPU-1", 1),
         (1, "GPU-0", 0),
+    ]
+
+
+def test_parts_of_split_gpus_are_read_as_the_node_numbers_them() -> None:
+    driver = NvmlMachine()
+    for at in range(2):
+        driver.set(at, uuid=f"MIG-{at}", memory_used=at, memory_total=9)
+    reader = NvmlReader(driver, visible="MIG-1,MIG-0,MIG-2")
+    assert [(s.number, s.uuid, s.memory_used) for s in reader.read()] == [
+        (0, "MIG-1", 1),
+        (1, "MIG-0", 0),
     ]
 
 
