@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from phalanx.runtime.os import detection
 from phalanx.runtime.os.detection import (
     Detected,
     DetectedGpu,
@@ -156,7 +156,7 @@ def test_a_part_listed_twice(tmp_path: Path) -> None:
 def test_a_node_that_is_shown_parts_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `num_gpus`: such a node had no GPU."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-0-0,MIG-0-1")
-    monkeypatch.setattr(detection.importlib, "import_module", lambda name: FakeDriver([[]]))
+    monkeypatch.setattr(importlib, "import_module", lambda name: FakeDriver([[]]))
     amounts = node_amounts(num_cpus=1)
     assert amounts.resources["GPU"] == 2
     assert amounts.resources["accelerator_type:H100"] == 1
