@@ -49,10 +49,11 @@ def test_all_that_waits(file: Path) -> None:
     assert code == 0
     heads = [line for line in out.splitlines() if not line.startswith(" ")]
     assert heads == [
-        "podgroup default/wide of queue q waits: queue q may hold 6 CPU and holds 4; this asks for "
-        "3 more; queue q may hold 5.6 GiB memory and holds 3.7 GiB; this asks for 2.8 GiB more",
+        "podgroup default/wide of queue q waits: its nodes, even empty, hold 2 of the 3 tasks that "
+        "it needs at once; queue q may hold 6 CPU and holds 1; this asks for 9 more; queue q may "
+        "hold 5.6 GiB memory and holds 953.7 MiB; this asks for 8.4 GiB more",
         "podgroup default/late of queue q waits: queue q may hold 6 CPU and holds 1; this asks for "
-        "9 more",
+        "9 more; no node, even empty, has 9 CPU (largest 4)",
         "podgroup default/small of queue r waits: queue r may hold 1 CPU and holds 0; this asks "
         "for 2 more",
     ]

@@ -130,10 +130,10 @@ def test_an_explanation_in_words() -> None:
     assert str(answer) == (
         "podgroup default/a of queue lab waits: 2 nodes lack GPU\n"
         "  to change that: add a node\n"
+        "  held by b (8 GPU, for 90 s at most), x/c (64.0 GiB memory), and 3 more\n"
         "  expected to start in 90 s (at 100), once 1 task has ended, if run times hold "
         "(limits of 1 job), if no other job fills its places before\n"
         "  it is number 2 of those that wait in its queue\n"
-        "  held by b (8 GPU, for 90 s at most), x/c (64.0 GiB memory), and 3 more\n"
         "  - 1 is ahead of it in queue lab\n"
         "  tasks t0, t1, t2 and 2 more\n"
         "    - 1 is ahead of it in queue lab"

@@ -1,4 +1,4 @@
-"""Ten situations in which work waits: the listing, the explanation and the page say the same."""
+"""Situations in which work waits: the listing, the explanation and the page say the same."""
 
 from __future__ import annotations
 
@@ -11,25 +11,38 @@ from tests.unit.head.gangs.nodes_world import World
 from tests.unit.head.gangs.test_rules import PROMISING
 from tests.unit.head.gangs.test_what_people_see import settle
 
+from phalanx.manifests.dependencies import read_dependencies
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Moment, Timing
 from phalanx.model.reservations import Reservation
 from phalanx.protocol.cluster_messages import NodeReport, ViewRow
 from phalanx.protocol.requests.cluster import DrainNode
 from phalanx.protocol.requests.gangs import Explain, SetRules
+from phalanx.protocol.requests.health import Cordon
 from phalanx.protocol.requests.jobs import ListJobs
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields
-from phalanx.protocol.requests.reservations import Reserve
+from phalanx.protocol.requests.reservations import Reserve, SetLicense
 
 from .test_app import served
 from .world import Head as DrawnHead
+
+LIMITED = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: limits
+    arguments: {users: {bob: {nvidia.com/gpu: 2}}}
+  - name: predicates
+"""
 
 
 class GpuWorld(World):
     """A head with nodes of sixteen CPUs and of as many GPUs as a test says."""
 
-    def add_gpus(self, name, gpus=2, **labels):
-        total = {"CPU": 16.0, "GPU": float(gpus)}
+    def add_gpus(self, name, gpus=2, cpus=16.0, **labels):
+        total = {"CPU": cpus, "GPU": float(gpus)}
         devices = {"GPU": [10_000] * gpus}
         prefix = name.encode().ljust(6)
         row = ViewRow(name, prefix, "", 0, "ALIVE", total, dict(total), labels, devices)
@@ -37,12 +50,19 @@ class GpuWorld(World):
         self.hear(name, NodeReport(available=total, devices=devices))
 
     def put(self, name, gpus=1.0, members=1, seconds=None, placement=None, **fields):
-        process = Process(command=("true",), requests=(("CPU", 1.0), ("GPU", gpus)))
-        template = Template(processes=(process,), placement=placement or {})
-        group = TaskGroup(name="w", replicas=members, template=template)
-        timing = Timing(limit_s=seconds)
-        self.job(group, name=name, min_available=members, timing=timing, **fields)
+        group = members_of("w", members, gpus, placement)
+        self.put_groups(name, group, timing=Timing(limit_s=seconds), **fields)
+
+    def put_groups(self, name, *groups, **fields):
+        least = sum(group.replicas for group in groups)
+        self.job(*groups, name=name, min_available=least, **fields)
         settle(self)
+
+
+def members_of(name, count, gpus, placement=None):
+    process = Process(command=("true",), requests=(("CPU", 1.0), ("GPU", gpus)))
+    template = Template(processes=(process,), placement=placement or {})
+    return TaskGroup(name=name, replicas=count, template=template)
 
 
 class Head(DrawnHead):
@@ -79,7 +99,7 @@ def gang_too_large(world):
     world.add_gpus("n2")
     world.put("holder")
     world.put("late", members=4)
-    return "3 of 4 tasks would find room, so none starts"
+    return "3 of 4 tasks would find room, so none starts: 1 more needs 1 GPU"
 
 
 def fragmented_devices(world):
@@ -94,7 +114,7 @@ def fragmented_devices(world):
 def no_such_label(world):
     world.add_gpus("n1")
     world.put("late", placement={"nodeSelector": {"disk": "nvme"}})
-    return "1 node lacks the labels asked for: disk=nvme (0 nodes have it)"
+    return "no node has the labels asked for: disk=nvme (0 nodes have it)"
 
 
 def behind_a_promise(world):
@@ -129,7 +149,7 @@ def node_drained(world):
     world.add_gpus("n1")
     world.ask(DrainNode("n1", "by command"))
     world.put("late")
-    return "1 node is closed to new tasks"
+    return "no node is open to new tasks"
 
 
 def held_by_the_user(world):
@@ -141,9 +161,133 @@ def held_by_the_user(world):
     return "it is held"
 
 
+def some_members_ask_for_a_label_that_no_node_has(world):
+    """The first member has room, and other jobs hold much: both are beside the point."""
+    world.add_gpus("n1", gpus=4)
+    world.put("llama", members=2)
+    launcher = members_of("launcher", 1, 0.0)
+    workers = members_of("worker", 2, 1.0, {"nodeSelector": {"gpu": "h100"}})
+    world.put_groups("late", launcher, workers)
+    return "for 2 of its 3 tasks, no node has the labels asked for: gpu=h100 (0 nodes have it)"
+
+
+def gpu_type_that_no_node_has(world):
+    world.add_gpus("n1", **{"ray.io/accelerator-type": "K80"})
+    world.put("late", placement={"nodeSelector": {"ray.io/accelerator-type": "H100"}})
+    return "no node has the labels asked for: ray.io/accelerator-type=H100"
+
+
+def larger_than_the_nodes_with_its_label(world):
+    world.add_gpus("n1", gpus=1, zone="a")
+    world.add_gpus("n2", gpus=4, zone="b")
+    world.put("holder", gpus=1.0, placement={"nodeSelector": {"zone": "a"}})
+    world.put("late", gpus=2.0, placement={"nodeSelector": {"zone": "a"}})
+    return "no node that it may use, even empty, has 2 GPU (largest 1)"
+
+
+def larger_than_any_node_that_is_left(world):
+    world.add_gpus("n1", gpus=1)
+    world.add_gpus("n2", gpus=4)
+    world.put("holder", gpus=4.0)
+    world.put("late", gpus=4.0)
+    world.kill("n2")
+    settle(world)
+    return "no node, even empty, has 4 GPU (largest 1)"
+
+
+def gang_larger_than_all_that_is_left(world):
+    world.add_gpus("n1")
+    world.add_gpus("n2")
+    world.put("holder", members=2)
+    world.put("late", members=4)
+    world.kill("n2")
+    settle(world)
+    return "its nodes, even empty, hold 2 of the 4 tasks that it needs at once"
+
+
+def member_queue_cap_of_a_gang(world):
+    """Its members ask for three together, whatever number of them would fit."""
+    world.add_gpus("n1", gpus=4)
+    world.ask(CreateQueue("team", QueueFields(capability={"GPU": 3.0})))
+    world.put("first", queue="team")
+    world.put("late", queue="team", members=3)
+    return "queue team may hold 3 GPU and holds 1; this asks for 3 more"
+
+
+def user_limit(world):
+    world.add_gpus("n1", gpus=4)
+    world.ask(SetRules(LIMITED, "own.yaml"))
+    world.put("first", user="bob", gpus=2.0)
+    world.put("late", user="bob", gpus=1.0)
+    return "user bob may use 2 GPU, and would use 3"
+
+
+def dependency(world):
+    world.add_gpus("n1")
+    world.put("first")
+    world.put("late", after=read_dependencies("afterok:first", "default"))
+    return "it waits until first has completed (afterok)"
+
+
+def begin_time(world):
+    world.add_gpus("n1")
+    begin = Timing(begin=Moment(at=world.now + 600.0))
+    world.put_groups("late", members_of("w", 1, 1.0), timing=begin)
+    return "it begins at 1970-01-01 00:1"
+
+
+def licences(world):
+    world.add_gpus("n1", gpus=4)
+    world.ask(SetLicense("matlab", 3))
+    world.put("first", licenses=(("matlab", 2),))
+    world.put("late", licenses=(("matlab", 2),))
+    return "2 of 3 licences of matlab are held by job first, and it asks for 2"
+
+
+def behind_others_of_a_higher_priority(world):
+    world.add_gpus("n1", gpus=1)
+    world.put("runs", priority=9)
+    world.put("next", priority=5)
+    world.put("late", priority=1)
+    return "1 node lacks GPU (needs 1, most free 0)"
+
+
+def preemption_under_way(world):
+    world.add_gpus("n1", gpus=1)
+    world.put("victim")
+    process = members_of("w", 1, 1.0)
+    world.job(process, name="late", min_available=1, priority=9)
+    world.cycles()
+    return "it is promised node n1 once evictions there end"
+
+
+def gpus_that_are_closed(world):
+    world.add_gpus("n1", gpus=4)
+    world.ask(Cordon("n1", [0], "a loose cable"))
+    left = {"GPU": [0, 10_000, 10_000, 10_000]}
+    total = {"CPU": 16.0, "GPU": 3.0}
+    world.hear("n1", NodeReport(available=total, devices=left, total=total))
+    world.put("late", gpus=4.0)
+    return "1 GPU takes no new work: n1/gpu0 is cordoned: a loose cable"
+
+
+def scarce_cpus_beside_free_gpus(world):
+    """It lacks CPUs: the job that holds GPUs is not the one in its way."""
+    world.add_gpus("n1", gpus=8, cpus=4.0)
+    world.put("gpus", gpus=2.0)
+    world.put("cpus", gpus=0.0, members=2)
+    world.put("late", members=2)
+    return "1 of 2 tasks would find room, so none starts: 1 more needs 1 CPU"
+
+
 SITUATIONS = [
     queue_cap, quota_of_the_queue_above, gang_too_large, fragmented_devices, no_such_label,
     behind_a_promise, reserved, preempted, node_drained, held_by_the_user,
+    some_members_ask_for_a_label_that_no_node_has, gpu_type_that_no_node_has,
+    larger_than_the_nodes_with_its_label, larger_than_any_node_that_is_left,
+    gang_larger_than_all_that_is_left, member_queue_cap_of_a_gang, user_limit, dependency,
+    begin_time, licences, behind_others_of_a_higher_priority, preemption_under_way,
+    gpus_that_are_closed, scarce_cpus_beside_free_gpus,
 ]  # fmt: skip
 
 
@@ -173,6 +317,38 @@ def test_the_listing_the_explanation_and_the_page_say_the_same(situation):
     assert listed["reason"] == row.reason
     assert listed["position"] == row.position
     assert (listed["expected_start"] or {}).get("at_s") == start
+
+
+@pytest.mark.parametrize(
+    ("situation", "held"),
+    [
+        (scarce_cpus_beside_free_gpus, "  held by cpus (2 CPU), gpus (1 CPU)"),
+        (queue_cap, "  held by first (1 GPU)"),
+        (user_limit, "  held by first (2 GPU)"),
+        (behind_others_of_a_higher_priority, "  held by runs (1 GPU)"),
+        (some_members_ask_for_a_label_that_no_node_has, ""),
+        (larger_than_the_nodes_with_its_label, ""),
+        (gang_larger_than_all_that_is_left, ""),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_those_are_named_that_hold_what_it_waits_for(situation, held):
+    """No job is named where the end of no job would help."""
+    world = GpuWorld()
+    situation(world)
+    lines = str(world.ask(Explain("late"))).splitlines()
+    assert [line for line in lines if line.startswith("  held by")] == ([held] if held else [])
+
+
+def test_one_number_for_the_members_without_room():
+    world = GpuWorld()
+    world.add_gpus("n1", gpus=8)
+    world.put("holder", members=7)
+    world.put("late", members=8)
+    said = str(world.ask(Explain("late")))
+    assert "1 of 8 tasks would find room, so none starts: 7 more need 1 GPU each" in said
+    assert "to change that: make room for 7 more of its tasks" in said
+    assert "8 more" not in said
 
 
 def test_who_is_being_placed_does_not_wait():

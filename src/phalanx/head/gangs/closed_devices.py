@@ -18,6 +18,24 @@ _NAMED = 4
 """How many devices a sentence names."""
 
 
+def because_of_closed(because: Sequence[Reason], closed: Sequence[str]) -> list[Reason]:
+    """Return the main reasons, with the closed devices in place of reasons that they explain.
+
+    `closed`: as in with_closed_devices.
+    """
+    return _put(_said(closed), because) if closed else list(because)
+
+
+def _said(closed: Sequence[str]) -> Reason:
+    return Reason(
+        reason=CODE,
+        count=len(closed),
+        detail={"devices": list(closed)},
+        sentence=closed_sentence(closed),
+        change=f"phalanx uncordon {closed[0].partition(' ')[0]}, if it is healthy",
+    )
+
+
 def with_closed_devices(found: Explanation, closed: Sequence[str]) -> Explanation:
     """Return an explanation that names closed devices where it says that no node has enough GPUs.
 
@@ -27,13 +45,7 @@ def with_closed_devices(found: Explanation, closed: Sequence[str]) -> Explanatio
     """
     if not closed or not any(_is_of_gpus(one.reason, one.detail) for one in _all_reasons(found)):
         return found
-    said = Reason(
-        reason=CODE,
-        count=len(closed),
-        detail={"devices": list(closed)},
-        sentence=closed_sentence(closed),
-        change=f"phalanx uncordon {closed[0].partition(' ')[0]}, if it is healthy",
-    )
+    said = _said(closed)
     because = _put(said, found.because)
     alike = found.tasks if found.tasks is not msgspec.UNSET else ()
     return msgspec.structs.replace(

@@ -12,9 +12,7 @@ import msgspec
 from phalanx.errors import JobNotFoundError
 from phalanx.head.clock import Clock
 from phalanx.head.gangs.closed_devices import (
-    CODE,
-    closed_sentence,
-    is_for_closed,
+    because_of_closed,
     with_closed_devices,
 )
 from phalanx.head.gangs.gang import NAMESPACE, Gang
@@ -26,7 +24,6 @@ from phalanx.head.gangs.member_states import (
     HELD,
     LEAVING,
     ON_THE_WAY,
-    WAITING,
 )
 from phalanx.head.gangs.quarantine import Quarantine
 from phalanx.head.gangs.scheduler_cache import gentle
@@ -37,7 +34,6 @@ from phalanx.model.ids import (
 from phalanx.model.nearest import nearest
 from phalanx.model.rows.explanation import ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import TimePlan
-from phalanx.scheduler.cycle.explain import main_reasons, sentence
 from phalanx.scheduler.cycle.specs import Snapshot
 from phalanx.scheduler.cycle.writing import as_data
 from phalanx.scheduler.forecast.inquiry import (
@@ -45,6 +41,7 @@ from phalanx.scheduler.forecast.inquiry import (
     explain_group,
     explain_snapshot,
     plan_snapshot,
+    reasons_of,
 )
 from phalanx.scheduler.forecast.run_times import LearntRunTimes, with_past_runs
 
@@ -190,15 +187,10 @@ class Explanations:
                 error = _DEFECT + self._set_aside.errors[gang.gang_id]
                 found[gang.uid] = Wait(error, position, None, _SET_ASIDE)
                 continue
-            waiting = [gang.task(i) for i in gang.among(WAITING)]
             if self._registry.window.sees(gang):
-                of_tasks = plan.rejections.get(waiting[0], ())
-                main = main_reasons(plan.rejections.get(gang.uid, ()), of_tasks)
+                main = because_of_closed(reasons_of(plan.main.get(gang.uid, ())), closed)
                 code, plugin = (main[0].reason, main[0].plugin) if main else ("", "")
-                if closed and any(is_for_closed(one.reason, one.detail) for one in main):
-                    reason, code = closed_sentence(closed), CODE
-                else:
-                    reason = "; ".join(map(sentence, main))
+                reason = "; ".join(one.sentence for one in main)
             else:
                 reason = "gangs with the same request are ahead of it"
                 code, plugin = "behind", ""

@@ -11,8 +11,12 @@ from msgspec import UNSET, UnsetType
 from phalanx.model.readable import amount, size, time_ahead
 from phalanx.model.rows.plan import Basis
 
+OTHERS = "others/"
+"""The holder of what ordinary tasks and actors hold."""
 BYTES = ("memory", "object_store_memory")
 """Resources that are counted in bytes."""
+_SUBJECTS = ("resource", "queue", "who", "labels", "license", "role", "policy", "task")
+"""Details that tell two reasons of one kind apart."""
 _SHOWN = 3
 """The most names of tasks that are written out."""
 _EPOCHS = 1e9
@@ -72,7 +76,8 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     ends_in_s: float | None = None
 
     def __str__(self) -> str:
-        name = self.podgroup.removeprefix("default/")
+        is_outside = self.podgroup == OTHERS
+        name = "tasks and actors" if is_outside else self.podgroup.removeprefix("default/")
         until = "" if self.ends_in_s is None else f", for {time_ahead(self.ends_in_s)} at most"
         much = size(self.amount) if self.resource in BYTES else amount(self.amount)
         return f"{name} ({much} {self.resource}{until})"
@@ -121,7 +126,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def further(self) -> list[Reason]:
         """Return the other reasons."""
-        return [one for one in self.reasons if one not in self.because]
+        return [one for one in self.reasons if not _is_among(one, self.because)]
 
     @property
     def apart(self) -> list[AlikeTasks]:
@@ -129,7 +134,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         return [
             AlikeTasks(names=alike.names, reasons=own)
             for alike in self.tasks or ()
-            if (own := [one for one in alike.reasons if one not in self.because])
+            if (own := [one for one in alike.reasons if not _is_among(one, self.because)])
         ]
 
     def lines(self, *, several: bool = False) -> list[str]:
@@ -139,19 +144,22 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         why = f": {self.main}" if self.because else ""
         out = [f"{where}{self.kind} {self.name}{of} {self._state()}{why}"]
         out += [f"  to change that: {one.change}" for one in self.because if one.change]
+        if self.holders is not UNSET:
+            out.append(f"  held by {self.holders}")
         if self.expected_start is not UNSET:
             out.append(f"  {_when(self.expected_start)}")
         if self.position is not UNSET:
             out.append(f"  it is number {self.position} of those that wait in its queue")
-        if self.holders is not UNSET:
-            out.append(f"  held by {self.holders}")
-        out += _said(self.further)
+        for one in self.further:
+            out.append(f"  - {one.sentence}")
+            if one.change and not self.because:
+                out.append(f"    to change that: {one.change}")
         for alike in self.apart:
             names = alike.names
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             what = "tasks" if len(names) > 1 else "task"
             out.append(f"  {what} {', '.join(names[:_SHOWN])}{more}")
-            out += _said(alike.reasons, 4)
+            out += [f"    - {one.sentence}" for one in alike.reasons]
         return out
 
     def __str__(self) -> str:
@@ -180,10 +188,10 @@ def _when(expected: ExpectedStart) -> str:
     return f"expected to start in {early}{time_ahead(expected.in_s)}{at}{after}{held}"
 
 
-def _said(reasons: Sequence[Reason], indent: int = 2) -> list[str]:
-    out = []
-    for one in reasons:
-        out.append(f"{' ' * indent}- {one.sentence}")
-        if one.change:
-            out.append(f"{' ' * indent}  to change that: {one.change}")
-    return out
+def _is_among(one: Reason, because: Sequence[Reason]) -> bool:
+    """Whether a reason is one of these, whatever number of tasks has it."""
+    return any(
+        one.reason == main.reason
+        and all(one.detail.get(name) == main.detail.get(name) for name in _SUBJECTS)
+        for main in because
+    )

@@ -31,13 +31,15 @@ def attempt_of(
 ) -> Attempt:
     """Return the attempt as the job stands before its places are taken back.
 
-    `besides` counts tasks that could have been placed, though none was.
+    `besides` counts tasks that could have been placed, though none was; all tasks of the gang are
+    of one role then.
     """
+    short = job.roles_short(pipelined=True)
     placed = job.min_available - job.shortfall() + job.counts[j.PIPELINED] + besides
     return Attempt(
         placed=placed,
         failed=failed,
         why=why,
-        roles=job.roles_short(pipelined=True),
+        roles={role: lack - besides for role, lack in short.items() if lack > besides},
         subgroups=job.subjobs_short(pipelined=True),
     )

@@ -457,12 +457,13 @@ class Cluster:
         self.version += 1
         self.changed_at[at] = self.version
 
-    def held_by_others(self, resource: str) -> float:
-        """Return what work outside the columns takes of a resource on all nodes together."""
+    def held_by_others(self, resource: str, nodes: Flags) -> float:
+        """Return what work outside the columns takes of a resource on these nodes together."""
         r = self.dims.index.get(resource)
         if r is None:
             return 0.0
-        return self.dims.written(r, float(sum(int(load[r]) for load in self._others.values())))
+        loads = (x for name, x in self._others.items() if nodes[self.node_index[name]])
+        return self.dims.written(r, float(sum(int(x[r]) for x in loads)))
 
     def evict(self, t: int) -> None:
         """Mark a running task as leaving: its node's future room grows at once, its idle room

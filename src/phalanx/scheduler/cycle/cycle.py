@@ -8,11 +8,11 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from phalanx.model.garbage import uncollected
-from phalanx.scheduler.cycle import explain
 from phalanx.scheduler.cycle import jobs as j
 from phalanx.scheduler.cycle.accepted import Accepted, strange
 from phalanx.scheduler.cycle.cluster import Cluster
 from phalanx.scheduler.cycle.config import ACTIONS
+from phalanx.scheduler.cycle.explain import Reasons, explain
 from phalanx.scheduler.cycle.jobs import Job
 from phalanx.scheduler.cycle.plan import Choice, Plan, Timing
 from phalanx.scheduler.cycle.registry import known_plugins, make_plugin
@@ -89,10 +89,10 @@ def _decide(
         _warn_of_strange(session, name, snapshot.config.arguments_of(name), ACTIONS[name])
         timed("action", name, partial(_action(name).run, session))
     session.hooks.notify("closing")
-    rejections: Any = {uid: tuple(found) for uid, found in session.refusals.items()}
+    why = Reasons({uid: tuple(found) for uid, found in session.refusals.items()}, {})
     if explains:
-        rejections = timed("session", "explain", lambda: explain.rejections(session))
-    return session, _plan(session, rejections, watch.timings() if watch is not None else ())
+        why = timed("session", "explain", lambda: explain(session))
+    return session, _plan(session, why, watch.timings() if watch is not None else ())
 
 
 @cache
@@ -107,7 +107,7 @@ def _warn_of_strange(
         session.warn(text)
 
 
-def _plan(session: Session, rejections: Any, timings: tuple[Timing, ...]) -> Plan:
+def _plan(session: Session, why: Reasons, timings: tuple[Timing, ...]) -> Plan:
     cluster = session.cluster
     uids, names = cluster.task_uid, cluster.node_names
     promised = sorted(
@@ -124,7 +124,8 @@ def _plan(session: Session, rejections: Any, timings: tuple[Timing, ...]) -> Pla
         evictions=tuple(sorted(session.evictions.values(), key=lambda one: one.task)),
         pipelined={uids[t]: names[cluster.node_of[t]] for t in promised},
         phases=dict(sorted(phases.items())),
-        rejections=rejections,
+        rejections=why.rejections,
+        main=why.main,
         choices=_choices(session),
         allocated_hypernodes={
             job.uid: job.allocated_hypernode for job in cluster.jobs if job.allocated_hypernode

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 
 from phalanx.scheduler.cycle import jobs as j
-from phalanx.scheduler.cycle.amounts import Flags
+from phalanx.scheduler.cycle.attempts import Attempt
 from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
 from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.main_reasons import WaitingTasks, main_reasons
+from phalanx.scheduler.cycle.node_counts import NodeCounts, count_nodes
 from phalanx.scheduler.cycle.plan import Rejection
-from phalanx.scheduler.cycle.rows import Ask, Rows
 from phalanx.scheduler.cycle.session import Session
-from phalanx.scheduler.cycle.specs import Match
 from phalanx.scheduler.cycle.wording import written
 
 REASONS: dict[str, str] = {
@@ -56,6 +55,12 @@ REASONS: dict[str, str] = {
     ),
     "held-by-right": "no {resource} can be reclaimed from other queues: {queues}",
     "never-fits": "no node, even empty, has {asked:g} {resource} (largest {most:g})",
+    "never-fits-there": (
+        "no node that it may use, even empty, has {asked:g} {resource} (largest {most:g})"
+    ),
+    "gang-never-fits": (
+        "its nodes, even empty, hold {most} of the {needed} tasks that it needs at once"
+    ),
     "no-single-node": "none of {count} nodes has all of that at once",
     "slots": "{count} nodes have no slot for another task",
     "unschedulable": "{count} nodes are closed to new tasks",
@@ -101,71 +106,104 @@ REASONS: dict[str, str] = {
     "fits-alone": "{count} nodes have room for it alone: its gang's reasons say why it waits",
 }
 """The sentence for each reason; `count` and the rejection's detail fill its placeholders."""
-OF_QUOTAS = frozenset(
-    {
-        *("queue-missing", "queue-closed", "queue-not-leaf", "queue-tree", "queue-quota"),
-        *("queue-capability", "namespace-quota", "user-limit", "license", "license-none"),
-    }
-)
-"""Reasons that keep a task waiting even where there is room."""
-OF_ITSELF = frozenset(
-    {
-        *("podgroup-missing", "gang-tasks-missing", "gang-role-short", "gang-subgroups-short"),
-        *("reservation-begins", "reservation-over", "reservation-not-its-own"),
-        *("reservation-closed", "promised", "cluster-overcommitted"),
-    }
-)
-"""Reasons that keep a podgroup waiting however much room there is now."""
-OF_OTHERS = frozenset({"fits-alone", "waiting-for-gang"})
-"""Reasons given to tasks that could start but for their gang or for evictions."""
-HINTS = frozenset(
-    {
-        *("behind", "gang-member", "gang-role", "gang-subgroup"),
-        *("not-let-in", "not-tried", "tried"),
-    }
-)
-"""Reasons that explain nothing alone; they are left out where another reason is given."""
-MAIN = 3
-"""The most rejections that count as the main ones."""
+_OF_ALL = {
+    "labels": "no node has the labels asked for: {labels}",
+    "taints": "every node has a taint that it does not tolerate",
+    "gpu-type": "no node has a GPU of the type it asks for",
+    "unschedulable": "no node is open to new tasks",
+}
+"""Sentences for reasons that turned away all nodes."""
 
 
-def rejections(session: Session) -> dict[str, tuple[Rejection, ...]]:
-    """Return why each task, and each podgroup with waiting tasks, was not placed.
+class Reasons(NamedTuple):
+    """Why each task, and each podgroup with waiting tasks, was not placed: all reasons, and the
+    main ones of podgroups.
+    """
+
+    rejections: dict[str, tuple[Rejection, ...]]
+    main: dict[str, tuple[Rejection, ...]]
+
+
+def explain(session: Session) -> Reasons:
+    """Return why everything that waits was not placed.
 
     Tasks of one class and job share one answer. Jobs whose tasks are of one class share its counts
     of nodes.
     """
     out: dict[str, tuple[Rejection, ...]] = {}
+    main: dict[str, tuple[Rejection, ...]] = {}
     cluster = session.cluster
-    nodes: dict[tuple[int, int], _Nodes] = {}
+    nodes: dict[tuple[int, int], NodeCounts] = {}
     ahead: dict[int, int] = {}
     for group in cluster.strays:
-        out[group.uid] = (Rejection(reason="queue-missing", detail={"queue": group.queue}),)
+        lost = Rejection(reason="queue-missing", detail={"queue": group.queue})
+        out[group.uid] = main[group.uid] = (lost,)
     for t, index in enumerate(cluster.job_of) if -1 in cluster.job_of else ():
         if index < 0 and cluster.status[t] == j.PENDING:
             uid = f"{cluster.tasks[t].namespace}/{cluster.tasks[t].podgroup}"
             lost = Rejection(reason="podgroup-missing", detail={"podgroup": uid})
             out[cluster.task_uid[t]] = out.get(uid, (lost,))
     for job in sorted(filter(_waits, cluster.jobs), key=session.job_key):
+        of_tasks: dict[str, tuple[Rejection, ...]] = {}
+        kinds = _of_tasks(session, job, nodes, of_tasks)
         own = list(session.refusals.get(job.uid, ()))
         position = ahead.get(job.queue, 0)
         ahead[job.queue] = position + 1
-        own += _of_job(session, job, position)
+        own += _of_job(session, job, position, kinds)
         out[job.uid] = tuple(own)
-        by_class: dict[int, tuple[Rejection, ...]] = {}
-        for t in job.tasks:
-            status = cluster.status[t]
-            if status in (j.PIPELINED, j.ALLOCATED):
-                reason = "waiting-for-release" if status == j.PIPELINED else "waiting-for-gang"
-                detail = {"node": cluster.node_names[cluster.node_of[t]]}
-                out[cluster.task_uid[t]] = (Rejection(reason=reason, detail=detail),)
-            elif status == j.PENDING:
-                eq_class = cluster.eq_class[t]
-                answer = by_class.get(eq_class.index)
-                if answer is None:
-                    answer = by_class[eq_class.index] = _of_class(session, job, t, eq_class, nodes)
-                out[cluster.task_uid[t]] = answer
-    return out
+        out.update(of_tasks)
+        waiting = [WaitingTasks(one.reasons, one.tasks, one.needed) for one in kinds]
+        main[job.uid] = main_reasons(own, waiting)
+    return Reasons(out, main)
+
+
+class _Kind(NamedTuple):
+    """Waiting tasks of one class of a job, the first of them, and how many of them the job needs
+    for its minimum.
+    """
+
+    eq_class: EquivalenceClass
+    reasons: tuple[Rejection, ...]
+    tasks: int
+    needed: int
+    nodes: NodeCounts | None
+
+
+def _of_tasks(
+    session: Session,
+    job: Job,
+    nodes: dict[tuple[int, int], NodeCounts],
+    out: dict[str, tuple[Rejection, ...]],
+) -> list[_Kind]:
+    """Write the reasons of each waiting task to `out`, and return them by kind of task."""
+    cluster = session.cluster
+    moved: list[_Kind] = []
+    by_class: dict[int, tuple[EquivalenceClass, tuple[Rejection, ...], NodeCounts]] = {}
+    counts: dict[int, int] = {}
+    for t in job.tasks:
+        status = cluster.status[t]
+        if status in (j.PIPELINED, j.ALLOCATED):
+            reason = "waiting-for-release" if status == j.PIPELINED else "waiting-for-gang"
+            detail = {"node": cluster.node_names[cluster.node_of[t]]}
+            out[cluster.task_uid[t]] = (Rejection(reason=reason, detail=detail),)
+            if not moved:
+                moved.append(_Kind(cluster.eq_class[t], out[cluster.task_uid[t]], 1, 1, None))
+        elif status == j.PENDING:
+            eq_class = cluster.eq_class[t]
+            found = by_class.get(eq_class.index)
+            if found is None:
+                counted = _counted(session, job, t, nodes)
+                reasons = _of_class(session, job, eq_class, counted)
+                found = by_class[eq_class.index] = (eq_class, reasons, counted)
+            counts[eq_class.index] = counts.get(eq_class.index, 0) + 1
+            out[cluster.task_uid[t]] = found[1]
+    if not by_class:
+        return moved if len(job.tasks) == 1 or session.job_ready(job) else []
+    spare = max(sum(counts.values()) - max(job.shortfall(), 0), 0)
+    return [
+        _Kind(eq_class, reasons, counts[at], _needed(job, eq_class, counts[at], spare), counted)
+        for at, (eq_class, reasons, counted) in by_class.items()
+    ]
 
 
 def _waits(job: Job) -> bool:
@@ -174,19 +212,53 @@ def _waits(job: Job) -> bool:
     return some or (job.is_pending() and not job.is_ready())
 
 
-def _of_job(session: Session, job: Job, position: int) -> list[Rejection]:
-    out = []
+def _needed(job: Job, eq_class: EquivalenceClass, count: int, spare: int) -> int:
+    """Return how many of `count` tasks of a class the job needs for its minimum. `spare`: how many
+    of its waiting tasks it does not need.
+    """
+    role = eq_class.shape.role
+    least = job.role_min.get(role, 0) if job.roles_matter() else 0
+    of_role = least - job.role_count(role, pipelined=True)
+    others = 0 if (states := job.role_counts.get(role)) is None else states[j.PENDING] - count
+    return max(count - spare, min(of_role - others, count), 0)
+
+
+def _counted(
+    session: Session, job: Job, t: int, nodes: dict[tuple[int, int], NodeCounts]
+) -> NodeCounts:
+    scope = session.placer.rules()[2]
+    eq_class = session.cluster.eq_class[t]
+    key = (eq_class.index, {"": -1, "queue": job.queue}.get(scope, job.index + 1_000_000))
+    found = nodes.get(key)
+    if found is None:
+        found = nodes[key] = count_nodes(session, session.placer.ask(t))
+    return found
+
+
+def _of_job(session: Session, job: Job, position: int, kinds: Sequence[_Kind]) -> list[Rejection]:
+    out = [one for kind in kinds if (one := _too_many(session, kind)) is not None]
     if job.is_pending():
         out.append(Rejection(reason="not-let-in"))
     elif not session.job_ready(job) and job.min_available > 0:
-        out += _of_gang(session, job)
+        out += _of_gang(session, job, kinds)
     if position:
         queue = session.cluster.queues[job.queue].name
         out.append(Rejection(reason="behind", count=position, detail={"queue": queue}))
     return out
 
 
-def _of_gang(session: Session, job: Job) -> list[Rejection]:
+def _too_many(session: Session, kind: _Kind) -> Rejection | None:
+    """Return the rejection of a gang that needs more tasks of a class than its nodes could hold
+    even if they were empty.
+    """
+    nodes = kind.nodes
+    if nodes is None or not 0 < nodes.most < kind.needed:
+        return None
+    detail = {"most": nodes.most, "needed": kind.needed}
+    return Rejection(reason="gang-never-fits", count=kind.needed - nodes.most, detail=detail)
+
+
+def _of_gang(session: Session, job: Job, kinds: Sequence[_Kind]) -> list[Rejection]:
     """Return how many members of the gang found room when it was tried, and which was the first
     without.
     """
@@ -198,14 +270,13 @@ def _of_gang(session: Session, job: Job) -> list[Rejection]:
         return [] if job.uid in session.refusals else [Rejection(reason="not-tried")]
     bound = job.is_hard() and job.has_topology()
     if len(job.tasks) == 1 and attempt.failed >= 0 and not bound:  # its task's reasons suffice
-        return list(attempt.why)
+        return _quotas(session, job, attempt, kinds)
     out = []
     if attempt.placed < job.min_available and (attempt.failed >= 0 or not bound):
-        detail = {"placed": attempt.placed, "minimum": job.min_available}
-        short = job.min_available - attempt.placed
-        out.append(Rejection(reason="gang-not-whole", count=short, detail=detail))
-    for role, lack in attempt.roles.items():
-        out.append(Rejection(reason="gang-role", count=lack, detail={"role": role}))
+        out.append(_not_whole(session, job, attempt, kinds))
+    if len(job.role_counts) > 1:
+        for role, lack in attempt.roles.items():
+            out.append(Rejection(reason="gang-role", count=lack, detail={"role": role}))
     for policy, lack in attempt.subgroups.items():
         out.append(Rejection(reason="gang-subgroup", count=lack, detail={"policy": policy}))
     if attempt.failed >= 0 and len(job.tasks) > 1:
@@ -213,15 +284,41 @@ def _of_gang(session: Session, job: Job) -> list[Rejection]:
         out.append(Rejection(reason="gang-member", detail={"task": task}))
     if bound:
         out.append(Rejection(reason="topology"))
-    return [*out, *attempt.why]
+    return [*out, *_quotas(session, job, attempt, kinds)]
+
+
+def _quotas(
+    session: Session, job: Job, attempt: Attempt, kinds: Sequence[_Kind]
+) -> list[Rejection]:
+    """Return the quotas that stopped the gang, with what it asks for as a whole: the attempt has
+    the amounts of the one task at which it stopped.
+    """
+    if not attempt.why:
+        return []
+    found = [
+        one
+        for kind in kinds
+        if session.room(job, kind.eq_class, kind.needed) < kind.needed
+        for one in session.shortages(job, kind.eq_class, kind.needed)
+    ]
+    return found or list(attempt.why)
+
+
+def _not_whole(session: Session, job: Job, attempt: Attempt, kinds: Sequence[_Kind]) -> Rejection:
+    """Return how many members found room, and how much of which resource each other one needs."""
+    detail: dict[str, Any] = {"placed": attempt.placed, "minimum": job.min_available}
+    cluster = session.cluster
+    failed = cluster.eq_class[attempt.failed] if attempt.failed >= 0 else None
+    scarce = next((k.nodes.scarce for k in kinds if k.eq_class is failed and k.nodes), "")
+    if failed is not None and scarce and not attempt.why:
+        r = cluster.dims.index[scarce]
+        detail |= {"resource": scarce, "each": cluster.dims.written(r, float(failed.request[r]))}
+    short = job.min_available - attempt.placed
+    return Rejection(reason="gang-not-whole", count=short, detail=detail)
 
 
 def _of_class(
-    session: Session,
-    job: Job,
-    t: int,
-    eq_class: EquivalenceClass,
-    nodes: dict[tuple[int, int], _Nodes],
+    session: Session, job: Job, eq_class: EquivalenceClass, found: NodeCounts
 ) -> tuple[Rejection, ...]:
     out = []
     queue = session.cluster.queues[job.queue]
@@ -234,11 +331,6 @@ def _of_class(
             out.append(Rejection(reason="queue-overused", plugin=who))
     if session.room(job, eq_class, 1) < 1:
         out += [r for r in session.shortages(job, eq_class) if r not in out]
-    scope = session.placer.rules()[2]
-    key = (eq_class.index, {"": -1, "queue": job.queue}.get(scope, job.index + 1_000_000))
-    found = nodes.get(key)
-    if found is None:
-        found = nodes[key] = _of_nodes(session, session.placer.ask(t))
     if not found.room:
         taken = [] if out else _nothing_taken(session, job, eq_class, found.away)
         return (*out, *found.away, *taken)
@@ -266,115 +358,31 @@ def _nothing_taken(
     ]
 
 
-class _Nodes(NamedTuple):
-    """The reasons why nodes were turned away, and how many nodes have room."""
-
-    away: tuple[Rejection, ...]
-    room: int = 0
-
-
-def _of_nodes(session: Session, ask: Ask) -> _Nodes:
-    """Count the nodes that each filter alone would turn away, then those that lack each
-    resource."""
-    cluster = session.cluster
-    n = len(cluster.nodes)
-    if n == 0:
-        return _Nodes((Rejection(reason="no-nodes"),))
-    rows = Rows(cluster, np.arange(n))
-    out = []
-    left = np.ones(n, dtype=np.bool_)
-    for plugin, f in session.hooks.named("filter"):
-        passes = f.passes(rows, ask)
-        away = int((~passes).sum())
-        more = f.detail(ask) if away and f.detail is not None else {}
-        if away and more is not None:
-            detail: dict[str, Any] = {"of": n, **more}
-            if f.reason == "labels":
-                detail["labels"] = _labels(session, ask)
-            out.append(Rejection(reason=f.reason, count=away, detail=detail, plugin=plugin))
-            left &= passes
-    short = np.zeros(n, dtype=np.bool_)
-    for r in ask.eq_class.asked:
-        lacks = cluster.future[:, r] < ask.eq_class.request[r]
-        short |= lacks
-        if lacks.any() and cluster.dims.names[r] != "pods":
-            out.append(_lack(session, ask, r, lacks))
-    room = int((left & ~short).sum())
-    if room == 0 and not any(x.count == n for x in out):
-        out.append(Rejection(reason="no-single-node", count=n, detail={"of": n}))
-    return _Nodes(tuple(out), room)
-
-
-def _labels(session: Session, ask: Ask) -> str:
-    """Describe each condition on labels, with how many nodes meet that condition alone."""
-    shape, cluster = ask.eq_class.shape, session.cluster
-    conditions = [
-        (f"{key}={value}", Match(key=key, op="In", values=(value,)))
-        for key, value in shape.selector
-    ]
-    for matches in shape.affinity.node_required if shape.affinity else ():
-        conditions += [(" ".join((m.key, m.op, ",".join(m.values))).strip(), m) for m in matches]
-    return ", ".join(
-        f"{text} ({int(cluster.labelled(match).sum())} nodes have it)" for text, match in conditions
-    )
-
-
-def _lack(session: Session, ask: Ask, r: int, lacks: Flags) -> Rejection:
-    cluster = session.cluster
-    dims = cluster.dims
-    asked = float(ask.eq_class.request[r])
-    largest = float(cluster.capacity[:, r].max())
-    never = largest < asked
-    most = largest if never else max(0.0, float(cluster.future[lacks, r].max()))
-    return Rejection(
-        reason="never-fits" if never else "resource",
-        count=int(lacks.sum()),
-        detail={
-            "resource": dims.names[r],
-            "asked": dims.written(r, asked),
-            "most": dims.written(r, most),
-            "of": len(cluster.nodes),
-        },
-    )
-
-
-def main_reasons(
-    of_group: Sequence[Rejection], of_tasks: Sequence[Rejection] = ()
-) -> tuple[Rejection, ...]:
-    """Return the few rejections without which it would not wait, `MAIN` at most.
-
-    Quotas come before nodes, and reasons that turned away all nodes before those that turned away
-    some. `of_tasks` are the rejections of its first waiting task.
-    """
-    both = (*of_group, *of_tasks)
-    for decisive in (OF_QUOTAS, OF_ITSELF):
-        found = [one for one in both if one.reason in decisive]
-        if found:
-            return _first(found)
-    if of_tasks and of_tasks[-1].reason not in OF_OTHERS:
-        own = _telling(of_tasks)
-        return _first([one for one in own if one.count == one.detail.get("of")] or own)
-    return _first(_telling(of_group) or of_tasks)
-
-
-def _telling(found: Sequence[Rejection]) -> Sequence[Rejection]:
-    return [one for one in found if one.reason not in HINTS] or found
-
-
-def _first(found: Sequence[Rejection]) -> tuple[Rejection, ...]:
-    once = [one for at, one in enumerate(found) if one not in found[:at]]
-    return tuple(once[:MAIN])
-
-
 def sentence(rejection: Rejection) -> str:
     """Return the sentence for one rejection."""
-    template = REASONS.get(rejection.reason)
+    template = _template(rejection)
     if template is None:
         return f"{rejection.reason} ({rejection.count})"
     try:
         return written(template, {**rejection.detail, "count": rejection.count})
     except (KeyError, ValueError):
         return f"{rejection.reason} ({rejection.count}): {dict(rejection.detail)}"
+
+
+def _template(rejection: Rejection) -> str | None:
+    detail, reason = rejection.detail, rejection.reason
+    template = REASONS.get(reason)
+    if template is None:
+        return None
+    if rejection.count == detail.get("of"):
+        template = _OF_ALL.get(reason, template)
+    if reason == "gang-not-whole" and "each" in detail:
+        need = "needs" if rejection.count == 1 else "need"
+        template += f": {{count}} more {need} {{each:g}} {{resource}}"
+        template += " each" if rejection.count > 1 else ""
+    if "in_gang" in detail:
+        template = "for {tasks} of its {in_gang} tasks, " + template
+    return template
 
 
 def as_data(found: Mapping[str, Sequence[Rejection]]) -> dict[str, list[dict[str, Any]]]:

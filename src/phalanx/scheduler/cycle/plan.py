@@ -71,6 +71,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     phases: Mapping[str, str]
     rejections: Mapping[str, tuple[Rejection, ...]]
     """Without explaining, only what plugins gave as reasons for podgroups as a whole."""
+    main: Mapping[str, tuple[Rejection, ...]] = {}
+    """For each waiting podgroup the few rejections without which it would not wait."""
     choices: Mapping[str, Choice] = {}
     """Choices for the first podgroups that got places."""
     allocated_hypernodes: Mapping[str, str] = {}

@@ -37,6 +37,8 @@ REMEDIES: dict[str, str] = {
     "deserves-no-more": "wait for room, or raise what queue {queue} deserves (deserved, weight)",
     "held-by-right": "wait for work there to end, or lower what those queues deserve",
     "never-fits": "ask for at most {most:g} {resource}, or add a node that has {asked:g}",
+    "never-fits-there": "ask for at most {most:g} {resource}, or for other nodes",
+    "gang-never-fits": "lower --min (minMember) to {most}, or add nodes for {count} more",
     "no-single-node": "make one node meet all of it, or ask for less",
     "slots": "end a task there, or raise the nodes' pods",
     "unschedulable": "open the nodes again",

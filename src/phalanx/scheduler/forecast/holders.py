@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
 
 from phalanx.model.rows.explanation import Holder, Holders
 from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.amounts import Flags
 from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.main_reasons import is_fixed
+from phalanx.scheduler.cycle.node_counts import allowed_nodes, count_nodes
 from phalanx.scheduler.cycle.plan import Rejection
 from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.wording import resource_name
@@ -14,13 +20,12 @@ from phalanx.scheduler.cycle.wording import resource_name
 SHOWN = 5
 """The most holders that are named: those that hold most."""
 _OF_QUEUES = ("queue-quota", "queue-capability")
+_OF_USERS = ("user-limit", "namespace-quota")
 _OF_NODES = ("resource", "no-room-yet", "promised", "gang-not-whole", "no-single-node")
 _OF_THE_CYCLE = frozenset({j.PENDING, j.ALLOCATED, j.PIPELINED, j.BINDING})
 """States of a task that held nothing before the cycle."""
 OTHERS = "others"
 """The namespace of amounts that are taken by work outside the snapshot's tasks."""
-_SCARCE_LAST = ("pods", "memory", "cpu")
-"""Resources of which holders are looked for only if no device is asked for."""
 
 
 def holders(
@@ -29,18 +34,24 @@ def holders(
     because: Sequence[Rejection],
     ends: Iterable[tuple[str, float | None]],
 ) -> Holders | None:
-    """Return the holders of what `name`, a podgroup or task, lacks for its main reasons.
+    """Return the holders of what `name`, a podgroup or task, lacks for its first main reason.
 
-    None where it lacks nothing that others hold. The session's cycle is over; the holders are those
-    before it. `ends` has podgroups and the times at which something of them ends; None: unknown.
+    None where it lacks nothing that others hold, and where it would wait even if they ended. The
+    session's cycle is over; the holders are those before it. `ends` has podgroups and the times at
+    which something of them ends; None: unknown.
     """
-    reason = next((one for one in because if one.reason in (*_OF_QUEUES, *_OF_NODES)), None)
-    if reason is None:
+    reason = next((one for one in because if one.reason in _OF_ANY), None)
+    if reason is None or is_fixed(because[0]):
         return None
     cluster = session.cluster
-    resource = reason.detail.get("resource") or _scarcest(_asked(cluster, name))
-    queues = _at_or_below(cluster, reason.detail["queue"]) if reason.reason in _OF_QUEUES else None
-    held = _held(cluster, resource, queues)
+    index = cluster.job_index.get(name)
+    job = None if index is None else cluster.jobs[index]
+    waiting = _waiting(cluster, name, job)
+    resource = reason.detail.get("resource") or _scarcest(session, waiting)
+    nodes = np.ones(len(cluster.nodes), dtype=np.bool_)
+    if reason.reason in _OF_NODES and waiting:
+        nodes = _usable(session, waiting, resource)
+    held = _held(cluster, resource, nodes, _counts(cluster, reason, job))
     held.pop(name, None)
     ends_in_s = _ends_in_s(session.now, ends)
     queue_of = {group.uid: group.queue for group in cluster.strays}
@@ -59,23 +70,47 @@ def holders(
     return Holders(most=found, others=len(order) - len(found)) if found else None
 
 
-def _asked(cluster: Cluster, name: str) -> set[str]:
-    index = cluster.job_index.get(name)
-    tasks = cluster.jobs[index].tasks if index is not None else ()
-    rows = tasks or [t for t, uid in enumerate(cluster.task_uid) if uid == name]
-    classes = {cluster.eq_class[t].index for t in rows}
-    asked = {
-        resource
-        for at in classes
-        for resource, amount in cluster.eq_classes[at].shape.request
-        if amount > 0
-    }
-    return asked - {"pods"}
+_OF_ANY = (*_OF_QUEUES, *_OF_USERS, *_OF_NODES)
 
 
-def _scarcest(asked: set[str]) -> str:
-    devices = sorted(asked.difference(_SCARCE_LAST))
-    return devices[0] if devices else next((r for r in _SCARCE_LAST[::-1] if r in asked), "cpu")
+def _waiting(cluster: Cluster, name: str, job: Job | None) -> list[int]:
+    """Return a waiting task of each class of the podgroup or task."""
+    if job is None:
+        rows = [t for t, uid in enumerate(cluster.task_uid) if uid == name]
+    else:
+        rows = [t for t in job.tasks if cluster.status[t] == j.PENDING] or job.tasks
+    return list({cluster.eq_class[t].index: t for t in reversed(rows)}.values())[::-1]
+
+
+def _scarcest(session: Session, waiting: Sequence[int]) -> str:
+    """Return the resource that leaves room for the fewest of the waiting tasks."""
+    for t in waiting:
+        if scarce := count_nodes(session, session.placer.ask(t)).scarce:
+            return scarce
+    return "cpu"
+
+
+def _usable(session: Session, waiting: Sequence[int], resource: str) -> Flags:
+    """Return the nodes that one of the waiting tasks that ask for the resource may use."""
+    nodes = np.zeros(len(session.cluster.nodes), dtype=np.bool_)
+    for t in waiting:
+        if dict(session.cluster.eq_class[t].shape.request).get(resource):
+            nodes |= allowed_nodes(session, session.placer.ask(t))
+    return nodes
+
+
+def _counts(cluster: Cluster, reason: Rejection, job: Job | None) -> Callable[[Job], bool] | None:
+    """Return which jobs count for a reason; None: all work, whether it is of a job or not."""
+    if reason.reason in _OF_QUEUES:
+        queues = _at_or_below(cluster, reason.detail["queue"])
+        return lambda one: one.spec.queue in queues
+    if reason.reason == "namespace-quota" and job is not None:
+        namespace = job.spec.namespace
+        return lambda one: one.spec.namespace == namespace
+    if reason.reason == "user-limit":
+        kind, _, name = reason.detail["who"].partition(" ")
+        return lambda one: getattr(one.spec, kind, "") == name
+    return None
 
 
 def _at_or_below(cluster: Cluster, name: str) -> set[str]:
@@ -86,8 +121,10 @@ def _at_or_below(cluster: Cluster, name: str) -> set[str]:
     return found
 
 
-def _held(cluster: Cluster, resource: str, queues: set[str] | None) -> dict[str, float]:
-    """Return the held amount by podgroup, in these queues, or in all."""
+def _held(
+    cluster: Cluster, resource: str, nodes: Flags, counts: Callable[[Job], bool] | None
+) -> dict[str, float]:
+    """Return the amount that each podgroup holds on these nodes. `counts`: as _counts returns."""
     amounts = [dict(one.shape.request).get(resource, 0.0) for one in cluster.eq_classes]
     node_of, status, eq_class = cluster.node_of, cluster.status, cluster.eq_class
 
@@ -95,23 +132,23 @@ def _held(cluster: Cluster, resource: str, queues: set[str] | None) -> dict[str,
         return sum(
             amounts[eq_class[t].index]
             for t in tasks
-            if node_of[t] >= 0 and status[t] not in _OF_THE_CYCLE
+            if node_of[t] >= 0 and nodes[node_of[t]] and status[t] not in _OF_THE_CYCLE
         )
 
     found: dict[str, float] = {}
     for job in cluster.jobs:
         of_class = job.eq_class
-        if (queues is not None and job.spec.queue not in queues) or (
+        if (counts is not None and not counts(job)) or (
             of_class is not None and not amounts[of_class.index]
         ):
             continue
         found[job.uid] = held(job.tasks)
-    if queues is None:
+    if counts is None:
         for t, index in enumerate(cluster.job_of) if -1 in cluster.job_of else ():
             if index < 0 and node_of[t] >= 0:
                 uid = f"{cluster.tasks[t].namespace}/{cluster.tasks[t].podgroup}"
                 found[uid] = found.get(uid, 0.0) + held((t,))
-        found[f"{OTHERS}/"] = found.get(f"{OTHERS}/", 0.0) + cluster.held_by_others(resource)
+        found[f"{OTHERS}/"] = found.get(f"{OTHERS}/", 0.0) + cluster.held_by_others(resource, nodes)
     return {uid: amount for uid, amount in found.items() if amount > 0}
 
 

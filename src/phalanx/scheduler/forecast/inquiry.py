@@ -12,7 +12,8 @@ from phalanx.model.rows.explanation import AlikeTasks, ExpectedStart, Explanatio
 from phalanx.model.rows.plan import PlannedStart, TimePlan
 from phalanx.scheduler.cycle.cluster import Cluster
 from phalanx.scheduler.cycle.cycle import decide
-from phalanx.scheduler.cycle.explain import main_reasons, sentence
+from phalanx.scheduler.cycle.explain import sentence
+from phalanx.scheduler.cycle.main_reasons import WaitingTasks, main_reasons
 from phalanx.scheduler.cycle.plan import Plan, Rejection
 from phalanx.scheduler.cycle.remedies import remedy
 from phalanx.scheduler.cycle.session import Session
@@ -64,13 +65,13 @@ def explain_snapshot(
     if full is not None:
         out = [of_group(full)] if full in groups else []
         return out + [
-            _explanation(session, plan, ends, t.uid, "task", t.uid)
+            _explanation(session, plan, ends, t.uid, "task")
             for t in snapshot.tasks
             if t.uid == full
         ]
     rejected = plan.rejections
     waiting = [u for u in groups if u in rejected or any(t in rejected for t in members[u])]
-    lone = [_explanation(session, plan, ends, t, "task", t) for t in alone if t in rejected]
+    lone = [_explanation(session, plan, ends, t, "task") for t in alone if t in rejected]
     return [of_group(u) for u in waiting] + lone
 
 
@@ -160,7 +161,7 @@ class _About(NamedTuple):
 def _of_group(session: Session, plan: Plan, uid: str, about: _About, ends: Ends) -> Explanation:
     waiting = [t for t in about.tasks if t in plan.rejections]
     return structs.replace(
-        _explanation(session, plan, ends, uid, "podgroup", next(iter(waiting), "")),
+        _explanation(session, plan, ends, uid, "podgroup"),
         expected_start=UNSET if about.start is None else about.start,
         queue=about.queue,
         position=UNSET if about.position is None else about.position,
@@ -168,13 +169,12 @@ def _of_group(session: Session, plan: Plan, uid: str, about: _About, ends: Ends)
     )
 
 
-def _explanation(
-    session: Session, plan: Plan, ends: Ends, uid: str, kind: str, first: str
-) -> Explanation:
-    """Return an explanation; `first` is its first waiting task, or itself."""
+def _explanation(session: Session, plan: Plan, ends: Ends, uid: str, kind: str) -> Explanation:
     found = plan.rejections.get(uid, ())
-    of_tasks = plan.rejections.get(first, ())
-    main = main_reasons(found if kind == "podgroup" else (), of_tasks)
+    if kind == "podgroup":
+        main = plan.main.get(uid, ())
+    else:
+        main = main_reasons((), [WaitingTasks(found)]) if found else ()
     held = holders(session, uid, main, ends)
     node = plan.binds.get(uid)
     if kind == "task" and node is None:
@@ -185,8 +185,8 @@ def _explanation(
         name=uid,
         kind=kind,
         waits=bool(found),
-        reasons=_reasons(found),
-        because=_reasons(main),
+        reasons=reasons_of(found),
+        because=reasons_of(main),
         holders=UNSET if held is None else held,
         node=UNSET if node is None else node,
         evicted=True if uid in plan.evicted else UNSET,
@@ -204,7 +204,8 @@ def _expected(start: PlannedStart, now: float) -> ExpectedStart:
     )
 
 
-def _reasons(found: Sequence[Rejection]) -> list[Reason]:
+def reasons_of(found: Sequence[Rejection]) -> list[Reason]:
+    """Return rejections with their sentences and what would change them."""
     return [
         Reason(
             reason=r.reason,
@@ -228,4 +229,4 @@ def _alike(plan: Plan, tasks: Sequence[str]) -> list[AlikeTasks]:
             together.append(([t], found))
         else:
             names.append(t)
-    return [AlikeTasks(names=names, reasons=_reasons(found)) for names, found in together]
+    return [AlikeTasks(names=names, reasons=reasons_of(found)) for names, found in together]

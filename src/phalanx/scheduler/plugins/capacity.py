@@ -157,7 +157,9 @@ class Capacity:
         out: list[Rejection] = []
         for n in self._chain(queue):
             used, limit = n.account.allocated.v + eq_class.vector * count, n.real_capability.v
-            out += above(self._cluster, "queue-quota", n.queue, used, limit, eq_class.vector)
+            out += above(
+                self._cluster, "queue-quota", n.queue, used, limit, eq_class.vector * count
+            )
         return out
 
     def _nothing_taken(

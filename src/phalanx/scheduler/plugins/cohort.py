@@ -77,7 +77,7 @@ class Cohort:
         if most is None:
             return []
         used = self._held[queue] + eq_class.vector * count
-        return above(self._cluster, "queue-quota", queue, used, most, eq_class.vector)
+        return above(self._cluster, "queue-quota", queue, used, most, eq_class.vector * count)
 
     def _most(self, queue: int) -> Vector | None:
         """Return what the queue may hold now; None where the plugin does not limit the queue."""

@@ -101,6 +101,7 @@ class Limits:
                     detail = {
                         "who": f"{key[0]} {key[1]}",
                         "resource": dims.names[r],
+                        "asked": dims.written(r, float(request[r])),
                         "would_use": dims.written(r, would),
                         "limit": dims.written(r, float(limit[0].v[r])),
                     }

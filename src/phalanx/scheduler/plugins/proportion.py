@@ -98,7 +98,9 @@ class Proportion:
     ) -> list[Rejection]:
         entry = self.entries[queue]
         used = entry.account.allocated.v + eq_class.vector * count
-        return above(self._cluster, "queue-quota", queue, used, entry.deserved.v, eq_class.vector)
+        return above(
+            self._cluster, "queue-quota", queue, used, entry.deserved.v, eq_class.vector * count
+        )
 
     def _quotas(self, queue: int) -> list[tuple[str, Vector]]:
         """Return what is left of the queue's real capability.

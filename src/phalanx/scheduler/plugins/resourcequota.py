@@ -47,7 +47,7 @@ class ResourceQuota:
             for hard in quotas[job.spec.namespace]:
                 for name, x in least:
                     if name in hard and have.get(name, 0.0) + x > hard[name]:
-                        detail = {"resource": name, "limit": hard[name],
+                        detail = {"resource": name, "limit": hard[name], "asked": x,
                                   "would_use": have.get(name, 0.0) + x}  # fmt: skip
                         no = Rejection(reason="namespace-quota", detail=detail)
                         session.refuse(job, no, self.name)

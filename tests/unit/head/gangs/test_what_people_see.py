@@ -115,7 +115,9 @@ def test_a_gang_that_lacks_room_for_one_says_how_far_it_came(world):
     settle(world)
     world.job(group(3), name="late", min_available=3)
     world.cycles(2)
-    assert row(world, "late").reason == "2 of 3 tasks would find room, so none starts"
+    assert row(world, "late").reason == (
+        "2 of 3 tasks would find room, so none starts: 1 more needs 1 CPU"
+    )
     assert all(not member.devices for member in world.ask(GetJob("late")).members)
 
 

@@ -14,7 +14,7 @@ from phalanx.scheduler.forecast.planner import lent
 TABLE = """
 use allocate | predicates
 
-case labels t lack the labels asked for: disk=ssd (1 node has it), gpu=a100 (0 nodes have it)
+case labels t no node has the labels asked for: disk=ssd (1 node has it), gpu=a100 (0 nodes have it)
 node n 2c 2G disk=ssd
 node m 2c 2G
 queue q
@@ -41,6 +41,20 @@ queue q
 gang g q min=1
 task t g 3c 1G
 
+case never-fits-there t no node that it may use, even empty, has 3 CPU (largest 2)
+node n 2c 4G disk=ssd
+node m 4c 4G
+queue q
+gang g q min=1
+task t g 3c 1G sel.disk=ssd
+
+case gang-never-fits g its nodes, even empty, hold 2 of the 3 tasks that it needs at once
+node n 2c 4G
+node m 2c 4G
+queue q
+gang g q min=3
+task t g 2c 1G x3
+
 case resource t 1 node lacks CPU (needs 3, most free 2)
 node n 4c 4G
 queue q
@@ -49,13 +63,13 @@ gang g q min=1
 task r r 2c 1G @n fixed
 task t g 3c 1G
 
-case labels t 1 node
+case labels t no node has the labels
 node n 2c 2G
 queue q
 gang g q min=1
 task t g 1c 1G sel.disk=ssd
 
-case taints t 1 node
+case taints t every node has a taint
 node n 2c 2G !gone=:NoSchedule
 queue q
 gang g q min=1
@@ -155,7 +169,7 @@ node n 2c 2G
 queue q
 task t nobody 1c 1G
 
-case unschedulable t 1 node is closed to new tasks
+case unschedulable t no node is open to new tasks
 node n 2c 2G {unschedulable: true}
 queue q
 gang g q min=1
@@ -481,7 +495,7 @@ task t g 1c 1G lab.part=x x2
 
 use allocate | gang | predicates, selector(allow_cpu_jobs_on_gpu_nodes=false; same_rack=require)
 
-case gpu-type t 1 node has no GPU of the type it asks for
+case gpu-type t no node has a GPU of the type it asks for
 node n 9c 9G 2gpu ray.io/accelerator-type=K80
 queue q
 gang g q min=1

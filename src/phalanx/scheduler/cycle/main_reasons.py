@@ -1,0 +1,143 @@
+"""Chooses, of all reasons why something waits, the few without which it would not wait.
+
+Reasons that no end of other work removes come first: a label that no node has, an amount above a
+cap, a task larger than any node. Then come quotas that are full now, then what must be free on
+nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from phalanx.scheduler.cycle.node_counts import STATIC, scarcity
+from phalanx.scheduler.cycle.plan import Rejection
+
+OF_QUOTAS = frozenset(
+    {
+        *("queue-missing", "queue-closed", "queue-not-leaf", "queue-tree", "queue-quota"),
+        *("queue-capability", "namespace-quota", "user-limit", "license", "license-none"),
+    }
+)
+"""Reasons that keep a task waiting even where there is room."""
+OF_ITSELF = frozenset(
+    {
+        *("podgroup-missing", "gang-tasks-missing", "gang-role-short", "gang-subgroups-short"),
+        *("reservation-begins", "reservation-over", "reservation-not-its-own"),
+        *("reservation-closed", "promised", "cluster-overcommitted"),
+    }
+)
+"""Reasons that keep a podgroup waiting however much room there is now."""
+OF_OTHERS = frozenset({"fits-alone", "waiting-for-gang"})
+"""Reasons given to tasks that could start but for their gang or for evictions."""
+HINTS = frozenset(
+    {
+        *("behind", "gang-member", "gang-role", "gang-subgroup"),
+        *("not-let-in", "not-tried", "tried"),
+    }
+)
+"""Reasons that explain nothing alone; they are left out where another reason is given."""
+FIXED = frozenset(
+    {
+        *("queue-missing", "queue-closed", "queue-not-leaf", "queue-tree", "license-none"),
+        *("podgroup-missing", "gang-tasks-missing", "gang-role-short", "gang-subgroups-short"),
+        *("reservation-over", "reservation-not-its-own", "reservation-closed", "no-nodes"),
+        *("never-fits", "never-fits-there", "gang-never-fits"),
+    }
+)
+"""Reasons that no end of other work removes."""
+_CAPS = frozenset({"queue-quota", "queue-capability", "namespace-quota", "user-limit"})
+_SUBJECTS = ("resource", "queue", "who", "labels", "license", "role", "policy", "task")
+"""Details that tell two reasons of one kind apart.
+
+Amounts do not: a quota is named once, with what the gang asks for and not with what each task asks
+for.
+"""
+_ROUNDING = 1e-9
+_MAIN = 3
+"""The most reasons that count as the main ones."""
+
+
+class WaitingTasks(NamedTuple):
+    """Tasks of a gang that wait for the same reasons: their number, and how many of them the gang
+    needs for its minimum.
+    """
+
+    reasons: tuple[Rejection, ...]
+    tasks: int = 1
+    needed: int = 1
+
+
+def main_reasons(
+    of_group: Sequence[Rejection], waiting: Sequence[WaitingTasks]
+) -> tuple[Rejection, ...]:
+    """Return the few reasons without which it would not wait: `_MAIN` at most, of one kind.
+
+    A reason of some tasks of a gang names their number in its detail (`tasks`, `in_gang`).
+    """
+    needed = [one for one in waiting if one.needed > 0] or list(waiting)
+    fixed = [one for one in of_group if is_fixed(one)]
+    fixed += [r for one in needed for r in _named(fixed_reasons(one.reasons), one, waiting)]
+    if fixed:
+        return _first(fixed)
+    for decisive in (OF_QUOTAS, OF_ITSELF):
+        of_tasks = [r for one in needed for r in one.reasons if r.reason in decisive]
+        found = [r for r in of_group if r.reason in decisive] + of_tasks
+        if found:
+            return _first(sorted(found, key=lambda r: scarcity(r.detail.get("resource", ""))))
+    blocked = [one for one in needed if one.reasons[-1].reason not in OF_OTHERS]
+    if blocked:
+        return _first([r for one in blocked for r in _named(_of_nodes(one.reasons), one, waiting)])
+    return _first(_telling(of_group) or [r for one in needed for r in one.reasons])
+
+
+def fixed_reasons(found: Sequence[Rejection]) -> list[Rejection]:
+    """Return those of a task's reasons that no end of other work removes."""
+    fixed = [one for one in found if is_fixed(one)]
+    of_nodes = [one for one in found if one.reason not in OF_QUOTAS]
+    if of_nodes and all(one.reason in STATIC for one in of_nodes):
+        fixed += of_nodes
+    return fixed
+
+
+def is_fixed(one: Rejection) -> bool:
+    """Whether no end of other work removes the reason: it is of a fixed kind, or asks for more than
+    a cap.
+    """
+    if one.reason in _CAPS:
+        return "asked" in one.detail and one.detail["asked"] > one.detail["limit"] * (1 + _ROUNDING)
+    return one.reason in FIXED
+
+
+def _of_nodes(found: Sequence[Rejection]) -> Sequence[Rejection]:
+    """Return the reasons that turned away all nodes, then those that never change on the others; or
+    all that tell something.
+    """
+    own = _telling(found)
+    full = [one for one in own if one.count == one.detail.get("of")]
+    return [*full, *(one for one in own if one.reason in STATIC)] if full else own
+
+
+def _named(
+    found: Sequence[Rejection], some: WaitingTasks, waiting: Sequence[WaitingTasks]
+) -> Sequence[Rejection]:
+    """Return the reasons with the number of tasks that have them, if other tasks do not."""
+    if len(waiting) == 1:
+        return found
+    count = {"tasks": some.tasks, "in_gang": sum(one.tasks for one in waiting)}
+    return [msgspec.structs.replace(one, detail={**one.detail, **count}) for one in found]
+
+
+def _telling(found: Sequence[Rejection]) -> Sequence[Rejection]:
+    return [one for one in found if one.reason not in HINTS] or found
+
+
+def _first(found: Sequence[Rejection]) -> tuple[Rejection, ...]:
+    """Return the first reasons, one for each thing."""
+    once: dict[tuple[object, ...], Rejection] = {}
+    for one in found:
+        subject = (one.detail.get(name) for name in _SUBJECTS)
+        once.setdefault((one.reason, *subject), one)
+    return tuple(once.values())[:_MAIN]
