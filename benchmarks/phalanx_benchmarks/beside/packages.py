@@ -1,0 +1,38 @@
+"""Debian's packages of another system, unpacked into a folder and not installed."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+_DONE = "unpacked"
+"""A file that lists the packages of a folder once all of them are unpacked."""
+
+
+def unpacked(names: Sequence[str], folder: Path) -> Path:
+    """Return the folder with the files of these packages and of those that they need.
+
+    apt decides which packages the machine lacks; nothing is installed, and root is not needed. A
+    folder that an earlier call filled with the same packages is taken as it is. Raises RuntimeError
+    where apt knows no such package.
+    """
+    root, done = folder / "root", folder / _DONE
+    if done.is_file() and done.read_text().split()[: len(names)] == list(names):
+        return root
+    debs = folder / "debs"
+    debs.mkdir(parents=True, exist_ok=True)
+    plan = _run(["apt-get", "-s", "--no-install-recommends", "install", *names])
+    missing = [line.split()[1] for line in plan.splitlines() if line.startswith("Inst ")]
+    _run(["apt-get", "-qq", "download", *missing], debs)
+    for deb in sorted(debs.glob("*.deb")):
+        _run(["dpkg-deb", "-x", str(deb), str(root)])
+    done.write_text("\n".join([*names, *missing]))
+    return root
+
+
+def _run(command: Sequence[str], directory: Path | None = None) -> str:
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
