@@ -201,9 +201,7 @@ class SlurmCluster:
         )
         path.chmod(0o600)
         self._daemons.start("slurmdbd", [str(self._sbin / "slurmdbd"), "-D"], self.env)
-        wait_until(
-            lambda: self.run("sacctmgr -n list cluster").returncode == 0, "Slurm's accounts"
-        )
+        wait_until(lambda: self.run("sacctmgr -n list cluster").returncode == 0, "Slurm's accounts")
         self.run("sacctmgr -i add cluster beside")
 
     def _database_answers(self) -> bool:

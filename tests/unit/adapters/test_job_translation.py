@@ -71,6 +71,7 @@ def row(kind=JobInfo, **fields):
         "is_held": False,
         "restarts": 0,
         "expected_start": None,
+        "queued": 0.0,
         "user": "",
         "reservation": "",
         "licenses": {},

@@ -17,9 +17,10 @@ from phalanx.adapters.slurm.columns import (
     SQUEUE_NAMES,
     SQUEUE_STEP_NAMES,
 )
+from phalanx.adapters.slurm.commands.priorities import SPRIO
 from phalanx.adapters.slurm.commands.sacct import SACCT
 from phalanx.adapters.slurm.commands.scancel import SCANCEL
-from phalanx.adapters.slurm.commands.shares import SPRIO, SSHARE
+from phalanx.adapters.slurm.commands.shares import SSHARE
 from phalanx.adapters.slurm.commands.sinfo import SINFO
 from phalanx.adapters.slurm.commands.squeue import SQUEUE
 from phalanx.adapters.slurm.nodes import choice_of, gres_count, typed_count
@@ -393,9 +394,12 @@ def test_variables_of_a_job() -> None:
     )  # fmt: skip
 
 
-def _job(**fields: object) -> JobInfo:
+def job_info(**fields: object) -> JobInfo:
+    """A job of which only these fields matter."""
     usual = dict.fromkeys(JobInfo.__struct_fields__, "")
-    numbers = dict.fromkeys(("position", "begins", "started", "finished", "expected_start"))
+    numbers = dict.fromkeys(
+        ("position", "begins", "queued", "started", "finished", "expected_start")
+    )
     return JobInfo(**usual | numbers | {"is_held": False, "licenses": {}} | fields)  # type: ignore[arg-type]
 
 
@@ -413,7 +417,7 @@ def _job(**fields: object) -> JobInfo:
     ],
 )
 def test_reasons_are_slurms_words(fields, reason) -> None:
-    job = _job(**fields)
+    job = job_info(**fields)
     assert waiting_reason(job, 100.0) == reason
     expected = "afterok:1(unfulfilled)" if reason == "Dependency" else ""
     assert dependency_text(job, reason) == expected

@@ -89,6 +89,7 @@ def job(name: str, state: str = st.RUNNING, **fields: Any) -> JobInfo:
         "age_s": 60.0, "time_limit_s": None, "ran_s": 0.0, "ends": None, "begins": None,
         "deadline": None, "is_held": False, "restarts": 0, "annotations": {}, "after": "",
         "array": "", "expected_start": None, "user": "", "reservation": "", "licenses": {},
+        "queued": NOW - 60,
     }  # fmt: skip
     return JobInfo(**known | fields)
 

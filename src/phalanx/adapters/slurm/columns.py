@@ -471,22 +471,22 @@ SACCT_FIELDS = _sacct(
     WorkDir 20 directory
     """
 )
-SSHARE_NAMES = _read(
+SSHARE_NAMES = _sacct(
     """
-    Account account Account -
-    User user User -
-    RawShares shares RawShares -
-    NormShares part NormShares -
-    RawUsage use RawUsage -
-    NormUsage use_part NormUsage -
-    EffectvUsage use_part EffectvUsage -
-    FairShare fairshare FairShare -
-    LevelFS level LevelFS -
-    Cluster cluster Cluster phalanx
-    GrpTRESMins - GrpTRESMins -
-    GrpTRESRaw - GrpTRESRaw -
-    ID - ID 0
-    TRESRunMins - TRESRunMins -
+    Account -20 account
+    User 10 user
+    RawShares 10 shares
+    NormShares 11 part
+    RawUsage 11 use
+    NormUsage 11 use_part
+    EffectvUsage 13 use_part
+    FairShare 10 fairshare
+    LevelFS 10 level
+    Cluster 10 cluster phalanx
+    GrpTRESMins 30
+    GrpTRESRaw 30
+    ID 6 - 0
+    TRESRunMins 30
     """
 )
 SPRIO_LETTERS = _read(
@@ -495,9 +495,16 @@ SPRIO_LETTERS = _read(
     r partition PARTITION -
     u user USER -
     Y priority PRIORITY -
+    S - SITE 0
     A age AGE -
+    B - ASSOC 0
     F fairshare FAIRSHARE -
     J size JOBSIZE -
+    P - PARTITION 0
+    Q - QOS 0
+    N nice NICE 0
+    T - TRES -
+    o account ACCOUNT -
     """
 )
 SACCTMGR_FIELDS = _sacct(

@@ -333,6 +333,8 @@ def _notes(asked: Mapping[str, str], shape: Shape, directory: str) -> dict[str, 
         "cpus": str(shape.cpus * shape.members),
     }
     notes |= {one: asked[one] for one in NOTES if one in asked}
+    if shape.is_apart:
+        notes["apart"] = "yes"
     if "nice" in asked:
         notes["nice"] = asked["nice"] or str(_NICE)
     if shape.memory_bytes is not None:

@@ -16,6 +16,7 @@ import msgspec
 from phalanx.head.accounting.ledger import Ledger
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.jobs.environment import expand
+from phalanx.head.jobs.time_limits import waits_since
 from phalanx.head.state_store import StateStore
 from phalanx.model import attempts as at
 from phalanx.model.attempts import Attempt, AttemptRow, Used, UsedRow
@@ -169,7 +170,7 @@ class AttemptRecords:
         if (group, index, attempt) != (first, 0, 1):
             return None
         array_task = job.spec.element
-        since = job.queued if job.queued is not None else job.submitted
+        since = waits_since(job)
         return max(started - (since if array_task is None else array_task.since), 0.0)
 
     def put(self, key: bytes, row: LedgerRow) -> None:

@@ -379,7 +379,7 @@ def array_task_spec(job: JobRecord, index: int, now: float) -> JobSpec:
         first=array.first,
         last=array.last,
         step=array.step,
-        since=job.submitted if job.queued is None else job.queued,
+        since=time_limits.waits_since(job),
     )
     return msgspec.structs.replace(
         spec,

@@ -338,6 +338,8 @@ class JobTable:
         job.note(now, job.state, job.state, "held" if is_held else "released")
         if is_held:
             self._actions.withdraw(job, "the job is held")
+        else:
+            job.released = now
 
     def _change(self, job: JobRecord, spec: JobSpec, now: float) -> None:
         """Give a waiting job another queue, priority or time: it asks for its places again."""

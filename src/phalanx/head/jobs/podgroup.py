@@ -10,6 +10,7 @@ from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.member_states import ABSENT, WAITING
 from phalanx.head.jobs.environment import ports_needed
 from phalanx.head.jobs.judging import gang_minimum, minimums
+from phalanx.head.jobs.time_limits import waits_since
 from phalanx.manifests.shapes import GROUP_LABEL, PARTITION_LABEL
 from phalanx.model.ids import GangId
 from phalanx.model.jobs import states as st
@@ -42,7 +43,7 @@ def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> Po
         annotations=job.spec.annotations,
         topology=job.spec.topology,
         subgroups=tuple(_partitions(g) for g in job.spec.groups if g.partition is not None),
-        created=job.submitted if job.queued is None else job.queued,
+        created=waits_since(job),
         user=job.spec.user,
         run_time_s=limit_s,
         started=job.started if limit_s is None else job.run_started,
@@ -84,7 +85,7 @@ def gang_of(job: JobRecord, group: GangId, priority: int, wanted: set[tuple[str,
         min_members=0,
         members=members_of(spec, members, wanted),
         creator=b"",
-        created=job.submitted if job.queued is None else job.queued,
+        created=waits_since(job),
         port_count=need.gang + need.member * len(members),
         grace_s=max((group.template.grace_s for group in spec.groups), default=0.0),
         user=spec.user,

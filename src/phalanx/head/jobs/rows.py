@@ -21,6 +21,8 @@ from phalanx.model.rows.work import (
     TransitionInfo,
 )
 
+_NOT_QUEUED = ("held", "dependency")
+"""Codes of what keeps a job from waiting, with no known end."""
 KINDS = ("mpi", "pytorch", "tensorflow", "ray")
 
 
@@ -32,6 +34,7 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
     is_running = job.state in time_limits.TIMED and bool(job.count(st.RUNNING))
     left_s = time_limits.left_s(job, now) if is_running else None
     array, after = job.spec.array, job.spec.after
+    is_queued = held is None or held.code not in _NOT_QUEUED
     return JobInfo(
         name=job.spec.name,
         namespace=job.spec.namespace,
@@ -69,6 +72,7 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         user=job.spec.user,
         reservation=job.spec.reservation,
         licenses=dict(job.spec.licenses),
+        queued=time_limits.waits_since(job) if is_queued else None,
     )
 
 

@@ -49,6 +49,17 @@ def begins(job: JobRecord) -> float | None:
     return None if begin is None else begin.since(job.submitted - job.set_back_s)
 
 
+def waits_since(job: JobRecord) -> float:
+    """Return the time of day from which the job counts as waiting for places.
+
+    It is the last of its submission, the moment when its dependencies were met, its begin and its
+    release, as in Slurm (22.05.8, AccrueTime): a job that could not have started does not become
+    older than those that could.
+    """
+    since = job.submitted if job.queued is None else job.queued
+    return max([since, *(at for at in (job.released, begins(job)) if at is not None)])
+
+
 def is_held_back(job: JobRecord, now: float) -> bool:
     """Whether no member of the job may start yet, whatever room there is. A job that has begun is
     not held back again, even if the time of day goes back.

@@ -127,6 +127,8 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     """The outcomes of its dependencies, in the order of its spec."""
     queued: float | None = None
     """When its dependencies were met: it counts as waiting from then on."""
+    released: float | None = None
+    """When it was last released: the time before that does not count as waiting."""
     reserved_until: float | None = None
     """For one that runs in a reservation: when the reservation ends."""
     step_count: int = 0
@@ -210,6 +212,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
         self.started = moved(self.started, step_s)
         self.run_started = moved(self.run_started, step_s)
         self.queued = moved(self.queued, step_s)
+        self.released = moved(self.released, step_s)
         self.finished = moved(self.finished, step_s)
         self.rests_until = moved(self.rests_until, step_s)
         for member in self.members:

@@ -142,6 +142,9 @@ class JobInfo(Row, frozen=True):
     """The reservation that it runs in, or waits for."""
     licenses: dict[str, int]
     """How many of each of the cluster's licences it holds while it runs."""
+    queued: float | None
+    """Since when it has waited for places: its submission, its begin, its release, or the moment
+    when its dependencies were met. None while it is held or has dependencies that are not met."""
 
 
 class ArrayTaskInfo(Row, frozen=True):

@@ -439,3 +439,24 @@ def test_nothing_ends_early_or_late_however_the_time_of_day_jumps(steps, requeue
             assert ran_s >= 60 - 1e-6, "it was ended early"
         assert not is_running or ran_s < 60 + 1e-6, "it runs for too long"
         ran_s, was_running = ran_s if is_running else 0.0, is_running
+
+
+@pytest.mark.parametrize(
+    ("more", "script", "since"),
+    [
+        ("", "at 20", 0.0),
+        ("", "at 5 hold at 20", None),
+        ("", "at 5 hold at 20 release at 30", 20.0),
+        ("hold: true", "at 20 release at 30", 20.0),
+        ("begin: now+50", "at 60", 50.0),
+        ("begin: now+50", "at 5 hold at 20 release", 50.0),
+        ("begin: now+50", "at 55 hold at 70 release", 70.0),
+    ],
+)
+def test_time_in_which_a_job_could_not_start_is_no_age(more, script, since) -> None:
+    """Slurm 22.05.8 was seen to count a job's age (AccrueTime) from the same moments."""
+    shell = Shell(f"{TWO}, {more}" if more else TWO).play(script)
+    row = job_row(shell.job, 0, shell.wall)
+    assert row.queued == since
+    if since is not None:
+        assert podgroup_of(shell.job).created == row.queued

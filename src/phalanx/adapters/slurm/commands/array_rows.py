@@ -14,6 +14,10 @@ from phalanx.model.jobs.arrays import split_element
 from phalanx.model.rows.work import ArrayTaskInfo, JobInfo
 from phalanx.protocol.requests.jobs import GetJob, ListElements
 
+_FIRST = {st.WAITING: 0, st.PENDING: 1}
+"""The number of starts that array tasks have which wait for their first one: those that wait for
+places are counted already."""
+
 
 def with_array_tasks(jobs: Iterable[JobInfo], ids: Sequence[str], one_each: bool) -> list[JobInfo]:
     """Return the jobs, with the unfinished array tasks in place of each unfinished array.
@@ -27,28 +31,58 @@ def with_array_tasks(jobs: Iterable[JobInfo], ids: Sequence[str], one_each: bool
             found.append(job)
             continue
         names = [array_task_or_job(one) for one in ids if one.partition("_")[0] == job.name]
+        rows: list[ArrayTaskInfo] = []
         for name in [job.name] if job.name in names or not names else names:
-            rows = ask(address(), ListElements(f"{job.namespace}/{name}"))
-            found += [one for row in rows for one in _elements(job, row, one_each)]
+            rows += ask(address(), ListElements(f"{job.namespace}/{name}"))
+        found += _array_tasks(job, rows, one_each)
     return found
 
 
-def _elements(array: JobInfo, row: ArrayTaskInfo, one_each: bool) -> list[JobInfo]:
-    """Yield unfinished array tasks among equal ones."""
-    if row.state in st.FINISHED:
-        return []
-    name, indices = split_element(row.name) or (row.name, "")
-    if row.state not in (st.WAITING, st.PENDING):
-        of = [f"{name}[{one}]" for one in _each(indices)]
-        return [ask(address(), GetJob(f"{array.namespace}/{one}")) for one in of]
+def _array_tasks(array: JobInfo, rows: Sequence[ArrayTaskInfo], one_each: bool) -> list[JobInfo]:
+    """Return a job for each array task that has begun, and one for all that have not."""
+    living = [row for row in rows if row.state not in st.FINISHED]
+    waiting = [row for row in living if _has_not_begun(row)]
+    found = []
+    for row in living:
+        if not _has_not_begun(row):
+            of = [f"{array.name}[{one}]" for one in _each(_indices(row))]
+            found += [ask(address(), GetJob(f"{array.namespace}/{one}")) for one in of]
+    if not waiting:
+        return found
     _, _, limit = array.array.partition("%")
-    several = f"[{indices}%{limit}]" if limit else f"[{indices}]"
     waits = msgspec.structs.replace(
         array, state=st.PENDING, replicas=1, ran_s=0.0, started=None, ends=None,
-        reason=row.reason or _why(array, limit),
+        reason=waiting[0].reason or _why(array, limit),
     )  # fmt: skip
-    names = [f"[{one}]" for one in _each(indices)] if one_each else [several]
-    return [msgspec.structs.replace(waits, name=name + one) for one in names]
+    texts = [_indices(row) for row in waiting]
+    if one_each:
+        names = [f"[{one}]" for text in texts for one in _each(text)]
+    else:
+        names = [f"[{joined(texts)}%{limit}]" if limit else f"[{joined(texts)}]"]
+    return [*found, *(msgspec.structs.replace(waits, name=array.name + one) for one in names)]
+
+
+def _has_not_begun(row: ArrayTaskInfo) -> bool:
+    return row.starts <= _FIRST.get(row.state, -1)
+
+
+def joined(texts: Sequence[str]) -> str:
+    """Return the indices of several texts such as `3`, `4-9` and `20-40:5` as one, in order."""
+    parts = [_range(part) for text in texts for part in text.split(",")]
+    found: list[list[int]] = []
+    for first, last, step in sorted(parts):
+        is_next = found and found[-1][2] == step == 1 and found[-1][1] + 1 == first
+        if is_next:
+            found[-1][1] = last
+        else:
+            found.append([first, last, step])
+    ends = [f"{first}-{last}" if last > first else f"{first}" for first, last, _ in found]
+    steps = [f":{step}" if step > 1 else "" for _, _, step in found]
+    return ",".join(end + step for end, step in zip(ends, steps, strict=True))
+
+
+def _indices(row: ArrayTaskInfo) -> str:
+    return (split_element(row.name) or ("", ""))[1]
 
 
 def _why(array: JobInfo, limit: str) -> str:
@@ -57,11 +91,17 @@ def _why(array: JobInfo, limit: str) -> str:
     return array.reason if array.state == st.PENDING else ""
 
 
+def _range(part: str) -> tuple[int, int, int]:
+    """Return (first, last, step) of `7`, `7-9` or `7-9:2`."""
+    ends, _, step = part.partition(":")
+    first, _, last = ends.partition("-")
+    return int(first), int(last or first), int(step or 1)
+
+
 def _each(indices: str) -> list[str]:
     """Return the indices of texts such as `3-5` and `1,7-9:2`, one by one."""
     found: list[str] = []
     for part in indices.split(","):
-        ends, _, step = part.partition(":")
-        first, _, last = ends.partition("-")
-        found += map(str, range(int(first), int(last or first) + 1, int(step or 1)))
+        first, last, step = _range(part)
+        found += map(str, range(first, last + 1, step))
     return found

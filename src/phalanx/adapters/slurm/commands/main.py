@@ -27,7 +27,7 @@ COMMANDS = {
     "sinfo": "phalanx.adapters.slurm.commands.sinfo:sinfo",
     "scancel": "phalanx.adapters.slurm.commands.scancel:scancel",
     "scontrol": "phalanx.adapters.slurm.commands.control:scontrol",
-    "sprio": "phalanx.adapters.slurm.commands.shares:sprio",
+    "sprio": "phalanx.adapters.slurm.commands.priorities:sprio",
     "sshare": "phalanx.adapters.slurm.commands.shares:sshare",
     "seff": "phalanx.adapters.slurm.commands.control:seff",
 }

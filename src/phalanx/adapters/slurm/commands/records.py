@@ -9,7 +9,6 @@ from phalanx.adapters.slurm.commands.sinfo import state_of
 from phalanx.adapters.slurm.commands.usage import SLURM_VERSION
 from phalanx.adapters.slurm.request import CLUSTER, NOTE
 from phalanx.cli.accounting_view import length
-from phalanx.cli.times import clock
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.model.rows.work import JobInfo, QueueInfo
@@ -34,6 +33,7 @@ def job_record(job: JobInfo, row: Mapping[str, str], has_details: bool = False) 
         "CPU" if f"{NOTE}mem-per-cpu" in job.annotations else "Node",
     )
     start = row["start"].replace("N/A", "Unknown")
+    end = (row["end"] or "Unknown").replace("NONE", "Unknown")
     ran = not is_waiting and job.started is not None
     gpus = row["tres"].partition("gres/gpu=")[2]
     lines = [
@@ -47,7 +47,7 @@ def job_record(job: JobInfo, row: Mapping[str, str], has_details: bool = False) 
         f"RunTime={row['elapsed']} TimeLimit={row['timelimit']} TimeMin=N/A",
         f"SubmitTime={row['submit']} EligibleTime={row['eligible'] or 'Unknown'}",
         f"AccrueTime={row['eligible'] or 'Unknown'}",
-        f"StartTime={start} EndTime={clock(_end(job))} Deadline={row['deadline'] or 'N/A'}",
+        f"StartTime={start} EndTime={end} Deadline={row['deadline'] or 'N/A'}",
         "SuspendTime=None SecsPreSuspend=0 LastSchedEval=Unknown Scheduler=Main",
         f"Partition={row['partition']} AllocNode:Sid={CLUSTER}:0",
         f"ReqNodeList={_or_null(row['wanted_nodes'])}"
@@ -76,10 +76,6 @@ def job_record(job: JobInfo, row: Mapping[str, str], has_details: bool = False) 
     if row["mail"]:
         lines.append(f"MailUser={row['mail']} MailType=NONE")
     return [*lines, "Power="]
-
-
-def _end(job: JobInfo) -> float | None:
-    return job.finished if job.finished is not None else job.ends
 
 
 def _or_null(text: str) -> str:

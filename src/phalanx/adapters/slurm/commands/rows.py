@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import math
 import os
 import pwd
@@ -29,6 +28,7 @@ from phalanx.cli.reach import ask
 from phalanx.cli.times import clock
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import split_element
+from phalanx.model.rows.cluster import NodeInfo
 from phalanx.model.rows.work import JobDescription, JobInfo
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import GetJob, ListJobs
@@ -111,9 +111,26 @@ class _One:
     @Once
     def places(self) -> tuple[str, str]:
         """Return (the hosts, the number of nodes), as far as they were asked for."""
-        if not self.shown.needs_places or self.is_waiting:
+        if self.is_waiting:
+            return "", str(self.least_nodes)
+        if not self.shown.needs_places:
             return "", str(self.job.replicas)
         return self.shown.places(self.job)
+
+    @Once
+    def priority(self) -> int:
+        """Return Slurm's priority: 0 means that the job is held, all others have at least 1."""
+        if self.job.is_held:
+            return 0
+        return max(int(self.shown.totals.get(self.job.name, self.job.priority)), 1)
+
+    @Once
+    def least_nodes(self) -> int:
+        """Return the number of nodes that a waiting job needs at least, as Slurm shows it."""
+        members = self.job.replicas
+        if members <= 1 or "apart" in self.notes or not self.cpus.isdecimal():
+            return members
+        return min(members, math.ceil(int(self.cpus) / self.shown.most_cpus))
 
     @Once
     def code(self) -> str:
@@ -145,14 +162,20 @@ class _One:
 
     @Once
     def eligible(self) -> float | None:
-        job = self.job
-        if job.is_held or self.reason == "Dependency":
-            return None
-        return max(job.submitted, job.begins or 0.0)
+        return self.job.queued
 
     @Once
     def end(self) -> float | None:
-        return self.job.finished if self.job.finished is not None else self.job.ends
+        job = self.job
+        if self.is_waiting and self.start is not None and job.time_limit_s:
+            return self.start + job.time_limit_s
+        return job.finished if job.finished is not None else job.ends
+
+    @property
+    def no_end(self) -> str:
+        """Slurm's word for the end of a job without a limit whose start is known, and else ""."""
+        has_start = self.job.state == st.RUNNING or (self.is_waiting and self.start is not None)
+        return "NONE" if has_start and not self.job.time_limit_s else ""
 
     @Once
     def account(self) -> pwd.struct_passwd | None:
@@ -257,12 +280,12 @@ _FIELDS: dict[str, Callable[[_One], str]] = {
     "reason": lambda one: one.reason,
     "dependency": lambda one: dependency_text(one.job, one.reason),
     "where": lambda one: one.where,
-    "priority": lambda one: str(one.job.priority),
-    "fraction": lambda one: f"{one.job.priority / 2**32:.14f}",
+    "priority": lambda one: str(one.priority),
+    "fraction": lambda one: f"{one.priority / 2**32:.14f}",
     "submit": lambda one: clock(one.job.submitted),
     "eligible": lambda one: clock(one.eligible, ""),
     "start": lambda one: clock(one.start, "N/A" if one.is_waiting else "Unknown"),
-    "end": lambda one: clock(one.end, "NONE" if one.job.state == st.RUNNING else ""),
+    "end": lambda one: clock(one.end, one.no_end),
     "deadline": lambda one: clock(one.job.deadline, ""),
     "waited": lambda one: str(int((one.job.started or one.now) - one.job.submitted)),
     "code": lambda one: one.code,
@@ -290,8 +313,32 @@ class Shown:
         self._fields = list(_FIELDS) if fields is None else [f for f in fields if f in _FIELDS]
         found = fields is None or not PLACES.isdisjoint(fields)
         self.needs_places = found if needs_places is None else needs_places
-        self._hosts: dict[str, str] | None = None
+        self._totals: Mapping[str, float] | None = None
+        self._nodes: list[NodeInfo] | None = None
+        self._hosts: dict[str, str] = {}
         self._now = time.time()
+
+    @property
+    def nodes(self) -> list[NodeInfo]:
+        """The nodes of the cluster, asked for once."""
+        if self._nodes is None:
+            self._nodes = ask(address(), GetStatus()).nodes
+        return self._nodes
+
+    @property
+    def totals(self) -> Mapping[str, float]:
+        """The sums of the plugin `multifactor`, by job; none where other rules decide."""
+        if self._totals is None:
+            # the scheduler's modules take long to import, and few listings show priorities
+            from phalanx.adapters.slurm.commands.priorities import totals
+
+            self._totals = totals()
+        return self._totals
+
+    @property
+    def most_cpus(self) -> float:
+        """The CPUs of the largest node, at least one."""
+        return max([1.0, *(row.total.get("CPU", 0.0) for row in self.nodes)])
 
     def row(self, job: JobInfo) -> dict[str, str]:
         """Return the fields of a job."""
@@ -300,8 +347,8 @@ class Shown:
 
     def places(self, job: JobInfo) -> tuple[str, str]:
         """Return the hosts of a job and its number of nodes."""
-        if self._hosts is None:
-            self._hosts = {row.node_id: row.host for row in ask(address(), GetStatus()).nodes}
+        if not self._hosts:
+            self._hosts = {row.node_id: row.host for row in self.nodes}
         found = ask(address(), GetJob(f"{job.namespace}/{job.name}"))
         nodes = dict.fromkeys(member.node for member in found.members if member.node)
         hosts = dict.fromkeys(self._hosts.get(node, node[:8]) for node in nodes)
@@ -320,7 +367,7 @@ class Shown:
 def planned(job: JobInfo, now: float) -> dict[str, str]:
     """Return how long a job waited, in sacct's form."""
     begun = job.started or job.finished or now
-    waited = max(begun - max(job.submitted, job.begins or 0.0), 0.0)
+    waited = max(begun - (job.submitted if job.queued is None else job.queued), 0.0)
     cpus = float(job.annotations.get(f"{NOTE}cpus", job.replicas))
     return {
         "planned": length(waited),
@@ -346,48 +393,3 @@ def code_text(job: JobDescription) -> str:
     """Return Slurm's CODE:SIGNAL of a job's first failed member."""
     failed = ((m.exit_code, m.signal) for m in job.members if m.exit_code)
     return code_of(*next(failed, (0, 0)))
-
-
-def json_of(jobs: list[dict[str, object]]) -> str:
-    """Return Slurm's JSON document around jobs."""
-    from phalanx import __version__
-
-    meta = {"plugin": {"name": "Phalanx"}, "Slurm": {"release": f"Phalanx {__version__}"}}
-    return json.dumps({"jobs": jobs, "meta": meta, "errors": [], "warnings": []}, indent=1)
-
-
-def job_json(job: JobInfo, row: Mapping[str, str]) -> dict[str, object]:
-    """Return the known fields of a job in Slurm's JSON."""
-
-    def number(value: float | None) -> dict[str, object]:
-        return {"set": value is not None, "infinite": False, "number": int(value or 0)}
-
-    array, index = split_element(job.name) or (job.name, "")
-    limit = None if job.time_limit_s is None else job.time_limit_s / 60
-    code, _, signal = row["code"].partition(":")
-    return {
-        "job_id": int(array) if array.isdecimal() else array,
-        **({"array_job_id": number(float(array))} if index and array.isdecimal() else {}),
-        **({"array_task_id": number(float(index))} if index.isdecimal() else {}),
-        **({"array_task_string": index} if index else {}),
-        "name": row["name"],
-        "partition": job.queue,
-        "user_name": row["user"],
-        "account": row["account"],
-        "comment": row["comment"],
-        "job_state": [row["state"]],
-        "state_reason": row["reason"],
-        "nodes": row["nodelist"],
-        "node_count": number(float(row["nodes"])),
-        "cpus": number(float(row["cpus"])),
-        "tasks": number(float(row["tasks"])),
-        "priority": number(job.priority),
-        "time_limit": {**number(limit), "infinite": limit is None},
-        "submit_time": number(job.submitted),
-        "start_time": number(job.started),
-        "end_time": number(job.finished if job.finished is not None else job.ends),
-        "exit_code": {"return_code": number(int(code)), "signal": {"id": number(int(signal))}},
-        "current_working_directory": row["directory"],
-        "restart_cnt": job.restarts,
-        "hold": job.is_held,
-    }

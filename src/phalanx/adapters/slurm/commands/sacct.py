@@ -11,6 +11,7 @@ from phalanx.adapters.slurm import formats
 from phalanx.adapters.slurm.columns import SACCT_FIELDS
 from phalanx.adapters.slurm.commands.accounting_json import job_entry
 from phalanx.adapters.slurm.commands.chosen_rows import CHOICES, is_chosen
+from phalanx.adapters.slurm.commands.job_json import json_of
 from phalanx.adapters.slurm.commands.past import PastJob, cpu_time, past_jobs
 from phalanx.adapters.slurm.commands.rows import (
     PLACES,
@@ -18,7 +19,6 @@ from phalanx.adapters.slurm.commands.rows import (
     accounted_tres,
     ids_in,
     jobs_wanted,
-    json_of,
     planned,
 )
 from phalanx.adapters.slurm.commands.step_rows import step_row, steps_of

@@ -18,12 +18,11 @@ from phalanx.adapters.slurm.columns import (
 )
 from phalanx.adapters.slurm.commands.array_rows import with_array_tasks
 from phalanx.adapters.slurm.commands.asked_nodes import hosts_named
+from phalanx.adapters.slurm.commands.job_json import job_json, json_of
 from phalanx.adapters.slurm.commands.rows import (
     Shown,
     ids_in,
-    job_json,
     jobs_wanted,
-    json_of,
     user_of,
 )
 from phalanx.adapters.slurm.commands.step_rows import by_job, running_steps, step_row, steps_of

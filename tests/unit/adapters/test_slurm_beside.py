@@ -1,0 +1,134 @@
+"""What Slurm's listings show of waiting work, beside what real Slurm 22.05.8 (Debian
+22.05.8-4+deb12u3) printed. `make beside SYSTEM=slurm` runs both."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.unit.adapters.test_slurm_tables import job_info
+from tests.unit.dashboard.world import node
+
+from phalanx.adapters.slurm.commands import array_rows
+from phalanx.adapters.slurm.commands.priorities import one_of_each_array
+from phalanx.adapters.slurm.commands.rows import Shown
+from phalanx.adapters.slurm.commands.shares import share_rows
+from phalanx.adapters.slurm.request import NOTE
+from phalanx.cli.times import clock
+from phalanx.model.jobs import states as st
+from phalanx.model.rows.shares import ShareInfo
+from phalanx.model.rows.work import ArrayTaskInfo
+from phalanx.protocol.requests.jobs import ListElements
+from phalanx.scheduler.cycle.waiting import WaitingGroup
+
+
+def _array_task(indices: str, state: str, starts: int = 0) -> ArrayTaskInfo:
+    return ArrayTaskInfo(
+        name=f"20[{indices}]", elements=1, state=state, exit_code=None, starts=starts, node="",
+        reason="",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "rows", "ids"),
+    [
+        ("1-3", [("1", st.PENDING, 1), ("2", st.PENDING, 1), ("3", st.WAITING, 0)], ["20[1-3]"]),
+        ("1,5,9", [("1", st.PENDING, 1), ("5,9", st.WAITING, 0)], ["20[1,5,9]"]),
+        ("0-40:5%2", [("0", st.PENDING, 1), ("5-40:5", st.WAITING, 0)], ["20[0,5-40:5%2]"]),
+        ("1-4", [("1", st.COMPLETED, 1), ("2", st.RUNNING, 1), ("3-4", st.WAITING, 0)],
+         ["20[2]", "20[3-4]"]),
+        ("1-3", [("1", st.PENDING, 2), ("2-3", st.WAITING, 0)], ["20[1]", "20[2-3]"]),
+        ("1-2", [("1", st.COMPLETED, 1), ("2", st.COMPLETED, 1)], []),
+    ],
+)  # fmt: skip
+def test_array_tasks_that_have_not_begun_are_one_row(monkeypatch, written, rows, ids) -> None:
+    """Slurm 22.05.8 printed 20_[1-3], and a row for each array task that had begun."""
+    array = job_info(name="20", namespace="default", array=written, state=st.PENDING, running=0)
+
+    def ask(_, request):
+        if isinstance(request, ListElements):
+            return [_array_task(*row) for row in rows]
+        return msgspec.structs.replace(array, name=request.name.rpartition("/")[2], array="")
+
+    monkeypatch.setattr(array_rows, "ask", ask)
+    monkeypatch.setattr(array_rows, "address", lambda: None)
+    assert [one.name for one in array_rows.with_array_tasks([array], [], False)] == ids
+
+
+@pytest.mark.parametrize(
+    ("fields", "total", "priority"),
+    [
+        ({"is_held": True, "priority": 7}, None, "0"),
+        ({"priority": 0}, None, "1"),
+        ({"priority": -100}, None, "1"),
+        ({"priority": 9}, None, "9"),
+        ({"priority": 0}, 10149.6, "10149"),
+        ({"priority": 0}, 0.0, "1"),
+    ],
+)
+def test_priority_0_means_held(fields, total, priority) -> None:
+    """Slurm 22.05.8 printed 0 for held jobs alone, and with multifactor the sum of the factors."""
+    shown = Shown({"priority"})
+    shown._totals = {} if total is None else {"7": total}
+    job = job_info(name="7", state=st.PENDING, **fields)
+    assert shown.row(job) == {"priority": priority}
+
+
+@pytest.mark.parametrize(
+    ("notes", "replicas", "nodes"),
+    [
+        ({"cpus": "16"}, 16, "4"),
+        ({"cpus": "17"}, 17, "5"),
+        ({"cpus": "2"}, 2, "1"),
+        ({"cpus": "2", "apart": "yes"}, 2, "2"),
+        ({"cpus": "8"}, 1, "1"),
+    ],
+)
+def test_nodes_of_a_waiting_job_are_the_fewest_that_hold_it(notes, replicas, nodes) -> None:
+    """Slurm 22.05.8 printed 4 nodes for `-n16` on nodes of 4 CPUs."""
+    shown = Shown({"nodes"})
+    shown._nodes = [node(1, (), total={"CPU": 4.0}), node(2, (), total={"CPU": 2.0})]
+    annotations = {NOTE + name: value for name, value in notes.items()}
+    job = job_info(name="7", state=st.PENDING, replicas=replicas, annotations=annotations)
+    assert shown.row(job) == {"nodes": nodes}
+
+
+@pytest.mark.parametrize(
+    ("fields", "end"),
+    [
+        ({"state": st.PENDING, "begins": 4e9, "time_limit_s": 60.0}, clock(4e9 + 60)),
+        ({"state": st.PENDING, "begins": 4e9}, "NONE"),
+        ({"state": st.PENDING}, ""),
+        ({"state": st.RUNNING, "ends": 5e9, "time_limit_s": 60.0}, clock(5e9)),
+        ({"state": st.RUNNING}, "NONE"),
+    ],
+)
+def test_end_of_a_job_that_waits(fields, end) -> None:
+    usual = {"time_limit_s": None, "ends": None, "is_held": False, "ran_s": 0.0}
+    assert Shown({"end"}, False).row(job_info(**usual | fields)) == {"end": end}
+
+
+def _share(user: str, rank: int, queue: str = "q") -> ShareInfo:
+    return ShareInfo(
+        queue=queue, user=user, shares=1.0, is_set=False, part=0.5, use=1.0, use_part=0.5,
+        level_fairshare=1.0, rank=rank, rate=0.0,
+    )  # fmt: skip
+
+
+def test_fairshare_is_a_rank_among_all_users_of_a_queue() -> None:
+    """Slurm 22.05.8 printed the same FairShare of bob with `-u bob` and without."""
+    rows = share_rows([_share("al", 2), _share("bob", 1), _share("cy", 1, "other")])
+    assert [(row["user"], row["fairshare"]) for row in rows] == [
+        ("al", "1.000000"), ("bob", "0.500000"), ("cy", "1.000000"),
+    ]  # fmt: skip
+
+
+def test_an_array_has_one_line_in_sprio() -> None:
+    names = ("default/15[2]", "default/15[3]", "default/16", "lab/15[1]")
+    groups = [
+        WaitingGroup(podgroup=name, queue="q", user="u", position=at, priority=0, waited_s=0.0,
+                     factors={})
+        for at, name in enumerate(names, 1)
+    ]  # fmt: skip
+    assert [one.podgroup for one in one_of_each_array(groups)] == [
+        "default/15[2]", "default/16", "lab/15[1]",
+    ]  # fmt: skip
