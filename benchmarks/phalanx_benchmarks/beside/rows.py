@@ -1,0 +1,50 @@
+"""Rows of a comparison: what one case gave on both systems, and which kind of row it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+SAME = "same"
+MENDED = "ours mended"
+ON_PURPOSE = "different on purpose"
+REFUSED = "refused by name"
+DIFFERS = "DIFFERS"
+KINDS = (SAME, MENDED, ON_PURPOSE, REFUSED, DIFFERS)
+
+
+class Row(NamedTuple):
+    """One case. `kind` is one of KINDS; DIFFERS means that nobody has explained the row yet."""
+
+    name: str
+    kind: str
+    theirs: str
+    ours: str
+    why: str = ""
+    """For a row that is different on purpose: the reason, which the documents give too."""
+
+
+def kind_of(theirs: str, ours: str, *, mended: bool, why: str, is_refused: bool = False) -> str:
+    """Return the kind of a row from what both systems printed.
+
+    `mended`: ours once differed here. `why`: a documented reason for a difference.
+    """
+    if theirs == ours:
+        return MENDED if mended else SAME
+    if is_refused:
+        return REFUSED
+    return ON_PURPOSE if why else DIFFERS
+
+
+def report(rows: Sequence[Row], *, shows_all: bool = False) -> str:
+    """Return the rows that differ, and the count of each kind."""
+    found = Counter(row.kind for row in rows)
+    lines = []
+    for row in rows:
+        if shows_all or row.kind not in (SAME, MENDED):
+            lines.append(f"{row.kind:<21} {row.name}{f'  ({row.why})' if row.why else ''}")
+            lines += [f"    theirs  {line}" for line in row.theirs.splitlines() or ["(nothing)"]]
+            lines += [f"    ours    {line}" for line in row.ours.splitlines() or ["(nothing)"]]
+    counts = ", ".join(f"{found[kind]} {kind}" for kind in KINDS)
+    return "\n".join([*lines, "", f"{len(rows)} rows: {counts}"])

@@ -1,0 +1,150 @@
+"""Drawn trees of shares with drawn use: real Slurm's ranks beside our rule for trees.
+
+Real Slurm runs short jobs of each user, so that `sshare` has use to show. Our rule is given the
+shares and the use that real Slurm shows; so every digit of its answer can be compared.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from phalanx.scheduler.plugin_parts.fair_tree import Member, level_fairshares, standings
+from phalanx_benchmarks.beside.processes import wait_until
+from phalanx_benchmarks.beside.rows import DIFFERS, ON_PURPOSE, SAME, Row
+from phalanx_benchmarks.beside.slurm_cluster import SlurmCluster
+
+USERS = ("bin", "daemon", "games", "irc", "list", "lp", "mail", "man", "news", "proxy", "sys", "uucp")
+"""Users of every Debian: real jobs need real users."""
+DIGITS = 1e-6
+"""LevelFS and FairShare are printed with six digits behind the point."""
+TIED_ACCOUNTS = "members of accounts with equal level fairshare are ranked as one account's"
+SETTINGS = {
+    "PriorityWeightFairshare": "10000",
+    "AccountingStorageEnforce": "associations,limits",
+    "PriorityFlags": "MAX_TRES",
+    "PriorityCalcPeriod": "1",
+}
+PARTITION = (
+    "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
+    ' TRESBillingWeights="CPU=100000"'
+)
+"""The weight gives RawUsage, which is printed as a whole number, enough digits."""
+
+
+class Shown(NamedTuple):
+    """A line of `sshare -l -a`."""
+
+    account: str
+    user: str
+    shares: float
+    use: float
+    fairshare: float
+    level: float
+
+
+def compare(real: SlurmCluster, seed: int, trees: int) -> Iterator[Row]:
+    """Yield a row for each drawn tree, with what differs in it."""
+    draw = random.Random(f"shares {seed}")
+    before: list[str] = []
+    for number in range(trees):
+        accounts = _drawn(draw)
+        _make(real, accounts, before)
+        before = list(accounts)
+        _use(real, draw, accounts)
+        real.restart_controller()  # which computes ranks at once, not at the next period
+        found = shown(real.done("sshare -l -a -P -n -o Account,User,RawShares,RawUsage,FairShare,LevelFS"))
+        yield row_of(f"tree {seed}.{number}", found)
+
+
+def shown(text: str) -> list[Shown]:
+    """Return the lines of accounts and users, in the order of the tree."""
+    lines = []
+    for line in text.splitlines():
+        account, user, shares, use, fairshare, level = line.split("|")
+        if not shares:
+            continue  # the root of the tree
+        numbers = [float(one or "nan") for one in (shares, use, fairshare, level)]
+        lines.append(Shown(account.strip(), user, *numbers))
+    return lines
+
+
+def row_of(name: str, lines: Sequence[Shown]) -> Row:
+    """Compare the lines of one tree with our rule."""
+    users = {line.account + "/" + line.user: line for line in lines if line.user}
+    accounts = [line for line in lines if not line.user]
+    members = [_member(one, users) for one in accounts]
+    members += [Member(key, one.shares, one.use) for key, one in users.items() if one.account == "root"]
+    ours = standings(members)
+    count = len(users)
+    theirs_text, ours_text = [], []
+    for key, line in users.items():
+        mine = ours[key]
+        fairshare = mine.rank / count
+        is_same_level = mine.level_fairshare == line.level or _close(mine.level_fairshare, line.level)
+        if abs(fairshare - line.fairshare) > DIGITS or not is_same_level:
+            theirs_text.append(f"{key} {line.fairshare:.6f} {line.level:.6f}")
+            ours_text.append(f"{key} {fairshare:.6f} {mine.level_fairshare:.6f}")
+    if not theirs_text:
+        return Row(name, SAME, f"{count} users", f"{count} users")
+    levels = level_fairshares(members)
+    tied = [level for one, level in zip(members, levels, strict=True) if one.members is not None]
+    is_tied = len(set(tied)) < len(tied)
+    kind, why = (ON_PURPOSE, TIED_ACCOUNTS) if is_tied else (DIFFERS, "")
+    return Row(name, kind, "\n".join(theirs_text), "\n".join(ours_text), why)
+
+
+def _close(one: float, other: float) -> bool:
+    """Whether two level fairshares agree in the digits that are printed and that use has."""
+    return abs(one - other) <= max(DIGITS, 2e-5 * abs(other))
+
+
+def _member(account: Shown, users: Mapping[str, Shown]) -> Member:
+    mine = [(key, one) for key, one in users.items() if one.account == account.account]
+    below = tuple(Member(key, one.shares, one.use) for key, one in mine)
+    return Member(account.account, account.shares, sum(one.use for one in below), below)
+
+
+def _drawn(draw: random.Random) -> dict[str, tuple[int, dict[str, int]]]:
+    """Return accounts with their shares, and their users with theirs."""
+    left = list(USERS)
+    draw.shuffle(left)
+    accounts = {}
+    for number in range(draw.randint(2, 4)):
+        size = min(len(left), draw.randint(1, 4))
+        users = {left.pop(): draw.choice((0, 1, 1, 1, 2, 3, 5)) for _ in range(size)}
+        if users:
+            accounts[f"a{number}"] = (draw.choice((1, 1, 2, 4)), users)
+    return accounts
+
+
+def _make(
+    real: SlurmCluster, accounts: Mapping[str, tuple[int, Mapping[str, int]]], before: Sequence[str]
+) -> None:
+    for account in before:
+        real.run(f"sacctmgr -i delete user where account={account}")
+        real.run(f"sacctmgr -i delete account {account}")
+    lines = []
+    for account, (shares, users) in accounts.items():
+        lines.append(f"sacctmgr -i add account {account} fairshare={shares}")
+        for user, own in users.items():
+            lines.append(f"sacctmgr -i add user {user} account={account} fairshare={own}")
+    real.done(" && ".join(lines))
+
+
+def _use(
+    real: SlurmCluster, draw: random.Random, accounts: Mapping[str, tuple[int, Mapping[str, int]]]
+) -> None:
+    lines = []
+    for account, (_, users) in accounts.items():
+        for user in users:
+            if draw.random() < 0.3:
+                continue  # idle
+            cpus, seconds = draw.randint(1, 4), draw.randint(1, 3)
+            lines.append(
+                f"sbatch --uid={user} -A {account} -N1 -n{cpus} --mem=1 -o /dev/null"
+                f" --wrap 'sleep {seconds}'"
+            )
+    real.done("cd /tmp; " + "; ".join(lines))
+    wait_until(lambda: not real.run("squeue -h").stdout.strip(), "the end of drawn jobs")
