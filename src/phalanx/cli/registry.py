@@ -101,6 +101,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "stop": Entry("start:stop", "End the head and the nodes on this machine."),
         "status": Entry("cluster:status", "Show the head, the nodes and their resources."),
         "health": Entry("health:health_", "Show the condition of the head."),
+        "doctor": Entry("doctor:doctor", "Check whether this machine can run Phalanx."),
         "metrics": Entry("metrics:app", "Write files for Prometheus and Grafana."),
         "snapshot": Entry("jobs:snapshot", "Write the scheduler's state to a file."),
         "replay": Entry("explain:replay", "Decide a recorded scheduling cycle again."),
