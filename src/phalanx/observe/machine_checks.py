@@ -85,7 +85,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """`WELL`, `LOOK` or `BAD`."""
     said: str
     cure: str = ""
-    """What to do; empty when nothing is wrong."""
+    """The remedy; empty when nothing is wrong."""
     is_security: bool = False
 
 
