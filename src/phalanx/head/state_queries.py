@@ -218,10 +218,10 @@ def actor_row(record: ActorRecord) -> Row:
 
 
 def _creation_state(record: ActorRecord) -> str:
-    if record.state == ALIVE:
+    if record.is_made or record.state == ALIVE:
         return FINISHED
     if record.state == DEAD:
-        return FINISHED if record.worker and not record.error else FAILED
+        return FAILED
     return PENDING_ARGS if record.state == DEPENDENCIES_UNREADY else PENDING_NODE
 
 

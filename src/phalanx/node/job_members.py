@@ -248,13 +248,14 @@ class JobMembers:
     def _never_began(
         self, key: MemberId, attempt: int, reason: str, is_nodes_fault: bool = False
     ) -> None:
-        self._is_over(key, attempt)
+        self._note_end(key, attempt)
         if is_nodes_fault:
             self._report()
         news = MemberNews(*key, attempt, NOT_STARTED, reason, is_nodes_fault=is_nodes_fault)
         self._head.notify(news)
 
-    def _is_over(self, key: MemberId, attempt: int) -> None:
+    def _note_end(self, key: MemberId, attempt: int) -> None:
+        """Remember that an attempt is over, as orders may be repeated."""
         self._over.pop(key, None)
         self._over[key] = attempt
         if len(self._over) > REMEMBERED:
@@ -463,7 +464,7 @@ class JobMembers:
         self._kept_logs.ended(order.job, member.log, self._clock())
         self._say_what_is_lost(member)
         del self._members[order.group, order.index]
-        self._is_over((order.group, order.index), order.attempt)
+        self._note_end((order.group, order.index), order.attempt)
         member.pool.release(member.held)
         self._checks.after(member.usage.devices)
         how = member.reason or f"exit code {member.code}"

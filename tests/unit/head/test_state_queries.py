@@ -9,6 +9,7 @@ from tests.asking import ask
 from tests.unit.head.making import make_control
 
 from phalanx.errors import StateQueryError
+from phalanx.head.actors.table import ActorRecord
 from phalanx.head.state_queries import MAX_ROUNDS
 from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.protocol.bundle_messages import BundleInventory
@@ -124,6 +125,55 @@ def test_actors_are_listed_and_their_making_is_a_task():
         world.hear(prefix, StateReported(message.number, StatePart([], 0, 0)))
     (making,) = world.answer().part.rows
     assert (making["name"], making["actor_id"]) == ("A.__init__", spec.actor.hex())
+
+
+ACTOR, WORKER = b"a" * 12 + b"\0\0\0\1", b"nodea-" + b"\0" * 10
+ENDS = {
+    "killed": lambda table: table.kill(ACTOR, True),
+    "without handles": lambda table: (
+        table.unreferenced(ACTOR), table.worker_died(ACTOR, WORKER, "as asked")
+    ),
+    "by its own will": lambda table: (
+        table.leaving(ACTOR, "exit_actor"), table.worker_died(ACTOR, WORKER, "as asked")
+    ),
+    "crashed": lambda table: table.worker_died(ACTOR, WORKER, "signal 9"),
+    "with its node": lambda table: table.node_gone(table.get(ACTOR).node, "lost"),
+    "with its owner": lambda table: table.process_gone(b"owner"),
+}  # fmt: skip
+
+
+def making_of(ends: list[str], *, is_made: bool, **fields: Any) -> str:
+    """The state of an actor's creation in listings, after these ends."""
+    world = World()
+    table = world.control.actor_table
+    record = ActorRecord(
+        actor=ACTOR, owner=b"owner", job=b"j", creation=b"c", class_name="A", **fields
+    )
+    table.register(record)
+    table.sent(ACTOR, "6e" * 28)
+    table.placed(ACTOR, WORKER)
+    if is_made:
+        table.ready(ACTOR, WORKER, 7)
+    for end in ends:
+        ENDS[end](table)
+    (row,) = world.control.state._creations()
+    return str(row["state"])
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_actor_that_was_used_and_ended_was_made_well(end):
+    """Summaries counted its constructor as FAILED."""
+    assert making_of([end], is_made=True) == "FINISHED"
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_actor_that_ended_before_its_constructor_was_not_made(end):
+    assert making_of([end], is_made=False) == "FAILED"
+
+
+def test_each_life_of_an_actor_is_made_anew():
+    assert making_of(["crashed"], is_made=True, max_restarts=1) == "PENDING_NODE_ASSIGNMENT"
+    assert making_of(["crashed", "killed"], is_made=True, max_restarts=1) == "FAILED"
 
 
 def test_nodes_groups_gangs_jobs_and_drivers_are_the_head_s_to_tell():

@@ -57,7 +57,7 @@ def test_strategies_of_their_own_keep_their_class():
 def test_a_node_that_has_read_an_argument_has_a_copy_of_it():
     locality = Locality(ME, EventRing(), is_here=lambda name: False, wall=lambda: 0.0)
     read, large = value(b"there-", 2**20), value(b"other-", 2**18)
-    locality.has_read(task(read).inputs, b"other-worker----")
+    locality.note_reads(task(read).inputs, b"other-worker----")
     wanted = task(read, large)
     locality.place(wanted, number_of=lambda key: 1)
     assert wanted.key.near == b"other-"  # both lie there
@@ -72,7 +72,7 @@ def test_copies_are_forgotten_where_too_many_are_known(monkeypatch):
     locality = Locality(ME, EventRing(), is_here=lambda name: False, wall=lambda: 0.0)
     first, second = value(b"there-", 2**20), value(b"third-", 2**20)
     for one in (first, second):
-        locality.has_read(task(one).inputs, b"other-worker----")
+        locality.note_reads(task(one).inputs, b"other-worker----")
     for one, near in ((first, b"there-"), (second, b"other-")):
         wanted = task(one, value(b"other-", 1))
         locality.place(wanted, number_of=lambda key: 1)

@@ -9,7 +9,7 @@ import pytest
 from phalanx.errors import ActorDiedError, ObjectLostError, WorkerCrashedError
 from phalanx.objects import failures
 from phalanx.objects.reference import make_ref
-from phalanx.owner.objects.unread import UnreadFailures, was_read
+from phalanx.owner.objects.unread import UnreadFailures, mark_read
 from phalanx.protocol.messages import FAILED, Value
 
 ME = b"x" * 16
@@ -29,7 +29,7 @@ class World:
         refs = [make_ref(ME, number) for number in range(count)]
         self.unread.watch(refs, failure)
         for place in read:
-            was_read(refs[place])
+            mark_read(refs[place])
         refs.clear()
         gc.collect()
 

@@ -69,6 +69,8 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     """The node that was asked for a worker, or has it; in hex."""
     worker: bytes = b""
     pid: int = 0
+    is_made: bool = False
+    """Whether its constructor has returned in this life."""
     reason: str = ""
     error: bytes = b""
     """The error that its constructor raised, pickled; opaque here."""
@@ -293,7 +295,7 @@ class ActorTable:
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state in (ALIVE, DEAD):
             return  # reported twice, for example
-        record.pid, record.repr_name = pid, repr_name
+        record.pid, record.repr_name, record.is_made = pid, repr_name, True
         self._move(record, ALIVE)
 
     def failed(self, actor: bytes, error: bytes) -> None:
@@ -384,6 +386,7 @@ class ActorTable:
         elif not is_final and (record.max_restarts < 0 or record.restarts < record.max_restarts):
             record.restarts += 1
             record.incarnation += 1
+            record.is_made = False
             record.reason = reason
             self._effects.restarts(record, is_crash)
             self._move(record, RESTARTING)

@@ -390,7 +390,7 @@ class GangScheduler:
             for index, devices in message.devices.items():
                 gang.members[index].devices = devices
         if message.busy:
-            self._rendezvous.are_busy(message.busy)
+            self._rendezvous.note_busy(message.busy)
             self._rendezvous.free_ports(gang)
             gang.backoff_s = 0.0
         elif asked and self._skips_tried and not message.ok:

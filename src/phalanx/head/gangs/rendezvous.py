@@ -82,7 +82,7 @@ class Rendezvous:
         self._taken.difference_update(gang.ports)
         gang.ports = []
 
-    def are_busy(self, ports: Iterable[int]) -> None:
+    def note_busy(self, ports: Iterable[int]) -> None:
         """Note that other programs use these ports."""
         for port in ports:
             self._busy[port] = None

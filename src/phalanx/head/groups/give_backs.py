@@ -99,7 +99,7 @@ class GiveBacks:
         asked = self._asked.get(group, {})
         if asked.pop((node, attempt), None) is None:
             return False
-        return self._is_over(group)
+        return self._close_if_answered(group)
 
     def node_gone(self, node: str) -> list[GroupId]:
         """Take note that the node is dead. Returns the groups that have nothing to give back any
@@ -112,7 +112,7 @@ class GiveBacks:
                 del asked[key]
             if gone:
                 concerned.append(group)
-        return [group for group in concerned if self._is_over(group)]
+        return [group for group in concerned if self._close_if_answered(group)]
 
     def tick(self, now: float) -> None:
         """Repeat the requests that were not answered."""
@@ -122,7 +122,8 @@ class GiveBacks:
                     one.resend_at = now + RESEND_S
                     self._send(node, group, attempt, list(one.indexes), one.ending)
 
-    def _is_over(self, group: GroupId) -> bool:
+    def _close_if_answered(self, group: GroupId) -> bool:
+        """Forget a group all of whose requests are answered; return whether it is forgotten."""
         if not self._asked[group]:
             del self._asked[group]
         return group not in self._asked

@@ -68,7 +68,7 @@ class Dependents:
             return [uid for uid, is_told in waiting.items() if is_told and has_begun]
         return [*waiting, *self._leave_lines(job)]
 
-    def has_heard(self, job: JobRecord) -> list[str]:
+    def drop_heard(self, job: JobRecord) -> list[str]:
         """Drop what a job no longer waits for, after it was looked at. Returns the jobs that no
         other job waits for because of that.
         """

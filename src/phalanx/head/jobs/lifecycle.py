@@ -399,7 +399,7 @@ class JobTable:
         self._effects.publish(job)
         if told := self._dependents.to_tell(job):
             self._effects.tell_others(told)
-        for uid in (job.uid, *self._dependents.has_heard(job)):
+        for uid in (job.uid, *self._dependents.drop_heard(job)):
             settled = self._jobs.get(uid)
             if settled is not None and self._is_over(settled, now):
                 self._drop(settled)

@@ -80,9 +80,8 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
 
     spec: JobSpec
     submitted: float
-    recorded_as: float = 0.0
-    """`submitted` as the clock showed it then, which no step of the clock moves: records of the
-    history name their job by it."""
+    recorded: float | None = None
+    """`submitted` as the clock showed it then; None in records of earlier versions."""
     request: bytes = b""
     """The id of the request that made it."""
     state: str = PENDING
@@ -146,12 +145,20 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     """Whether it is forgotten as soon as its members are gone."""
 
     def __post_init__(self) -> None:
-        self.recorded_as = self.recorded_as or self.submitted
+        if self.recorded is None:
+            self.recorded = self.submitted
 
     @cached_property
     def uid(self) -> str:
         """Its name in all tables, kept, as a head asks for it a dozen times a job."""
         return self.spec.uid
+
+    @property
+    def recorded_as(self) -> float:
+        """When it was submitted, as records of the history have it: no step of the clock moves
+        that.
+        """
+        return self.submitted if self.recorded is None else self.recorded
 
     @property
     def is_finished(self) -> bool:

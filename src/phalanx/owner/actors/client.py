@@ -231,21 +231,21 @@ class ActorClient:
             later: deque[PendingCall] = deque()
             while queue:
                 call = queue.popleft()
-                waits = call.missing or not self._may_join(call, batch)
+                waits = call.missing or not self._admit(call, batch)
                 (later if waits else batch).append(call)
             self.queue = later
         else:
-            while queue and not queue[0].missing and self._may_join(queue[0], batch):
+            while queue and not queue[0].missing and self._admit(queue[0], batch):
                 batch.append(queue.popleft())
         if batch:
             for call in batch:
                 self.inflight[call.number] = call
             self.effects.send_calls(self, batch, urgent)
 
-    def _may_join(self, call: PendingCall, batch: list[PendingCall]) -> bool:
-        """Whether a call may be sent with those of the batch and those under way.
+    def _admit(self, call: PendingCall, batch: list[PendingCall]) -> bool:
+        """Admit a call to those of the batch and those under way; return whether it was admitted.
 
-        Sets whether the call under way must be the only one.
+        A call that must go alone keeps out all others while it is under way.
         """
         if self._goes_alone:
             return False

@@ -10,7 +10,7 @@ from phalanx.model.ids import INDEX_BITS, object_id_bytes
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef
 from phalanx.owner.objects.table import ObjectTable, is_in_file
-from phalanx.owner.objects.unread import was_read
+from phalanx.owner.objects.unread import mark_read
 from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import FAILED, SHARED, Value
 
@@ -70,6 +70,6 @@ def failed_input(inputs: Sequence[ObjectRef[Any]] | None) -> Value | None:
     for ref in inputs or ():
         value = ref._value
         if type(value) is Value and value.kind == FAILED:
-            was_read(ref)  # it becomes the failure of the work that takes it
+            mark_read(ref)  # it becomes the failure of the work that takes it
             return value
     return None

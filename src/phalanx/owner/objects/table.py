@@ -13,7 +13,7 @@ from phalanx.objects.file_hold import FileHold
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.owner.objects.lineage import LostHold, Maker
 from phalanx.owner.objects.references import References
-from phalanx.owner.objects.unread import was_read
+from phalanx.owner.objects.unread import mark_read
 from phalanx.owner.peers.connections import Peers
 from phalanx.owner.transport import Connection, NodeLink, Outbox
 from phalanx.protocol.messages import FAILED, SHARED, Fetch, Fetched, Payload, Recover, Value
@@ -172,7 +172,7 @@ class ObjectTable:
             if type(hold) is FileHold:
                 hold.seen = True
         elif type(payload) is not bytes:
-            was_read(ref)
+            mark_read(ref)
         return payload
 
     def add_waiter(self, ref: ObjectRef[Any], waiter: Any) -> None:

@@ -32,7 +32,7 @@ class UnreadFailure:
             self.dropped.append(self.failure)
 
 
-def was_read(ref: ObjectRef[object]) -> None:
+def mark_read(ref: ObjectRef[object]) -> None:
     """Note that the program, or another process, has seen the failure behind this reference."""
     hold = ref._hold
     if type(hold) is UnreadFailure:

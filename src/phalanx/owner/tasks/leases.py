@@ -431,7 +431,7 @@ class TaskMachine:
             self._effects.attempt_lost(head)
             if kind != NODE:
                 self.retry_later(head, reason, self._now, LONGEST_PAUSE_S)
-            elif self.node_deaths.must_wait(head):
+            elif self.node_deaths.hold_back(head):
                 self._rest(head, reason, float("inf"))
             else:
                 self.retry(head, reason)

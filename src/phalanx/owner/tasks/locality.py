@@ -93,7 +93,7 @@ class Locality:
             )
         )
 
-    def has_read(self, inputs: Iterable[ObjectRef[Any]], reader: bytes) -> None:
+    def note_reads(self, inputs: Iterable[ObjectRef[Any]], reader: bytes) -> None:
         """Note that a process has run a task with these inputs, so its node has copies."""
         node = reader[:PREFIX_BYTES].hex()
         for ref in inputs:

@@ -36,8 +36,10 @@ class NodeDeaths:
             task.went_with = (*task.went_with, node)
         return self._why_over(task)
 
-    def must_wait(self, task: PendingTask) -> bool:
-        """Whether the task waits until it is known what became of its nodes; `decided` follows."""
+    def hold_back(self, task: PendingTask) -> bool:
+        """Hold a task back until it is known what became of its nodes; `decided` follows. Return
+        whether it waits.
+        """
         if not self._may_be_over(task):
             return False
         self._waiting[task.number] = task

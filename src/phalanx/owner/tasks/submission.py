@@ -327,7 +327,7 @@ class Submission:
         function.failed = False
         self._record(task, FINISHED, message, connection.peer)
         if task.inputs:
-            self._locality.has_read(task.inputs, connection.peer)
+            self._locality.note_reads(task.inputs, connection.peer)
         self._results.deliver(task, template.returns, message, connection.peer)
 
     def _finish(self, connection: Connection, number: int, now: float) -> PendingTask | None:

@@ -16,7 +16,7 @@ from phalanx.objects.names import prefix_of_name
 from phalanx.objects.reference import ObjectRef, Vanished
 from phalanx.objects.serialization import Pickled, deserialize, serialize
 from phalanx.owner.objects.table import ObjectTable
-from phalanx.owner.objects.unread import was_read
+from phalanx.owner.objects.unread import mark_read
 from phalanx.protocol.messages import FAILED, INLINE, SHARED, Payload, Value
 from phalanx.protocol.node_messages import Unwanted, Used
 from phalanx.protocol.requests.node import PullObject
@@ -127,7 +127,7 @@ class Values:
             return deserialize(payload.data, [aligned(b) for b in payload.buffers], inner)
         if payload.kind == FAILED:
             if ref is not None:
-                was_read(ref)
+                mark_read(ref)
             raise failures.load(payload.data)
         if mapping is None:
             name = payload.data.decode()

@@ -14,7 +14,7 @@ from phalanx.objects.serialization import deserialize
 from phalanx.objects.streams import Stream
 from phalanx.owner.objects.references import References
 from phalanx.owner.objects.table import ObjectTable
-from phalanx.owner.objects.unread import was_read
+from phalanx.owner.objects.unread import mark_read
 from phalanx.owner.tasks.submission import Submission
 from phalanx.protocol.messages import FAILED, Value
 from phalanx.runtime.driver import interrupts
@@ -110,7 +110,7 @@ class Waiting:
             ]
         except BaseException:
             for ref in refs:  # one error is raised for all of them
-                was_read(ref)
+                mark_read(ref)
             raise
 
     def _tell(self, ref: ObjectRef[Any], absent: str = "") -> str:
@@ -124,7 +124,7 @@ class Waiting:
             value = ref._value
             if type(value) is Value and value.kind == FAILED:
                 for each in refs:  # as above
-                    was_read(each)
+                    mark_read(each)
                 self._read(ref, deadline)
 
     def get_one(self, ref: ObjectRef[Any], timeout_s: float | None) -> Any:
@@ -172,7 +172,7 @@ class Waiting:
             ready = self._bring(refs, count, timeout_s and started + timeout_s)
         for i in ready:
             if refs[i]._hold is not None:
-                was_read(refs[i])
+                mark_read(refs[i])
         if len(ready) == 1:
             at = ready[0]
             return [refs[at]], refs[:at] + refs[at + 1 :]

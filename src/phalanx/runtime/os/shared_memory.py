@@ -252,7 +252,7 @@ class SharedStore:
         while self._come_back:
             name = self._come_back.popleft()
             extent = self._handed.pop(name, None)
-            if extent is None or not self._may_keep(extent, is_read=True):
+            if extent is None or not self._prepare_keeping(extent, is_read=True):
                 self._unlink(name)
                 self._returned(name, 0)
             else:
@@ -261,7 +261,7 @@ class SharedStore:
             name, extent, seen = self.dropped.popleft()
             self._lent.pop(name, None)
             is_here = prefix_of_name(name) == prefix_of_name(self._prefix)
-            if extent is not None and self._may_keep(extent, is_read=seen):
+            if extent is not None and self._prepare_keeping(extent, is_read=seen):
                 self._tell_kept(name)
                 self._keep(extent)
                 continue
@@ -404,8 +404,10 @@ class SharedStore:
                 self._kept.remove(oldest)
                 self._discard(oldest)
 
-    def _may_keep(self, extent: Extent, is_read: bool) -> bool:
-        """Whether the file of a deleted object may be overwritten, sooner or later."""
+    def _prepare_keeping(self, extent: Extent, is_read: bool) -> bool:
+        """Note whether others may read a deleted object's file; return whether it may be
+        overwritten, sooner or later.
+        """
         if not extent.is_shared or extent.map is None:
             return False
         extent.may_be_read = is_read
