@@ -65,10 +65,14 @@ class Load:
         self._counter = Counter.options(name="counter", lifetime="detached", num_cpus=0).remote()
         self._threads = [
             threading.Thread(target=self._guarded, args=(work,), daemon=True)
-            for work in (self._submit, self._run_tasks, self._call)
+            for work in self.works()
         ]
         for thread in self._threads:
             thread.start()
+
+    def works(self) -> list[Callable[[], None]]:
+        """What runs again and again, each in a thread."""
+        return [self._submit, self._run_tasks, self._call]
 
     def end(self) -> None:
         """No more is asked for; all that was asked for is answered."""
@@ -174,7 +178,7 @@ class Trial:
         began = self._work / "began"
         command = f"echo began >> {began}; until test -e {done}; do sleep 0.2; done"
         self._long = phalanx.submit(phalanx.Job(command, num_cpus=1, resources={"quiet": 1}))
-        _until(began.exists)
+        until(began.exists)
         self._done, self._began = done, began
         self._load = Load(self._work)
         self.seen = dict.fromkeys(
@@ -215,13 +219,13 @@ class Trial:
 
     def _restart_while_full(self, room: Disk | ServerMemory) -> None:
         room.fill()
-        _until(lambda: bool(self._status().troubles))
+        until(lambda: bool(self._status().troubles))
         self._is_refused()
         self._cluster.kill_head()
         try:
             self._cluster.start_head()
             self.seen["while full"] += 1
-            _until(lambda: bool(self._status().troubles))
+            until(lambda: bool(self._status().troubles))
             self._is_refused()
         except SystemFailureError as error:
             assert "is full" in str(error) or "limit of memory" in str(error), error
@@ -230,9 +234,9 @@ class Trial:
         room.free()
         if self._cluster._head is None:
             self._cluster.start_head()
-        _until(lambda: not self._status().troubles)
+        until(lambda: not self._status().troubles)
         before = len(self._load.jobs)
-        _until(lambda: len(self._load.jobs) > before or bool(self._load.errors))
+        until(lambda: len(self._load.jobs) > before or bool(self._load.errors))
 
     def _is_refused(self) -> None:
         try:
@@ -255,7 +259,7 @@ class Trial:
             print("\n".join(texts), file=sys.stderr)
 
 
-def _until(is_met: Callable[[], bool]) -> None:
+def until(is_met: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not is_met():
         assert time.monotonic() < deadline, "it did not come about"

@@ -2,9 +2,10 @@
 
     python -m tests.system.chaos.pauses PAUSES SEED STORE
 
-The head, gateways and fork servers, workers and another driver stand still for up to three times as
-long as a node may be silent; nodes for less than that, as the head takes a node for dead that is
-silent for longer. Prints what was seen, as JSON.
+The head, gateways and fork servers, workers and another driver stand still for up to one and a half
+times as long as a node may be silent; nodes for less than that, as the head takes a node for dead
+that is silent for longer. In some rounds a job that ignores SIGTERM is cancelled meanwhile: it ends
+by its grace, if the processes that must end it run. Prints what was seen, as JSON.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.system.chaos.head_restarts import PATIENCE_S, Load
+from tests.system.chaos.head_restarts import PATIENCE_S, Load, until
 
 import phalanx
 from phalanx.cluster_utils import Cluster, ClusterNode
@@ -32,6 +35,9 @@ from phalanx.runtime.os.process_tree import children_of
 SILENCE_S = 4.0
 LIMITS = {"period_s": 1.0, "misses": int(SILENCE_S), "joining_s": 1.0}
 GATEWAY = "phalanx-gateway"
+KINDS = ("head", "node", "gateway of head", "gateway", "fork server", "worker", "driver")
+BYSTANDERS = ("fork server", "worker", "driver")
+"""Kinds of processes without which a job is cancelled and ends."""
 DRIVER = """
 import sys, phalanx
 phalanx.init(address=sys.argv[1], log_to_driver=False)
@@ -44,6 +50,39 @@ for line in sys.stdin:
     done += 20
     print(done, flush=True)
 """
+
+
+@phalanx.remote(max_retries=0, num_cpus=0.25)
+def member(place: str) -> int:
+    """A member of a gang, which notes that it began."""
+    gang = phalanx.get_runtime_context().gang
+    assert gang is not None
+    with open(place, "a") as file:
+        file.write(f"{gang.rank}\n")
+    return gang.rank
+
+
+class Work(Load):
+    """The load of head restarts, and gangs whose members run once."""
+
+    def __init__(self, directory: Path) -> None:
+        self.gangs = 0
+        self._place = directory / "members"
+        super().__init__(directory)
+
+    def works(self) -> list[Callable[[], None]]:
+        return [*super().works(), self._run_gang]
+
+    def _run_gang(self) -> None:
+        ranks = phalanx.get(member.gang(2).remote(str(self._place)), timeout=PATIENCE_S)
+        assert ranks == [0, 1], ranks
+        self.gangs += 1
+        self._is_over.wait(0.2)
+
+    def check(self) -> None:
+        super().check()
+        ran = sorted(self._place.read_text().split())
+        assert ran == ["0"] * self.gangs + ["1"] * self.gangs, "each member ran once"
 
 
 class OtherDriver:
@@ -75,6 +114,31 @@ class OtherDriver:
         assert self.process.wait(PATIENCE_S) == 0
 
 
+class Cancelled:
+    """A job that ends by SIGKILL only, and is cancelled by a thread of its own."""
+
+    def __init__(self, began: Path, grace_s: float) -> None:
+        command = f"trap '' TERM; echo $$ > {began}; while :; do sleep 0.1; done"
+        self._job = phalanx.submit(phalanx.Job(command, num_cpus=0.25, grace_s=grace_s))
+        until(lambda: began.exists() and began.read_text().endswith("\n"))
+        self._pid = int(began.read_text())
+        self._thread = threading.Thread(target=self._cancel, daemon=True)
+        self._state = ""
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def _cancel(self) -> None:
+        self._job.cancel()
+        self._state = self._job.wait(PATIENCE_S)
+
+    def check(self) -> None:
+        """Wait for its end. Raises AssertionError unless it was ended, and its process is gone."""
+        self._thread.join(PATIENCE_S)
+        assert self._state == "Terminated", f"a cancelled job is {self._state or 'not over'}"
+        assert not Path(f"/proc/{self._pid}/cwd").exists(), "its process is gone"
+
+
 class Trial:
     """One cluster, its load and its pauses."""
 
@@ -91,18 +155,19 @@ class Trial:
         command = f"echo began >> {began}; until test -e {self._done}; do sleep 0.2; done"
         self._long = phalanx.submit(phalanx.Job(command, num_cpus=0.5))
         self._began = began
-        self._load = Load(self._work)
+        self._load = Work(self._work)
         self._driver = OtherDriver(self._cluster.address)
-        self.seen: dict[str, int] = {"pauses": 0}
+        self._servers = self._processes()
+        self.seen: dict[str, int] = {"rounds": 0, "cancelled": 0}
 
     def run(self, pauses: int) -> dict[str, int]:
         """Stop processes so often. What was seen. Raises AssertionError."""
         for _ in range(pauses):
-            time.sleep(self._rng.uniform(0.0, 0.5))
+            self._goes_on(self._rng.randrange(20))
             self._driver.ask()
             self._pause()
             self._driver.check()
-            self.seen["pauses"] += 1
+            self.seen["rounds"] += 1
             assert not self._load.errors, self._load.errors
         self._load.end()
         self._driver.end()
@@ -115,18 +180,26 @@ class Trial:
         assert not status.lost_nodes, status.lost_nodes
         states = {row.node_id: row.state for row in status.nodes}
         assert states == dict.fromkeys(self._nodes, "ALIVE"), "no node ended"
+        assert self._servers <= self._processes(), "no gateway and no fork server ended"
         load = self._load
         counts = {"jobs": len(load.jobs), "tasks": load.tasks, "calls": load.calls}
-        return {**self.seen, **counts}
+        return {**self.seen, **counts, "gangs": load.gangs}
+
+    def _goes_on(self, calls: int) -> None:
+        """So many more calls are answered, as the load makes them one after another."""
+        wanted = self._load.calls + calls
+        until(lambda: self._load.calls >= wanted or bool(self._load.errors))
 
     def _pause(self) -> None:
         node: ClusterNode = self._rng.choice(self._cluster.list_all_nodes())
         head = self._cluster.head_pid
         assert head is not None
-        kind = self._rng.choice(
-            ("head", "node", "gateway of head", "gateway", "fork server", "worker", "driver")
+        kind = self._rng.choice(KINDS)
+        longest = SILENCE_S / 2 if kind == "node" else 1.5 * SILENCE_S
+        seconds = min(self._rng.choice((0.2, 1.0, longest)), longest)
+        cancelled = (
+            self._to_cancel(self._rng.choice((0.1, 1.0))) if self._rng.random() < 0.3 else None
         )
-        longest = SILENCE_S / 2 if kind == "node" else 3 * SILENCE_S
         found = {
             "head": lambda: [head],
             "node": lambda: [node.pid],
@@ -136,15 +209,33 @@ class Trial:
             "worker": lambda: [w for one in _fork_servers(node.pid) for w in children_of(one)],
             "driver": lambda: [self._driver.process.pid],
         }[kind]()
-        if not found:
-            return
-        self.seen[kind] = self.seen.get(kind, 0) + 1
-        pid = self._rng.choice(found)
-        seconds = self._rng.choice((0.2, 2.0, longest))
+        pid = self._rng.choice(found) if found else None
         print(f"{kind} {pid} is stopped for {seconds:g} s", file=sys.stderr, flush=True)
-        _signal(pid, signal.SIGSTOP)
-        time.sleep(min(seconds, longest))
-        _signal(pid, signal.SIGCONT)
+        if pid is not None:
+            self.seen[kind] = self.seen.get(kind, 0) + 1
+            _signal(pid, signal.SIGSTOP)
+        try:
+            if cancelled is not None:
+                cancelled.begin()
+                if kind in BYSTANDERS:
+                    cancelled.check()
+            time.sleep(seconds)
+        finally:
+            if pid is not None:
+                _signal(pid, signal.SIGCONT)
+        if cancelled is not None:
+            cancelled.check()
+
+    def _to_cancel(self, grace_s: float) -> Cancelled:
+        self.seen["cancelled"] += 1
+        return Cancelled(self._work / f"cancelled{self.seen['cancelled']}", grace_s)
+
+    def _processes(self) -> set[int]:
+        """The head, the nodes, and what they began: gateways and fork servers."""
+        head = self._cluster.head_pid
+        assert head is not None
+        parents = [head, *(node.pid for node in self._cluster.list_all_nodes())]
+        return {*parents, *(child for one in parents for child in children_of(one))}
 
     def _status(self) -> StatusInfo:
         (head,) = [found for found in daemons(self._cluster.temp_dir) if found[1].kind == "head"]

@@ -5,30 +5,20 @@ PHALANX_PAUSES says how often, PHALANX_PAUSES_SEED with which luck.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-PAUSES = int(os.environ.get("PHALANX_PAUSES", "20"))
-SEED = int(os.environ.get("PHALANX_PAUSES_SEED", "42"))
-ROOT = Path(__file__).parents[3]
+from tests.system.chaos.soaking import Soak
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]
 
 
 def test_pauses_under_load(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.system.chaos.pauses", str(PAUSES), str(SEED)]
-    store = str(tmp_path / "control.db")
     tmp_path.chmod(0o700)
-    ended = subprocess.run([*command, store], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    print(ended.stdout)
-    seen: dict[str, int] = json.loads(ended.stdout.splitlines()[-1])
-    assert seen["pauses"] == PAUSES
+    seen = Soak(module="pauses", name="PHALANX_PAUSES", rounds=200).run(
+        str(tmp_path / "control.db")
+    )
     assert seen["jobs"] > 0
     assert seen["tasks"] > 0
     assert seen["calls"] > 0
+    assert seen["gangs"] > 0

@@ -1,0 +1,45 @@
+"""Long runs in a program of their own, each from a seed that is printed and that repeats it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Soak:
+    """A module of this folder whose `main` takes a number of rounds, a seed and more words.
+
+    NAME in the environment says how many rounds there are, NAME_SEED from which seed.
+    """
+
+    module: str
+    name: str
+    rounds: int
+
+    def run(self, *words: str, before: tuple[str, ...] = ()) -> dict[str, int]:
+        """Run it; return what it has seen. `before`: words in front of the command."""
+        rounds = int(os.environ.get(self.name, self.rounds))
+        seed = int(os.environ.get(f"{self.name}_SEED", secrets.randbelow(2**31)))
+        again = f"again: {self.name}={rounds} {self.name}_SEED={seed}"
+        print(again, flush=True)
+        program = (sys.executable, "-m", f"tests.system.chaos.{self.module}")
+        ended = subprocess.run(
+            [*before, *program, str(rounds), str(seed), *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        print(ended.stdout)
+        assert ended.returncode == 0, f"{again}\n{ended.stdout}{ended.stderr}"
+        seen: dict[str, int] = json.loads(ended.stdout.splitlines()[-1])
+        assert seen["rounds"] == rounds
+        return seen
