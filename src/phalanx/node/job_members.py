@@ -490,7 +490,7 @@ class JobMembers:
         if not member.has_begun:
             return
         if self._files.is_lost(member.log):
-            lost = "the directory of its log was removed, and its output is lost"
+            lost = "its log was removed or moved, and its output may be lost"
         elif self._directories.was_full_since(member.began_at):
             lost = "the disk of its log had no room, and output may be lost"
         else:

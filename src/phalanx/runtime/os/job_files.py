@@ -132,8 +132,8 @@ class JobDirectories:
         self._shorten(path, self._log_bytes)
 
     def is_lost(self, path: str) -> bool:
-        """Whether the log's directory is gone."""
-        return not os.path.isdir(os.path.dirname(path))
+        """Whether the log is gone from where it was written to."""
+        return not os.path.lexists(path)
 
     def size(self, path: str) -> int:
         """Return the bytes that a log takes on the disk."""

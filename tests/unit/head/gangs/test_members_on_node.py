@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -74,6 +75,7 @@ class Node:
 
     def run(self, process, order, command, log):
         self.processes.append(process)
+        pathlib.Path(log).touch()
 
     def terminate(self, process):
         self.signals.append(("TERM", self.processes.index(process)))
@@ -556,10 +558,15 @@ def test_a_member_before_which_a_check_is_bad_waits_for_another_place(node):
     assert node.processes == []
 
 
-def test_output_whose_directory_was_removed_is_said_to_be_lost(node):
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_output_whose_directory_was_removed_is_said_to_be_lost(node, is_made_again):
+    """The keeper of the session makes directories again, and no files."""
     node.start()
     node.members.began(node.processes[0], 1)
+    before = [path for path, _, _ in os.walk(node.root)]
     shutil.rmtree(node.root)
+    for path in before if is_made_again else []:
+        os.mkdir(path)
     node.exits(0)
-    lost = "the directory of its log was removed, and its output is lost"
+    lost = "its log was removed or moved, and its output may be lost"
     assert (node.news[-1].code, node.news[-1].reason) == (0, lost)

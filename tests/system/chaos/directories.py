@@ -1,0 +1,169 @@
+"""A cluster on small disks whose directories are filled, removed and made read-only under jobs.
+
+    python -m tests.system.chaos.directories ROUNDS SEED DISKS
+
+DISKS is a directory with small file systems `a` and `b`, in a mount namespace of this program:
+there lies what jobs print on the first and on the second node. `run`, which this program mounts,
+has the sessions. Whatever happens to one of them, no job that runs is ended or started again, what
+is asked meanwhile is done or refused with a reason, and all goes on afterwards. Prints what was
+seen, as JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.polling import eventually
+from tests.system.chaos.head_restarts import until
+from tests.system.cli.conftest import Machine
+
+HARMS = ("full", "removed", "read-only")
+LOST = "output may be lost"
+REFUSALS = (1, 2, 120)
+
+
+@contextlib.contextmanager
+def harmed(place: Path, harm: str) -> Iterator[None]:
+    """Fill, empty or lock this file system meanwhile."""
+    if harm == "full":
+        ballast = place / "ballast"
+        with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        yield
+        ballast.unlink()
+    elif harm == "removed":
+        for name in os.listdir(place):
+            shutil.rmtree(place / name, ignore_errors=True)
+        yield
+    else:  # files that are open stay writable, as where rights are taken away
+        for options in (["--bind", str(place)], ["-o", "remount,bind,ro"]):
+            subprocess.run(["mount", *options, str(place)], check=True)
+        yield
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+class Trial:
+    """Two nodes, two jobs that run through all rounds, and jobs that are asked for in each."""
+
+    def __init__(self, disks: Path, seed: int) -> None:
+        self._rng = random.Random(seed)
+        self._asked: list[str] = []
+        self.seen = {"rounds": 0, "refused": 0, "lost output, and said": 0}
+        self._machine = machine = Machine()
+        self._home = Path(machine.home)
+        run = machine.env["XDG_RUNTIME_DIR"]
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m,mode=700", "none", run], check=True)
+        os.mkdir(machine.root, 0o700)
+        self._places = {"a": disks / "a", "b": disks / "b", "run": Path(run)}
+        machine.env["TMPDIR"] = str(disks / "a")
+        address = machine.start_head()
+        machine.env["TMPDIR"] = str(disks / "b")
+        machine.join(address, "second")
+        self._before = {key: one.pid for key, one in machine.daemons().items()}
+        self._long = [f"long{number}" for number in range(2)]
+        for name in self._long:
+            self._submit(name, cpus="0.5")
+
+    def run(self, rounds: int) -> dict[str, int]:
+        """Harm directories so often. What was seen. Raises AssertionError."""
+        for name in self._long:
+            until(lambda name=name: self._began(name) == 1)  # type: ignore[misc]
+        for _ in range(rounds):
+            self._round()
+            self.seen["rounds"] += 1
+        for name in self._long:
+            self._end(name)
+            assert self._began(name) == 1, f"{name} was started once"
+        assert self._pids() == self._before, "the head and the nodes are the same"
+        return {**self.seen, "jobs": len(self._asked)}
+
+    def _round(self) -> None:
+        place, harm = self._rng.choice(sorted(self._places)), self._rng.choice(HARMS)
+        before, during = (f"job{self.seen['rounds']}-{when}" for when in ("before", "during"))
+        print(f"{place} is {harm}", file=sys.stderr, flush=True)
+        self._submit(before, cpus="0.25")
+        until(lambda: self._began(before) == 1)
+        ends_meanwhile = self._rng.random() < 0.5
+        key = f"{place} {harm}"
+        self.seen[key] = self.seen.get(key, 0) + 1
+        with harmed(self._places[place], harm):
+            is_taken = self._submit(during, cpus="0.25", may_fail=True)
+            if ends_meanwhile:
+                self._let_end(before)
+        for name in [before, *([during] if is_taken else [])]:
+            self._end(name)
+            assert self._began(name) == 1, f"{name} was started {self._began(name)} times"
+        eventually(lambda: self._answers() and self._states() == {"ALIVE"}, "all nodes are well")
+
+    def _submit(self, name: str, *, cpus: str, may_fail: bool = False) -> bool:
+        """Submit a job that notes that it began, and runs until it may end; whether it is taken."""
+        file, go = self._home / name, self._home / f"{name}.go"
+        line = f"echo first; echo x >> {file}; until [ -e {go} ]; do sleep 0.1; done; echo last"
+        words = ("run", "--detach", "--name", name, "--cpus", cpus, "--", "sh", "-c", line)
+        done = self._machine.phalanx(*words)
+        if done.returncode == 0:
+            self._asked.append(name)
+            return True
+        assert may_fail, done.stderr
+        assert done.returncode in REFUSALS and done.stderr.strip(), (done.returncode, done.stderr)
+        assert "Traceback" not in done.stderr, done.stderr
+        self.seen["refused"] += 1
+        return False
+
+    def _let_end(self, name: str) -> None:
+        (self._home / f"{name}.go").touch()
+
+    def _end(self, name: str) -> None:
+        """Let a job end, and check its end and what it printed."""
+        self._let_end(name)
+        eventually(self._answers, "the head answers")
+        state = eventually(lambda: self._state_at_end(name), f"{name} ends")
+        why = self._machine.done("explain", name)
+        assert state == "Completed", f"{name} is {state}: {why}"
+        printed = self._machine.done("logs", name)
+        if printed != "first\nlast\n":
+            assert LOST in why, f"{name} printed {printed!r}, and nothing is said: {why}"
+            self.seen["lost output, and said"] += 1
+
+    def _state_at_end(self, name: str) -> str:
+        state = str(self._machine.jobs()[name]["state"])
+        return "" if state in ("Pending", "Running") else state
+
+    def _began(self, name: str) -> int:
+        file = self._home / name
+        return len(file.read_text().split()) if file.exists() else 0
+
+    def _answers(self) -> bool:
+        return self._machine.phalanx("status", "--json").returncode == 0
+
+    def _states(self) -> set[str]:
+        return {str(row["state"]) for row in self._machine.nodes().values()}
+
+    def _pids(self) -> dict[str, int]:
+        return {key: one.pid for key, one in self._machine.daemons().items()}
+
+    def close(self) -> None:
+        """End everything."""
+        self._machine.end()
+
+
+def main(rounds: str, seed: str, disks: str) -> None:
+    """See the module."""
+    trial = Trial(Path(disks), int(seed))
+    try:
+        print(json.dumps(trial.run(int(rounds))), flush=True)
+    finally:
+        trial.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
