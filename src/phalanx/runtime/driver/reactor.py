@@ -165,9 +165,10 @@ class Reactor:
             events = self._look_often(timeout_s) if is_awaited else self._sleep(timeout_s)
         except InterruptedError:
             return
-        for fd, mask in events:
-            connection = self._connections.get(fd)
+        for fd, mask, connection in [(fd, mask, self._connections.get(fd)) for fd, mask in events]:
             if connection is not None:
+                if self._connections.get(fd) is not connection:
+                    continue  # an event before it has closed it, and its number is another's
                 if mask & select.EPOLLOUT:
                     connection.drain()
                 if mask & ~select.EPOLLOUT:

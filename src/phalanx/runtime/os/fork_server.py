@@ -40,6 +40,7 @@ from phalanx.runtime.os.command_groups import CommandGroup, find_command_groups
 from phalanx.runtime.os.command_starters import CommandStarters, Starting
 from phalanx.runtime.os.connection import Connection, listen
 from phalanx.runtime.os.lingering import Lingering
+from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_tree import (
     children_of,
     end_orphans,
@@ -296,6 +297,8 @@ class ForkServer:
         _signal(child, number)
 
     def _on_end(self, pidfd: int, child: Child) -> None:
+        if not wait_for(pidfd, select.POLLIN, 0):
+            return  # the event was that of a descriptor which had this number until just now
         self.stop_reading(pidfd)
         child.has_ended = True
         if child.lingering is None:

@@ -100,9 +100,10 @@ class Loop:
         last_tick, last_real, paused_s = own_time(), time.monotonic(), own_time.paused_s
         while not self.is_stopping:
             wait_s = min(TICK_S, max(self.wake_at - own_time(), 0.0))
-            for fd, mask in self._spin.poll(self._epoll.poll, wait_s):
-                ready = self._ready.get(fd)
-                if ready is not None:  # else an event before it has closed the descriptor
+            events = self._spin.poll(self._epoll.poll, wait_s)
+            for fd, mask, ready in [(fd, mask, self._ready.get(fd)) for fd, mask in events]:
+                # An event before this one may have closed the descriptor; its number is another's.
+                if ready is not None and self._ready.get(fd) is ready:
                     try:
                         ready(mask)
                     except Exception as error:
