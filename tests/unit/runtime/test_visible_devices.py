@@ -119,6 +119,10 @@ def test_no_device_has_two_numbers(variable, shown):
         ({CUDA: ""}, 0),
         ({CUDA: "NoDevFiles"}, 0),
         ({CUDA: "none"}, 0),
+        ({CUDA: "void"}, 0),
+        ({CUDA: "uuid1,uuid2"}, 2),  # as Ray counts them
+        ({CUDA: "gpu0, gpu1,-1,gpu2"}, 2),
+        ({CUDA: "uuid1,none,uuid2"}, 1),
         ({CUDA: "-1"}, 0),
         ({CUDA: "2,-1,3"}, 1),
         ({CUDA: " 2 , 3 "}, 2),

@@ -15,7 +15,9 @@ from phalanx.model.accelerators import AMD, AMD_RUNTIME, VISIBLE
 
 CUDA = VISIBLE["GPU"]
 _OWN = {VISIBLE[resource]: resource for resource in VISIBLE}
-_KIND = re.compile(r"(\d+)\Z|(GPU-|MIG-)\S", re.ASCII)
+_KIND = re.compile(r"(\d+)\Z|(GPU-|MIG-)\S|[A-Za-z][\w.:/-]*\d", re.ASCII)
+"""A number, a UUID, or another name with a digit: words such as `none` and `NoDevFiles` name no
+device."""
 _RANGE = re.compile(r"(\d{1,5})-(\d{1,5})\Z", re.ASCII)
 _MANY = 4096
 """A number of devices above that of any machine."""
@@ -136,7 +138,7 @@ def _names(variable: str, text: str) -> list[str]:
 def _listed(variable: str, text: str) -> list[str]:
     """Return the devices that a list names. Raises ValueError if it may name a device twice."""
     names = _names(variable, text)
-    kinds = {"a number" if name.isdecimal() else name[:4] for name in names}
+    kinds = {_form_of(name) for name in names}
     if len(kinds) > 1:
         raise ValueError(
             f"{variable}={text} names devices in more than one form ({', '.join(sorted(kinds))}), "
@@ -148,6 +150,12 @@ def _listed(variable: str, text: str) -> list[str]:
         if one == other or (not one.isdecimal() and other.startswith(one)):
             raise ValueError(f"{variable}={text} lists a device twice: {other}")
     return names
+
+
+def _form_of(name: str) -> str:
+    if name.isdecimal():
+        return "a number"
+    return name[:4] if name.startswith(("GPU-", "MIG-")) else "a name"
 
 
 def _check_agreement(resource: str, variables: Mapping[str, str]) -> None:
