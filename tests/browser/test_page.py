@@ -75,9 +75,10 @@ def test_a_head_that_is_away_is_said_and_forgotten_when_it_is_back(visitor, serv
 def test_the_grid_says_of_each_device_who_holds_it_and_follows(visitor, served):
     page = visitor.page
     page.goto(f"{visitor.base}/nodes")
-    page.wait_for_function("() => window.phalanx?.grid.cellAt(150, 15)")
-    cell = "window.phalanx.grid.cellAt({}, 15)"
-    first, second = (page.evaluate(cell.format(x)) for x in (145, 165))
+    page.wait_for_selector("#grid-legend li")
+    middle = "const at = phalanx.grid.middleOf('n0001', %d)"
+    cell = f"(() => {{ {middle}; return phalanx.grid.cellAt(at.x, at.y); }})()"
+    first, second = (page.evaluate(cell % number) for number in (0, 1))
     assert (first["node"], first["device"], first["held"]) == ("n0001", 0, 100)
     assert first["holder"] == ["default/g1", "lab", "default/g1"]
     assert (second["device"], second["held"], second["words"]) == (1, 50, "tasks and actors")
@@ -85,10 +86,42 @@ def test_the_grid_says_of_each_device_who_holds_it_and_follows(visitor, served):
     two = [gang(1, [row], [[0]]), gang(2, [row], [[1]])]
     status = msgspec.structs.replace(picture().status, nodes=[row, node(2)])
     served.head.picture = picture(status=status, gangs=two)
-    page.wait_for_function("() => window.phalanx.grid.cellAt(165, 15).held === 100")
-    assert page.evaluate(cell.format(165))["holder"][0] == "default/g2"
-    page.hover("#grid", position={"x": 165, "y": 15})
+    page.wait_for_function(f"() => {cell % 1}.held === 100")
+    first, second = (page.evaluate(cell % number) for number in (0, 1))
+    assert second["holder"][0] == "default/g2"
+    assert first["colour"] != second["colour"]
+    assert "g2 1" in page.inner_text("#grid-legend")
+    page.hover("#grid", position=page.evaluate("phalanx.grid.middleOf('n0001', 1)"))
     assert "default/g2 of queue lab" in page.inner_text("#grid-note")
+
+
+def test_the_map_of_devices_says_to_the_keyboard_what_it_says_to_the_pointer(visitor, served):
+    page = visitor.page
+    of_job = gang(1, [node(1)], [[0]], job="default/runs")
+    served.head.picture = picture(gangs=[of_job])
+    page.goto(f"{visitor.base}/nodes")
+    page.wait_for_selector("#grid-legend li")
+    page.focus("#grid")
+    page.keyboard.press("ArrowRight")
+    assert "n0001, device 0: 100 % held by default/runs of queue lab" in page.inner_text(
+        "#grid-note"
+    )
+    page.keyboard.press("ArrowRight")
+    assert "n0001, device 1: 50 % held by tasks and actors" in page.inner_text("#grid-note")
+    page.keyboard.press("ArrowLeft")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert page.url.endswith("/jobs/default/runs")
+
+
+@pytest.mark.parametrize("measure", ["queue", "busy", "memory", "heat", "idle"])
+def test_the_map_shows_each_measure_with_a_legend(visitor, measure):
+    page = visitor.page
+    page.goto(f"{visitor.base}/nodes")
+    page.wait_for_selector("#grid-legend li")
+    before = page.inner_text("#grid-legend")
+    page.select_option("#grid-by", measure)
+    assert page.inner_text("#grid-legend") not in ("", before)
 
 
 def test_output_is_shown_as_text_and_searched(visitor):
@@ -123,4 +156,4 @@ def test_the_keyboard_is_enough(visitor):
         page.keyboard.press("Enter")
     assert page.locator("tbody tr").count() == 1
     page.keyboard.press("Tab")
-    assert page.inner_text(":focus") == "To the content"
+    assert page.inner_text(":focus") == "Skip to the content"

@@ -25,11 +25,12 @@ from phalanx.dashboard.http_counts import HttpCounts
 from phalanx.dashboard.login import SESSION_S, Login
 from phalanx.dashboard.metrics import CONTENT_TYPE, Metrics
 from phalanx.dashboard.output import first_offset, part_data
-from phalanx.dashboard.pages.nodes import Grid, grid
+from phalanx.dashboard.pages.device_map import DeviceMaps, Grid, grid_changes
 from phalanx.dashboard.rendering import Pieces, Renderer
 from phalanx.dashboard.views import NAV, STILL, NoSuchPageError, View, Views
 from phalanx.dashboard.watch import SessionView, Watch
 from phalanx.errors import JobNotFoundError, PhalanxError
+from phalanx.protocol.requests.health import ListDevices
 from phalanx.protocol.requests.jobs import Command, CommandJob, ReadJobLog
 
 FORMAT = "phalanx-dashboard/1"
@@ -84,6 +85,7 @@ class Dashboard:
         self._http = HttpCounts()
         self._metrics = Metrics(watch, __version__, self._http.numbers)
         self._now = now
+        self._maps = DeviceMaps()
         self._sent: OrderedDict[tuple[str, int], Pieces] = OrderedDict()
         """The pieces of sent pages, by address and version of the picture."""
 
@@ -290,7 +292,7 @@ class Dashboard:
         self.watch.viewers += 1
         try:
             if path == "/nodes" and self.watch.picture is not None:
-                devices = grid(self.watch.picture)
+                devices = await self._grid(self.watch.picture)
                 yield _event("grid", msgspec.to_builtins(devices))
             while self._is_in(request) and not self.watch.is_over:
                 picture = await self.watch.newer(version, PING_S)
@@ -309,7 +311,7 @@ class Dashboard:
                 yield _event("changes", pieces.changes_since(shown))
                 shown = pieces
                 if path == "/nodes":
-                    before, devices = devices, grid(picture)
+                    before, devices = devices, await self._grid(picture)
                     if before is None:
                         yield _event("grid", msgspec.to_builtins(devices))
                     elif news := grid_changes(before, devices):
@@ -317,23 +319,13 @@ class Dashboard:
         finally:
             self.watch.viewers -= 1
 
-
-def grid_changes(before: Grid, now: Grid) -> dict[str, Any]:
-    """Return the changes from grid `before` to `now`: changed cells, or the whole grid."""
-    shape = (now.nodes, now.ids, now.states, now.devices)
-    if shape != (before.nodes, before.ids, before.states, before.devices):
-        whole: dict[str, Any] = msgspec.to_builtins(now)
-        return whole
-    # When the list of holders differs, the same index means another holder.
-    moved = before.holders != now.holders
-    cells = [
-        (at, held, holder)
-        for at, (held, holder) in enumerate(zip(now.held, now.holder, strict=True))
-        if held != before.held[at] or holder != before.holder[at]
-    ]
-    if not cells and not moved:
-        return {}
-    return {"cells": cells, **({"holders": msgspec.to_builtins(now.holders)} if moved else {})}
+    async def _grid(self, picture: SessionView) -> Grid:
+        """Return the map of devices, with the last readings that the head could afford."""
+        try:
+            seen = await self.watch.shared(ListDevices(), picture.version)
+        except (OSError, PhalanxError):
+            seen = []
+        return self._maps.grid(picture, seen)
 
 
 def by_name(value: Any) -> Any:

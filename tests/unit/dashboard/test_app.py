@@ -286,7 +286,7 @@ def test_the_page_of_nodes_gets_all_devices_and_then_what_changes_of_them():
             found: dict[str, object] = {}
             while "grid" not in found:
                 found |= dict(await events(stream, 1))
-            assert found["grid"] == {"cells": [[1, 100, -2]]}
+            assert found["grid"] == {"cells": [[1, 100, -2, 0, 50, 25, 50]]}
             await stream.end()
 
     run(look())

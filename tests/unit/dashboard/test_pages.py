@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from phalanx.dashboard.app import grid_changes
 from phalanx.dashboard.output import first_offset, part_data, plain_text
-from phalanx.dashboard.pages import jobs, nodes, overview, plan, queues
+from phalanx.dashboard.pages import device_map, jobs, nodes, overview, plan, queues
+from phalanx.dashboard.pages.device_map import DeviceMaps, grid_changes
 from phalanx.dashboard.pages.lists import ROWS
 from phalanx.model.jobs import states as st
 from phalanx.observe.series import Series
 from phalanx.protocol.requests.jobs import LogPart
 
-from .world import EVIL, NOW, PLAN, description, device, gang, job, node, picture, queue
+from .world import EVIL, GIB, NOW, PLAN, description, device, gang, job, node, picture, queue
 
 
 def test_the_overview_says_what_waits_longest_what_failed_last_and_what_ails():
@@ -80,10 +80,10 @@ def test_a_job_offers_what_may_be_asked_of_it(row, actions):
 
 
 def test_the_grid_says_who_holds_how_much_of_each_device():
-    found = nodes.grid(picture())
+    found = DeviceMaps().grid(picture())
     assert (found.nodes, found.devices) == (["n0001", "n0002"], [2, 2])
     assert found.held == [100, 50, 0, 0]
-    assert found.holder == [0, nodes.OTHERS, nodes.NOBODY, nodes.NOBODY]
+    assert found.holder == [0, device_map.OTHERS, device_map.NOBODY, device_map.NOBODY]
     assert [(one.name, one.queue, one.job) for one in found.holders] == [
         ("default/g1", "lab", "default/g1")
     ]
@@ -92,22 +92,41 @@ def test_the_grid_says_who_holds_how_much_of_each_device():
 def test_a_closed_device_that_nobody_holds_is_closed_in_the_grid():
     row = node(1, [0, 0, 10_000], closed=[0, 1])
     status = msgspec.structs.replace(picture().status, nodes=[row])
-    found = nodes.grid(picture(status=status, gangs=[gang(1, [row], [[0]])]))
+    found = DeviceMaps().grid(picture(status=status, gangs=[gang(1, [row], [[0]])]))
     assert found.held == [100, 0, 0], "what runs on a closed one is still there"
-    assert found.holder == [0, nodes.CLOSED, nodes.NOBODY]
+    assert found.holder == [0, device_map.CLOSED, device_map.NOBODY]
+
+
+def test_the_grid_has_marks_and_readings_of_devices():
+    row = node(
+        1,
+        [0, 0, 10_000, 10_000],
+        closed=[0, 1],
+        unwell=[(0, "bad", "reset", "x"), (3, "suspect", "", "y")],
+    )
+    status = msgspec.structs.replace(picture().status, nodes=[row])
+    seen = [
+        device(row, 0, busy=0.97, memory_used=int(2 * GIB), temperature_c=71.0),
+        device(row, 1, busy=0.001),
+    ]
+    found = DeviceMaps().grid(picture(status=status, gangs=[gang(1, [row], [[0]])]), seen)
+    assert found.mark == [device_map.IS_BAD, device_map.IS_CORDONED, 0, device_map.IS_SUSPECT]
+    assert found.busy == [95, 5, -1, -1]
+    assert found.memory == [50, 25, -1, -1]
+    assert found.heat == [70, 50, -1, -1]
 
 
 def test_of_the_grid_only_the_cells_that_differ_are_sent():
-    before = nodes.grid(picture())
+    before = DeviceMaps().grid(picture())
     assert grid_changes(before, before) == {}
     row = node(1, [0, 0])
     status = msgspec.structs.replace(picture().status, nodes=[row, node(2)])
     two = [gang(1, [row], [[0]]), gang(2, [row], [[1]])]
-    changes = grid_changes(before, nodes.grid(picture(status=status, gangs=two)))
-    assert changes["cells"] == [(1, 100, 1)]
+    changes = grid_changes(before, DeviceMaps().grid(picture(status=status, gangs=two)))
+    assert changes["cells"] == [(1, 100, 1, 0, -1, -1, -1)]
     assert [one[0] for one in changes["holders"]] == ["default/g1", "default/g2"]
     fewer = msgspec.structs.replace(picture().status, nodes=[row])
-    assert grid_changes(before, nodes.grid(picture(status=fewer)))["nodes"] == ["n0001"]
+    assert grid_changes(before, DeviceMaps().grid(picture(status=fewer)))["nodes"] == ["n0001"]
 
 
 def test_a_node_tells_its_devices_and_guests():

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from phalanx.dashboard.pages.device_map import (
+    DEVICE,
+    UNITS,
+    holders_of,
+    left_of,
+    name_of,
+)
 from phalanx.dashboard.pages.lists import Listed, asked, cut
 from phalanx.dashboard.pages.metrics import Gauge
 from phalanx.dashboard.watch import SessionView
@@ -18,108 +25,8 @@ from phalanx.model.rows.work import GangInfo
 from phalanx.observe.device_health import BAD
 from phalanx.observe.usage import MAIN, is_silent
 
-UNITS = 10_000
-"""Units of a whole device in which its free part is counted."""
 TASKS = "tasks and actors"
 """The holder that is shown for devices held by no gang."""
-DEVICE = "GPU"
-NOBODY, OTHERS, CLOSED = -1, -2, -3
-"""Values of `Grid.holder` that are no index."""
-
-
-class Holder(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A holder of devices: a job, or a gang of a program."""
-
-    name: str
-    queue: str
-    job: str
-    """NAMESPACE/NAME; empty for a gang of a program."""
-
-
-class Grid(msgspec.Struct, frozen=True, kw_only=True):
-    """The devices of all nodes, as columns with an entry per device, node after node.
-
-    `held`: the held part in hundredths. `holder`: an index into `holders`, or -1 for a free device,
-    -2 for tasks and actors, -3 for a closed device without a holder.
-    """
-
-    nodes: list[str]
-    """Names of the nodes, in the order of their devices."""
-    ids: list[str]
-    states: list[str]
-    devices: list[int]
-    """Number of devices of each node."""
-    held: list[int]
-    holder: list[int]
-    holders: list[Holder]
-
-
-def holders_of(picture: SessionView) -> dict[tuple[str, str, int], GangInfo]:
-    """Return the gang that holds each device, by (node, resource, number).
-
-    Where several gangs share a device, one of them is named.
-    """
-    found = {}
-    for gang in picture.gangs:
-        for node, devices in zip(gang.nodes, gang.devices, strict=False):
-            for resource, numbers in devices.items() if node else ():
-                for number in numbers:
-                    found[node, resource, number] = gang
-    return found
-
-
-def _name(row: NodeInfo) -> str:
-    return row.hostname or row.host
-
-
-def ordered(picture: SessionView) -> list[NodeInfo]:
-    """Return the nodes that are not dead, sorted by name."""
-    return sorted(
-        (row for row in picture.status.nodes if row.state != DEAD),
-        key=lambda row: (_name(row), row.node_id),
-    )
-
-
-def grid(picture: SessionView) -> Grid:
-    """Return the grid of all devices; nodes without devices are left out."""
-    holding = holders_of(picture)
-    numbers: dict[str, int] = {}
-    holders: list[Holder] = []
-    nodes = [row for row in ordered(picture) if row.total.get(DEVICE)]
-    held: list[int] = []
-    holder: list[int] = []
-    for row in nodes:
-        for index, left in _left(row):
-            gang = holding.get((row.node_id, DEVICE, index))
-            if gang is not None and gang.group not in numbers:
-                numbers[gang.group] = len(holders)
-                holders.append(Holder(name=gang.job or gang.name, queue=gang.queue, job=gang.job))
-            is_closed = gang is None and index in row.closed
-            taken = 0 if is_closed else round(100 * (UNITS - left) / UNITS)
-            held.append(taken)
-            if gang is not None:
-                holder.append(numbers[gang.group])
-            else:
-                holder.append(CLOSED if is_closed else OTHERS if taken else NOBODY)
-    return Grid(
-        nodes=[_name(row) for row in nodes],
-        ids=[row.node_id for row in nodes],
-        states=[row.state.lower() for row in nodes],
-        devices=[len(list(_left(row))) for row in nodes],
-        held=held,
-        holder=holder,
-        holders=holders,
-    )
-
-
-def _left(row: NodeInfo) -> Iterator[tuple[int, int]]:
-    """Yield (number, free units) of each device of a node."""
-    left = row.devices.get(DEVICE)
-    if left is not None:
-        yield from enumerate(left)
-        return
-    for index in range(int(row.total.get(DEVICE, 0))):
-        yield index, UNITS if not is_silent(row) else 0
 
 
 class NodeList(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,8 +37,8 @@ class NodeList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 COLUMNS: dict[str, Callable[[NodeInfo], Any]] = {
-    "name": lambda row: (_name(row), row.node_id),
-    "state": lambda row: (row.state, _name(row)),
+    "name": lambda row: (name_of(row), row.node_id),
+    "state": lambda row: (row.state, name_of(row)),
 }
 _USUAL = "name"
 
@@ -154,7 +61,7 @@ def nodes(picture: SessionView, words: Mapping[str, str]) -> NodeList:
 
 def _text(row: NodeInfo) -> str:
     labels = " ".join(f"{name}={value}" for name, value in row.labels.items())
-    return f"{_name(row)} {row.node_id} {row.reason} {labels}".lower()
+    return f"{name_of(row)} {row.node_id} {row.reason} {labels}".lower()
 
 
 def gauges_of(row: NodeInfo) -> list[Gauge]:
@@ -240,7 +147,7 @@ def node_page(
     holding = holders_of(picture)
     devices = []
     read = {one.number: one for one in seen if one.node_id == row.node_id}
-    for number, left in _left(row):
+    for number, left in left_of(row):
         gang = holding.get((row.node_id, DEVICE, number))
         taken = round(100 * (UNITS - left) / UNITS)
         holder = "" if not taken else TASKS if gang is None else gang.job or gang.name

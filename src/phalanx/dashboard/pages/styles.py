@@ -1,0 +1,52 @@
+"""The looks of jobs and queues on maps: a colour and a texture each, never one look for two.
+
+The colours themselves stand in `static/page.css` (`--j0` to `--j11`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from zlib import crc32
+
+COLOURS = 12
+TEXTURES = 4
+"""Plain, stripes that rise, stripes that fall, and dots."""
+LOOKS = COLOURS * TEXTURES
+"""The number of looks. Look n has the colour n % COLOURS and the texture n // COLOURS."""
+
+
+class Looks:
+    """The look of each name that is on a map. A name keeps its look for as long as it is there."""
+
+    def __init__(self) -> None:
+        self._looks: dict[str, int] = {}
+
+    def of(self, names: Iterable[str], near: Mapping[str, Collection[str]]) -> dict[str, int]:
+        """Return the look of each name.
+
+        While there are at most `LOOKS` names, no two have the same look, and plain colours are used
+        up first. Beyond that, a name differs from those that are `near` it on the map.
+        """
+        wanted = list(dict.fromkeys(names))
+        kept = {name: self._looks[name] for name in wanted if name in self._looks}
+        used = [0] * LOOKS
+        for look in kept.values():
+            used[look] += 1
+        for name in wanted:
+            if name not in kept:
+                taken = {kept[other] for other in near.get(name, ()) if other in kept}
+                look = kept[name] = _free(name, used, taken)
+                used[look] += 1
+        self._looks = kept
+        return {name: kept[name] for name in wanted}
+
+
+def _free(name: str, used: list[int], taken: Collection[int]) -> int:
+    """Return the least used look, plain ones first; of the colours of one texture, the search
+    begins at one that depends on the name, so that a job has the same colour on most pages.
+    """
+    first = crc32(name.encode()) % COLOURS
+    order = sorted(
+        range(LOOKS), key=lambda look: (used[look], look // COLOURS, (look - first) % COLOURS)
+    )
+    return next((look for look in order if look not in taken), order[0])
