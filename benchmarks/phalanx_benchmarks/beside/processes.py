@@ -62,7 +62,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def wait_until(holds: Callable[[], bool], what: str, within_s: float = 40) -> None:
+def wait_until(holds: Callable[[], bool], what: str, within_s: float = PATIENCE_S) -> None:
     """Ask `holds` again until it is true. Raises TimeoutError, which names `what`."""
     ends = time.monotonic() + within_s
     while not holds():

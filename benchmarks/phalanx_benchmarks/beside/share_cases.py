@@ -15,7 +15,20 @@ from phalanx_benchmarks.beside.processes import wait_until
 from phalanx_benchmarks.beside.rows import DIFFERS, ON_PURPOSE, SAME, Row
 from phalanx_benchmarks.beside.slurm_cluster import SlurmCluster
 
-USERS = ("bin", "daemon", "games", "irc", "list", "lp", "mail", "man", "news", "proxy", "sys", "uucp")
+USERS = (
+    "bin",
+    "daemon",
+    "games",
+    "irc",
+    "list",
+    "lp",
+    "mail",
+    "man",
+    "news",
+    "proxy",
+    "sys",
+    "uucp",
+)
 """Users of every Debian: real jobs need real users."""
 DIGITS = 1e-6
 """LevelFS and FairShare are printed with six digits behind the point."""
@@ -54,7 +67,9 @@ def compare(real: SlurmCluster, seed: int, trees: int) -> Iterator[Row]:
         before = list(accounts)
         _use(real, draw, accounts)
         real.restart_controller()  # which computes ranks at once, not at the next period
-        found = shown(real.done("sshare -l -a -P -n -o Account,User,RawShares,RawUsage,FairShare,LevelFS"))
+        found = shown(
+            real.done("sshare -l -a -P -n -o Account,User,RawShares,RawUsage,FairShare,LevelFS")
+        )
         yield row_of(f"tree {seed}.{number}", found)
 
 
@@ -75,14 +90,18 @@ def row_of(name: str, lines: Sequence[Shown]) -> Row:
     users = {line.account + "/" + line.user: line for line in lines if line.user}
     accounts = [line for line in lines if not line.user]
     members = [_member(one, users) for one in accounts]
-    members += [Member(key, one.shares, one.use) for key, one in users.items() if one.account == "root"]
+    members += [
+        Member(key, one.shares, one.use) for key, one in users.items() if one.account == "root"
+    ]
     ours = standings(members)
     count = len(users)
     theirs_text, ours_text = [], []
     for key, line in users.items():
         mine = ours[key]
         fairshare = mine.rank / count
-        is_same_level = mine.level_fairshare == line.level or _close(mine.level_fairshare, line.level)
+        is_same_level = mine.level_fairshare == line.level or _close(
+            mine.level_fairshare, line.level
+        )
         if abs(fairshare - line.fairshare) > DIGITS or not is_same_level:
             theirs_text.append(f"{key} {line.fairshare:.6f} {line.level:.6f}")
             ours_text.append(f"{key} {fairshare:.6f} {mine.level_fairshare:.6f}")

@@ -253,7 +253,11 @@ class SlurmCluster:
         (self._at / "slurm.conf").write_text("\n".join(text) + "\n")
         (self._at / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         if self._gpus:
-            (self._at / "gres.conf").write_text(f"Name=gpu Count={self._gpus}\n")
+            files = [self._at / f"gpu{number}" for number in range(self._gpus)]
+            for file in files:  # Slurm counts only those that have a file
+                file.touch()
+            text = "".join(f"Name=gpu File={file}\n" for file in files)
+            (self._at / "gres.conf").write_text(text)
 
     def _start_node(self, name: str) -> None:
         command = [

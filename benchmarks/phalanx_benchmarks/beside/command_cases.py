@@ -1,0 +1,31 @@
+"""Reads the lines for a shell of `commands.txt`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+OK, MENDED = "ok", "mended"
+REFUSED = "refused: "
+"""How the reason of a case begins whose options or command Phalanx refuses by name."""
+FILE = Path(__file__).with_name("commands.txt")
+
+
+class Case(NamedTuple):
+    """One line for a shell. `known` is OK, MENDED, or the reason why the two sides differ."""
+
+    key: str
+    line: str
+    known: str
+
+
+def read_cases(text: str) -> list[Case]:
+    """Return the cases of a file. Raises ValueError for one without a line or an answer."""
+    cases = []
+    kept = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    for block in filter(None, (one.strip() for one in kept.split("\n\n"))):
+        key, *rest = block.splitlines()
+        if len(rest) != 2 or not rest[1].startswith("  = "):
+            raise ValueError(f"commands.txt: {key}: it takes one line and one answer")
+        cases.append(Case(key, rest[0].strip(), rest[1].removeprefix("  = ")))
+    return cases

@@ -1,0 +1,53 @@
+"""Runs lines for a shell on both sides and compares what they print."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from phalanx_benchmarks.beside.command_cases import MENDED, OK, REFUSED, Case
+from phalanx_benchmarks.beside.phalanx_cluster import PhalanxCluster
+from phalanx_benchmarks.beside.rows import Row, kind_of
+from phalanx_benchmarks.beside.slurm_cluster import SlurmCluster
+
+_NUMBER = "@@number "
+_NAMES = [
+    (re.compile(r"\b(127\.0\.0\.1|n[1-9]|vm|localhost)\b"), "HOST"),
+    (re.compile(r"\b(default|main)\b"), "PART"),
+    (re.compile(r"\b202[0-9]-[0-9]{2}-[0-9]{2}T[0-9:]{8}"), "TIME"),
+    (re.compile(r"/tmp/bc-[a-z0-9_]+"), "HERE"),
+]
+"""What the two sides name differently: hosts, the partition, moments of this decade,
+directories."""
+
+
+def compare(real: SlurmCluster, ours: PhalanxCluster, cases: Sequence[Case]) -> Iterator[Row]:
+    """Yield a row for each case. Both sides run a line at the same time."""
+    with ThreadPoolExecutor(2) as pool:
+        for case in cases:
+            line = case.line.replace("{nodes}", str(len(ours.nodes)))
+            theirs, mine = pool.map(printed, (real, ours), (line, line))
+            is_refused = case.known.startswith(REFUSED)
+            why = "" if case.known in (OK, MENDED) else case.known.removeprefix(REFUSED)
+            kind = kind_of(
+                theirs, mine, mended=case.known == MENDED, why=why, is_refused=is_refused
+            )
+            yield Row(case.key, kind, theirs, mine, why)
+
+
+def printed(side: SlurmCluster | PhalanxCluster, line: str) -> str:
+    """Return what a line prints, with the names of one side replaced by common ones."""
+    with tempfile.TemporaryDirectory(prefix="bc-", dir="/tmp") as directory:
+        try:
+            done = side.run(f'{line}\necho "{_NUMBER}$n"', directory)
+        except subprocess.TimeoutExpired:
+            return "it never ends"
+    text, _, number = done.stdout.rpartition(_NUMBER)
+    if number.strip():
+        text = re.sub(rf"\b{number.strip()}(?=\b|_)", "N", text)
+    for pattern, name in _NAMES:
+        text = pattern.sub(name, text)
+    return text.rstrip("\n")
