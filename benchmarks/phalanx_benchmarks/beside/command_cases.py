@@ -1,4 +1,4 @@
-"""Reads the lines for a shell of `commands.txt`."""
+"""Reads the lines for a shell of `commands.txt` and `orders.txt`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ OK, MENDED = "ok", "mended"
 REFUSED = "refused: "
 """How the reason of a case begins whose options or command Phalanx refuses by name."""
 FILE = Path(__file__).with_name("commands.txt")
+ORDERS = Path(__file__).with_name("orders.txt")
 
 
 class Case(NamedTuple):
@@ -23,7 +24,7 @@ def read_cases(text: str) -> list[Case]:
     """Return the cases of a file. Raises ValueError for one without a line or an answer."""
     cases = []
     kept = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
-    for block in filter(None, (one.strip() for one in kept.split("\n\n"))):
+    for block in filter(None, map(str.strip, kept.split("\n\n"))):
         key, *rest = block.splitlines()
         if len(rest) != 2 or not rest[1].startswith("  = "):
             raise ValueError(f"commands.txt: {key}: it takes one line and one answer")

@@ -14,13 +14,18 @@ from phalanx_benchmarks.beside.rows import Row, kind_of
 from phalanx_benchmarks.beside.slurm_cluster import SlurmCluster
 
 _NUMBER = "@@number "
+_OVER = """over() {
+  for one in "$@"; do while squeue -h -j $one 2>/dev/null | grep -q .; do sleep 1; done; done
+}
+"""
+"""A function of the lines: wait until jobs have left the queue."""
 _NAMES = [
     (re.compile(r"\b(127\.0\.0\.1|n[1-9]|vm|localhost)\b"), "HOST"),
     (re.compile(r"\b(default|main)\b"), "PART"),
     (re.compile(r"\b202[0-9]-[0-9]{2}-[0-9]{2}T[0-9:]{8}"), "TIME"),
     (re.compile(r"/tmp/bc-[a-z0-9_]+"), "HERE"),
 ]
-"""What the two sides name differently: hosts, the partition, moments of this decade,
+"""Names that differ between the two sides: hosts, the partition, moments of this decade,
 directories."""
 
 
@@ -28,8 +33,8 @@ def compare(real: SlurmCluster, ours: PhalanxCluster, cases: Sequence[Case]) -> 
     """Yield a row for each case. Both sides run a line at the same time."""
     with ThreadPoolExecutor(2) as pool:
         for case in cases:
-            line = case.line.replace("{nodes}", str(len(ours.nodes)))
-            theirs, mine = pool.map(printed, (real, ours), (line, line))
+            lines = [_line_for(side, case.line) for side in (real, ours)]
+            theirs, mine = pool.map(printed, (real, ours), lines)
             is_refused = case.known.startswith(REFUSED)
             why = "" if case.known in (OK, MENDED) else case.known.removeprefix(REFUSED)
             kind = kind_of(
@@ -38,11 +43,25 @@ def compare(real: SlurmCluster, ours: PhalanxCluster, cases: Sequence[Case]) -> 
             yield Row(case.key, kind, theirs, mine, why)
 
 
+def _line_for(side: SlurmCluster | PhalanxCluster, line: str) -> str:
+    """Return a line with the options that depend on the side and its size."""
+    is_slurm = isinstance(side, SlurmCluster)
+    wide = f"-N{len(side.nodes)} --ntasks-per-node={side.cpus}"
+    words = {
+        "{wide}": wide,
+        "{nodes}": str(len(side.nodes)),
+        "{high}": "-p high" if is_slurm else "--priority=100",
+    }
+    for word, options in words.items():
+        line = line.replace(word, options)
+    return line
+
+
 def printed(side: SlurmCluster | PhalanxCluster, line: str) -> str:
     """Return what a line prints, with the names of one side replaced by common ones."""
     with tempfile.TemporaryDirectory(prefix="bc-", dir="/tmp") as directory:
         try:
-            done = side.run(f'{line}\necho "{_NUMBER}$n"', directory)
+            done = side.run(f'{_OVER}{line}\necho "{_NUMBER}$n"', directory)
         except subprocess.TimeoutExpired:
             return "it never ends"
     text, _, number = done.stdout.rpartition(_NUMBER)

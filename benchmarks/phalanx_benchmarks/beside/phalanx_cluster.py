@@ -25,6 +25,7 @@ class PhalanxCluster:
         """`rules`: the configuration of the scheduler, as YAML; "" for a head's default."""
         self.name = "phalanx"
         self.nodes = [f"n{at}" for at in range(1, nodes + 1)]
+        self.cpus = cpus
         self._size = ("--num-cpus", str(cpus), "--num-gpus", str(gpus))
         self._rules = rules
         self._at = Path(tempfile.mkdtemp(prefix="bp-", dir="/tmp"))

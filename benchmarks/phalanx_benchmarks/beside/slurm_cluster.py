@@ -58,7 +58,7 @@ class SlurmCluster:
         """`folder`: where the packages are unpacked. `settings`: lines of slurm.conf."""
         self.name = "slurm"
         self.nodes = [f"n{at}" for at in range(1, nodes + 1)]
-        self._cpus, self._gpus = cpus, gpus
+        self.cpus, self._gpus = cpus, gpus
         self._settings = {**USUAL, **(settings or {})}
         self._partitions = partitions
         self._has_accounts = has_accounts
@@ -246,7 +246,7 @@ class SlurmCluster:
         gres = f" Gres=gpu:{self._gpus}" if self._gpus else ""
         nodes = [
             f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port}"
-            f" CPUs={self._cpus} RealMemory=4000{gres} State=UNKNOWN"
+            f" CPUs={self.cpus} RealMemory=4000{gres} State=UNKNOWN"
             for name, port in zip(self.nodes, self._node_ports, strict=True)
         ]
         text = [*(f"{name}={value}" for name, value in lines.items()), *nodes, self._partitions]

@@ -51,7 +51,7 @@ class DrawnJob(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What one side made of a workload."""
+    """The figures of one workload on one side."""
 
     makespan_s: float
     waits_s: list[float]
