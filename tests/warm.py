@@ -34,7 +34,8 @@ from typing import Any, NoReturn
 from phalanx.runtime.os.accounts import current_umask
 
 PRELOADED = (
-    "phalanx.cli.commands",
+    "phalanx.cli.typer_app",
+    "phalanx.cli.job_list",
     "phalanx.runtime.gateway.process",
     "phalanx.runtime.head.process",
     "phalanx.runtime.node.process",

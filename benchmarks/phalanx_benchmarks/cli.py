@@ -4,43 +4,43 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from phalanx.cli.ending import Ended
+from phalanx.cli.options import Option, Registrar
 from phalanx.cli.registry import RESEARCH
 
 
 def bench(
     peer: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Measure these systems as well, row by row: ray, multiprocessing, "
             "concurrent.futures, joblib, dask, parsl; separate several by commas."
         ),
     ] = None,
     rows: Annotated[
         list[str] | None,
-        typer.Option("--row", help="Measure only rows whose name contains this text."),
+        Option("--row", help="Measure only rows whose name contains this text."),
     ] = None,
     group: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Group of rows: engine, placement, batch, plan, cluster, nodes, scheduling, "
             "store, transfer, "
             "gangs, simulator, or all; release (Ray's release benchmarks), history, scale, "
             "processes, objects or day take minutes, and are not in all."
         ),
     ] = "engine",
-    quick: Annotated[bool, typer.Option(help="Shorter measurements.")] = False,
-    markdown: Annotated[bool, typer.Option(help="Print the table as Markdown.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    quick: Annotated[bool, Option(help="Shorter measurements.")] = False,
+    markdown: Annotated[bool, Option(help="Print the table as Markdown.")] = False,
+    json: Annotated[bool, Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Compare speed with Ray and other pools, and measure how fast placement and batch decide."""
     from phalanx_benchmarks.command import run
 
     code = run(peer, json=json, markdown=markdown, rows=rows, quick=quick, group=group)
-    raise typer.Exit(code)
+    raise Ended(code)
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Registrar) -> None:
     """Add the command to `app`."""
     app.command(rich_help_panel=RESEARCH)(bench)

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from phalanx.cli.ending import Ended
+from phalanx.cli.options import Option, Registrar
 from phalanx.cli.registry import RESEARCH
-from phalanx.cli.table import say, table
+from phalanx.cli.table import echo, say, table
 
 UNUSABLE = 2
 BROKEN = 1
@@ -33,36 +33,36 @@ class Rules(StrEnum):
 
 def simulate(
     nodes: Annotated[
-        Path | None, typer.Option(help="File of nodes: openb or plain CSV, also .gz.")
+        Path | None, Option(help="File of nodes: openb or plain CSV, also .gz.")
     ] = None,
     pods: Annotated[
         Path | None,
-        typer.Option("--pods", help="File of jobs: openb, Muri or plain CSV, or Philly JSON."),
+        Option("--pods", help="File of jobs: openb, Muri or plain CSV, or Philly JSON."),
     ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="Name of a policy, or path of a scheduler configuration; repeat to compare "
             "several."
         ),
     ] = None,
     arrival: Annotated[
         Arrival,
-        typer.Option(
+        Option(
             help="order: pods arrive one by one and stay. time: jobs arrive and end at their own "
             "times."
         ),
     ] = Arrival.order,
     rules: Annotated[
         Rules,
-        typer.Option(
+        Option(
             help="With --arrival time: the rules of a cluster, or those of Muri's published tables "
             "(muri), for srtf, srsf, tiresias, muri-s, muri-l, antman and themis."
         ),
     ] = Rules.cluster,
     overheads: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--overheads/--no-overheads",
             help="With --arrival time: whether starts of jobs cost time (default: yes if the trace "
             "names models).",
@@ -70,51 +70,47 @@ def simulate(
     ] = None,
     inflate: Annotated[
         float | None,
-        typer.Option(
+        Option(
             min=0.0,
             help="With --arrival order: copy pods until they request this multiple of all GPUs "
             "(default: 1.3).",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every shuffle and draw.")] = 42,
+    seed: Annotated[int, Option(min=0, help="Seed of every shuffle and draw.")] = 42,
     queues: Annotated[
-        Path | None, typer.Option(help="With --arrival time: YAML or JSON file of queues.")
+        Path | None, Option(help="With --arrival time: YAML or JSON file of queues.")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write an HTML page with plots to this file.")
+        Path | None, Option(help="Write an HTML page with plots to this file.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    json: Annotated[bool, Option("--json", help="Print the figures as JSON.")] = False,
     chaos: Annotated[
-        bool, typer.Option("--chaos", help="Simulate clusters under faults drawn from --seed.")
+        bool, Option("--chaos", help="Simulate clusters under faults drawn from --seed.")
     ] = False,
     seeds: Annotated[
-        str | None, typer.Option(help="With --chaos: number of seeds, or a range A-B.")
+        str | None, Option(help="With --chaos: number of seeds, or a range A-B.")
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="With --chaos: write every event of the run to this file.")
+        Path | None, Option(help="With --chaos: write every event of the run to this file.")
     ] = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="With --chaos: print every event of the run.")
+        bool, Option("--verbose", help="With --chaos: print every event of the run.")
     ] = False,
-    lab: Annotated[
-        bool, typer.Option("--lab", help="Simulate a lab's day drawn from --seed.")
-    ] = False,
-    users: Annotated[int, typer.Option(help="With --lab: number of users.")] = 120,
-    machines: Annotated[
-        int, typer.Option(help="With --lab: number of nodes; most have 8 GPUs.")
-    ] = 32,
+    lab: Annotated[bool, Option("--lab", help="Simulate a lab's day drawn from --seed.")] = False,
+    users: Annotated[int, Option(help="With --lab: number of users.")] = 120,
+    machines: Annotated[int, Option(help="With --lab: number of nodes; most have 8 GPUs.")] = 32,
     hours: Annotated[
-        float, typer.Option(help="With --lab: hours during which users submit jobs.")
+        float, Option(help="With --lab: hours during which users submit jobs.")
     ] = 24.0,
     promised: Annotated[
         int,
-        typer.Option(
+        Option(
             min=0,
             help="With --lab: number of gangs of each queue that are promised places (0: none).",
         ),
     ] = 0,
     restarts: Annotated[
-        int, typer.Option(min=0, help="With --lab: number of times that the head dies.")
+        int, Option(min=0, help="With --lab: number of times that the head dies.")
     ] = 0,
 ) -> None:
     """Run a trace under one or more policies, on virtual time. Exits with 2 when a file is faulty.
@@ -126,7 +122,7 @@ def simulate(
 
     if chaos and lab:
         say("--chaos and --lab are two simulations: choose one", err=True)
-        raise typer.Exit(UNUSABLE)
+        raise Ended(UNUSABLE)
     if lab:
         _lab(users, machines, hours, seed, promised, restarts, json)
         return
@@ -138,7 +134,7 @@ def simulate(
             "give --nodes, --pods and --policy for a trace, --chaos for faults, or --lab for a lab",
             err=True,
         )
-        raise typer.Exit(UNUSABLE)
+        raise Ended(UNUSABLE)
     from phalanx_research.command import Request, run
 
     request = Request(
@@ -157,15 +153,15 @@ def simulate(
         runs = run(request, warn=partial(say, err=True))
     except (PhalanxError, OSError) as error:
         say(str(error), err=True)
-        raise typer.Exit(UNUSABLE) from error
+        raise Ended(UNUSABLE) from error
     if json:
         rows = {r.name: {**r.figures, **({"queues": r.queues} if r.queues else {})} for r in runs}
-        typer.echo(json_module.dumps(rows if len(rows) > 1 else rows[runs[0].name], indent=1))
+        echo(json_module.dumps(rows if len(rows) > 1 else rows[runs[0].name], indent=1))
         return
     names = [r.name for r in runs]
     figures = dict.fromkeys(key for r in runs for key in r.figures)
     lines = [[figure, *(_cell(r.figures.get(figure)) for r in runs)] for figure in figures]
-    typer.echo(table(["", *names], lines, right=names))
+    echo(table(["", *names], lines, right=names))
     if report is not None:
         say(f"Wrote the page to {report}.")
 
@@ -186,9 +182,9 @@ def _chaos(seed: int, seeds: str | None, json: bool, trace: Path | None, verbose
         is_good = run(request, write=say)
     except (PhalanxError, OSError) as error:
         say(str(error), err=True)
-        raise typer.Exit(UNUSABLE) from error
+        raise Ended(UNUSABLE) from error
     if not is_good:
-        raise typer.Exit(BROKEN)
+        raise Ended(BROKEN)
 
 
 def _lab(
@@ -206,16 +202,16 @@ def _lab(
             found = run(size, seed, promised, restarts, report)
     except ValueError as error:
         say(str(error), err=True)
-        raise typer.Exit(UNUSABLE) from error
+        raise Ended(UNUSABLE) from error
     if json:
-        typer.echo(json_module.dumps(to_builtins(found), indent=1))
+        echo(json_module.dumps(to_builtins(found), indent=1))
     else:
-        typer.echo(table(list(HEADERS), rows(found), right=list(HEADERS[1:])))
+        echo(table(list(HEADERS), rows(found), right=list(HEADERS[1:])))
         say("\n".join(sentences(found)))
     if found.lost:
-        raise typer.Exit(BROKEN)
+        raise Ended(BROKEN)
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Registrar) -> None:
     """Add the command to `app`."""
     app.command(rich_help_panel=RESEARCH)(simulate)

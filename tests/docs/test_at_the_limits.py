@@ -29,8 +29,8 @@ from phalanx.objects import failures
 from phalanx.objects.serialization import dumps_definition
 from phalanx.observe.state.query import StateQuery, check_query
 from phalanx.owner import requests
-from phalanx.protocol import frames
-from phalanx.protocol.node_messages import Ask
+from phalanx.protocol import frames, framing
+from phalanx.protocol.asking import Ask
 from phalanx.protocol.requests.actors import GetActor
 from phalanx.scheduler.cycle import documents
 from phalanx.scheduler.cycle.reading import read_snapshots
@@ -50,7 +50,7 @@ def _definition(size: int) -> None:
 
 def _message(size: int) -> Ask:
     """A message of which a frame has so many bytes."""
-    length = len(frames.encode_frame([Ask(1, 1, _raw(size // 2))])) - frames.HEADER_BYTES
+    length = len(frames.encode_frame([Ask(1, 1, _raw(size // 2))])) - framing.HEADER_BYTES
     return Ask(1, 1, _raw(size // 2 + size - length))
 
 
@@ -76,8 +76,8 @@ def _request(size: int) -> str | None:
 
 
 def _stranger(size: int) -> None:
-    reader = frames.FrameReader(first_limit=frames.STRANGERS_FRAME_BYTES)
-    reader.feed(size.to_bytes(frames.HEADER_BYTES, "big"))
+    reader = frames.FrameReader(first_limit=framing.STRANGERS_FRAME_BYTES)
+    reader.feed(size.to_bytes(framing.HEADER_BYTES, "big"))
 
 
 def _exception(size: int) -> str | None:
@@ -172,7 +172,7 @@ TRIED: dict[str, list[Limit]] = {
             (requests, "REQUEST_BYTES", 1000),
         )
     ],
-    "protocol.frames.STRANGERS_FRAME_BYTES": [Limit(_stranger, "{value} bytes .* {limit}")],
+    "protocol.framing.STRANGERS_FRAME_BYTES": [Limit(_stranger, "{value} bytes .* {limit}")],
     "objects.failures.EXCEPTION_BYTES": [
         Limit(
             _exception,

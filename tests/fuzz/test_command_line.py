@@ -17,7 +17,7 @@ from tests.fuzz.running import try_out
 from tests.fuzz.values import HOSTILE_TEXTS, Maker
 from typer.testing import CliRunner
 
-from phalanx.cli.commands import app
+from phalanx.cli.typer_app import app
 from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.request import Request, reply_type
 

@@ -12,8 +12,8 @@ from tests.fuzz.values import Maker
 from tests.fuzz.world import World, bystander
 from typer.testing import CliRunner
 
-from phalanx.cli.commands import app
 from phalanx.cli.job_view import job_text
+from phalanx.cli.typer_app import app
 from phalanx.errors import JobCommandError
 from phalanx.manifests.check import read_for_submit
 from phalanx.manifests.findings import ManifestError

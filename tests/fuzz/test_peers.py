@@ -17,8 +17,8 @@ from tests.fuzz.world import is_meant
 from tests.unit.head.gangs.head_world import World
 
 from phalanx.adapters.ray.scheduler.batch_requests import BatchRequests
+from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.handshake import Status
-from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests import node as node_requests
 from phalanx.protocol.requests.node import GetNodeId
 from phalanx.protocol.requests.ray import AdmitBatch

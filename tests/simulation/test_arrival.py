@@ -11,7 +11,7 @@ from statistics import fmean
 import pytest
 from typer.testing import CliRunner
 
-from phalanx.cli.commands import app
+from phalanx.cli.typer_app import app
 from phalanx.scheduler.placement.fragmentation.shape import Shape
 from phalanx_benchmarks.simulating import run as run_benchmark
 from phalanx_research.arrival.experiment import ArrivalRun, run_arrivals

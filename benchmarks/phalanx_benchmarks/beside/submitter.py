@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import sys
 
-import typer
-
 from phalanx.adapters.slurm.commands.sbatch import sbatch
+from phalanx.cli.ending import Ended
 
 
 def main() -> None:
@@ -18,8 +17,8 @@ def main() -> None:
     for line in sys.stdin:
         try:
             sbatch(json.loads(line))
-        except typer.Exit as error:
-            print(f"exit {error.exit_code}", flush=True)
+        except Ended as error:
+            print(f"exit {error.code}", flush=True)
         sys.stdout.flush()
 
 

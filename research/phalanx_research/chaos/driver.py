@@ -14,8 +14,9 @@ from phalanx.objects.streams import Stream
 from phalanx.owner.actors.client import ActorClient
 from phalanx.owner.tasks.records import Template
 from phalanx.protocol.actor_creation import Creation
+from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.messages import INLINE, Payload, Value
-from phalanx.protocol.node_messages import Ask, Reply, Stop
+from phalanx.protocol.node_messages import Stop
 from phalanx.protocol.requests.actors import ActorSpec
 from phalanx.protocol.requests.node import RegisterDriver
 from phalanx.protocol.requests.request import encode_request, read_result

@@ -40,7 +40,7 @@ from phalanx.protocol.requests.jobs import (
 from phalanx.protocol.requests.steps import SignalJob
 from phalanx.runtime.os.accounts import current_umask, user_name
 
-SETTLED = (*st.FINISHED, st.ABORTED)
+SETTLED = st.SETTLED
 """States that a job leaves only when somebody acts on it."""
 LOOK_EVERY_S = 0.05
 

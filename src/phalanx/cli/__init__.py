@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
-from phalanx.cli.commands import main
 
-__all__ = ["main"]
+def main() -> None:
+    """Run the command line; see `commands.main`."""
+    # Imported here: Slurm's and Ray's commands import this package for its other modules.
+    from phalanx.cli.commands import main as run
+
+    run()

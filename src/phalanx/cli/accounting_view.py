@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 
 from phalanx.cli.table import table
-from phalanx.cli.times import clock
+from phalanx.cli.times import clock, length
 from phalanx.model.attempts import Attempt
 from phalanx.model.nearest import nearest
-from phalanx.model.readable import amount, size
+from phalanx.model.readable import amount, duration, size
 from phalanx.model.steps import Step
 from phalanx.observe.accounting.efficiency import Efficiency
 from phalanx.observe.accounting.questions import BOTH, QUEUE, USER, UsageRow
@@ -35,14 +35,16 @@ HISTORY: Final[Mapping[str, Callable[[Attempt], str]]] = {
     "submitted": lambda one: clock(one.submitted),
     "started": lambda one: clock(one.started),
     "ended": lambda one: clock(one.ended),
-    "elapsed": lambda one: length(one.elapsed_s),
-    "waited": lambda one: UNKNOWN if one.waited_s is None else length(one.waited_s),
+    "elapsed": lambda one: duration(one.elapsed_s),
+    "waited": lambda one: UNKNOWN if one.waited_s is None else duration(one.waited_s),
     "cpu%": lambda one: part(_cpu(one)),
     "mem%": lambda one: part(_memory(one)),
     "gpu%": lambda one: part(one.used.gpu_mean if one.used and one.used.gpus else None),
     "cpu-p95": lambda one: UNKNOWN if one.used is None else amount(round(one.used.cpu_p95, 2)),
     "mem-max": lambda one: size(one.used.memory_max) if one.used else UNKNOWN,
-    "gpu-idle": lambda one: length(one.used.gpu_idle_s) if one.used and one.used.gpus else UNKNOWN,
+    "gpu-idle": lambda one: (
+        duration(one.used.gpu_idle_s) if one.used and one.used.gpus else UNKNOWN
+    ),
     "command": lambda one: one.command,
     "reason": lambda one: one.reason,
 }
@@ -85,8 +87,8 @@ def steps_text(steps: Sequence[Step], now: float) -> str:
             UNKNOWN if one.exit_code is None else str(one.exit_code),
             str(one.tasks),
             str(len(one.nodes)),
-            length(one.elapsed_s(now)),
-            length(one.cpu_s),
+            duration(one.elapsed_s(now)),
+            duration(one.cpu_s),
             size(one.memory_max) if one.memory_max else UNKNOWN,
             clock(one.started),
         ]
@@ -160,7 +162,7 @@ def _sums(one: HourSum) -> list[str]:
         f"{one.gpu_s / _HOUR_S:,.1f}",
         part(one.gpu_used_s / one.gpu_known_s if one.gpu_known_s else None),
         f"{one.gpu_idle_s / _HOUR_S:,.1f}" if one.gpu_known_s else UNKNOWN,
-        *(UNKNOWN if wait is None else length(wait) for wait in waits),
+        *(UNKNOWN if wait is None else duration(wait) for wait in waits),
     ]
 
 
@@ -183,13 +185,6 @@ def report_row(row: UsageRow) -> dict[str, Any]:
         "wait_p90_s": one.wait(0.9),
         "wait_p99_s": one.wait(0.99),
     }  # fmt: skip
-
-
-def length(seconds: float) -> str:
-    """Return a length as [D-]HH:MM:SS."""
-    days, left = divmod(int(seconds), 86_400)
-    text = f"{left // 3_600:02d}:{left // 60 % 60:02d}:{left % 60:02d}"
-    return f"{days}-{text}" if days else text
 
 
 def part(value: float | None) -> str:

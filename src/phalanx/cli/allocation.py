@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any, Literal
 
 import msgspec
-import typer
 
+from phalanx.cli.ending import Ended
 from phalanx.cli.reach import FAILED, USAGE, ask, fail, is_elsewhere
 from phalanx.cli.table import drop_output, say
 from phalanx.cli.waiting import Notices
@@ -140,7 +140,7 @@ def cancelled_by_interrupt(address: str | None, spec: JobSpec) -> Iterator[None]
     except (KeyboardInterrupt, SystemExit) as ended:
         code = 130 if isinstance(ended, KeyboardInterrupt) else ended.code
         cancel(address, spec)
-        raise typer.Exit(code if isinstance(code, int) else FAILED) from None
+        raise Ended(code if isinstance(code, int) else FAILED) from None
 
 
 def cancel(address: str | None, spec: JobSpec) -> None:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import typer
-
 from phalanx.manifests.sizes import read_size
 
 
 def memory_bytes(given: str | float) -> int:
-    """Return the whole bytes that an option's value means; refuses any other text."""
-    try:
-        return int(read_size(given))
-    except ValueError as error:
-        raise typer.BadParameter(f"{error}.") from None
+    """Return the whole bytes that an option's value means; raises ValueError for any other text."""
+    return int(read_size(given))

@@ -8,12 +8,12 @@ import sys
 import time
 from typing import Annotated
 
-import typer
-
 from phalanx.cli.cluster_view import as_data, node_data, nodes_text, status_text
 from phalanx.cli.draining import after_release, drain_at, drain_now, undrained
+from phalanx.cli.ending import Ended
+from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
-from phalanx.cli.table import say
+from phalanx.cli.table import echo, say
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.cluster import StatusInfo
 from phalanx.protocol.requests.cluster import ChangeTotals, GetStatus, UndrainNode
@@ -24,15 +24,13 @@ _CLEAR = "\x1b[H\x1b[2J"
 
 Address = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Address of the head (HOST:PORT), or ray:auto. Default: PHALANX_ADDRESS, or the "
         "cluster on this machine."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-Node = Annotated[
-    str, typer.Argument(help="Node: its id, the beginning of its id, or its host name.")
-]
+Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
+Node = Annotated[str, Argument(help="Node: its id, the beginning of its id, or its host name.")]
 
 
 def status(
@@ -40,9 +38,7 @@ def status(
     json: Json = False,
     watch: Annotated[
         bool,
-        typer.Option(
-            "--watch", "-w", help="Print the status again every two seconds, until Ctrl-C."
-        ),
+        Option("--watch", "-w", help="Print the status again every two seconds, until Ctrl-C."),
     ] = False,
 ) -> None:
     """Show the head, the nodes, used resources, actors, placement groups and jobs."""
@@ -51,10 +47,10 @@ def status(
         sys.stdout.flush()
         time.sleep(_EVERY_S)
         if sys.stdout.isatty() and not json:
-            typer.echo(_CLEAR, nl=False)
+            echo(_CLEAR, nl=False)
         elif not json:
-            typer.echo()
-        with contextlib.suppress(typer.Exit):  # the reason is printed; the head may be back soon
+            echo("")
+        with contextlib.suppress(Ended):  # the reason is printed; the head may be back soon
             say(_shown(ask(address, GetStatus()), json, is_short=True))
 
 
@@ -71,23 +67,23 @@ def nodes(address: Address = None, json: Json = False) -> None:
     """List all nodes, including those that died lately, with the reasons for their states."""
     found = ask(address, GetStatus())
     if json:
-        typer.echo(json_module.dumps([node_data(row, found) for row in found.nodes], indent=1))
+        echo(json_module.dumps([node_data(row, found) for row in found.nodes], indent=1))
     else:
-        typer.echo(nodes_text(found.nodes, found.stranded))
+        echo(nodes_text(found.nodes, found.stranded))
 
 
 def drain(
     node: Node,
     reason: Annotated[
-        str | None, typer.Option(help="Reason to show to all users. Not with --at.")
+        str | None, Option(help="Reason to show to all users. Not with --at.")
     ] = None,
     at: Annotated[
         str | None,
-        typer.Option(help="Time at which draining begins: 18:00, now+2h or 2027-01-31T18:00."),
+        Option(help="Time at which draining begins: 18:00, now+2h or 2027-01-31T18:00."),
     ] = None,
     length: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--for",
             help="Time that the node stays drained (with --at): 4h, 90s or 90 (minutes). Default: "
             "until `phalanx undrain`.",
@@ -95,7 +91,7 @@ def drain(
     ] = None,
     deadline: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Time after which work that still runs is ended: 2h, 90s or 90 (minutes). Not "
             "with --at."
         ),
@@ -136,7 +132,7 @@ def set_resource(
     node: Node,
     totals: Annotated[
         list[str],
-        typer.Argument(help="Resources as NAME=AMOUNT, such as CPU=4 memory=64GiB."),
+        Argument(help="Resources as NAME=AMOUNT, such as CPU=4 memory=64GiB."),
     ],
     address: Address = None,
 ) -> None:

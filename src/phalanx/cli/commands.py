@@ -1,43 +1,26 @@
-"""The entry point of the command line: the group `phalanx`, whose commands `registry` lists."""
+"""The entry point of the command line.
+
+Plain command lines are read by `plain_words`, without Typer. All others, and all help, go to
+`typer_app`.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
 
-import typer
-
-from phalanx.cli.lazy_group import LazyGroup
+from phalanx.cli.ending import Ended
+from phalanx.cli.options import Group
+from phalanx.cli.registry import ENTRIES
 from phalanx.cli.table import drop_output, open_input, say
-from phalanx.errors import CurrentDirectoryError
 
-app = typer.Typer(
-    name="phalanx",
-    cls=LazyGroup,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _print_version(is_wanted: bool) -> None:
-    if is_wanted:
-        from phalanx.cli.version import version
-
-        version()
-        raise typer.Exit
-
-
-@app.callback()
-def phalanx(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", is_eager=True, callback=_print_version, help="Print the version."
-        ),
-    ] = False,
-) -> None:
-    """Tasks, actors and gangs on shared CPUs and GPUs."""
+HELP = "Tasks, actors and gangs on shared CPUs and GPUs."
+"""The first line of the help."""
+_COMPLETION = "_PHALANX_COMPLETE"
+"""Variable that a shell sets when it asks for completions."""
 
 
 def main() -> None:
@@ -45,15 +28,69 @@ def main() -> None:
     open_input()
     try:
         try:
-            app()
+            run(sys.argv[1:])
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
-    except CurrentDirectoryError as error:
-        say(str(error), err=True)
-        sys.exit(1)
+    except Ended as ended:
+        sys.exit(ended.code)
     except BrokenPipeError:
         drop_output()
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:
+        from phalanx.errors import CurrentDirectoryError
+
+        if not isinstance(error, CurrentDirectoryError):
+            raise
+        say(str(error), err=True)
+        sys.exit(1)
+
+
+def run(words: Sequence[str]) -> None:
+    """Run the command that these words name."""
+    found = None if _COMPLETION in os.environ else _plain(words)
+    if found is not None:
+        function, arguments = found
+        function(**arguments)
+        return
+    if list(words) in (["--help"], ["-h"]) and _draw_help():
+        return
+    from phalanx.cli.typer_app import app
+
+    app()
+
+
+def _draw_help() -> bool:
+    """Print the page of all commands; False where that is left to Typer."""
+    from phalanx.cli.help_page import Unknown, draw
+
+    try:
+        draw()
+    except Unknown:
+        return False
+    return True
+
+
+def _plain(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]] | None:
+    """Return a command's function and its arguments; None where Typer is needed."""
+    if not words or words[0] not in ENTRIES:
+        return None
+    from phalanx.cli.plain_words import NotPlain, read
+
+    target, rest = definition(words[0]), words[1:]
+    if isinstance(target, Group):
+        target, rest = target.commands.get(rest[0] if rest else ""), rest[1:]
+    if not hasattr(target, "__code__"):
+        return None
+    try:
+        return target, read(target, rest)
+    except NotPlain:
+        return None
+
+
+def definition(name: str) -> Any:
+    """Import and return a command of the registry: a function, a `Group` or an app of Typer."""
+    module, _, attribute = ENTRIES[name].target.partition(":")
+    return getattr(import_module(f"phalanx.cli.{module}"), attribute)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import typer
 
+from phalanx.cli.options import Group
+from phalanx.cli.typer_form import app_of
 from phalanx.runtime.engine import entry_points
 
 app = typer.Typer(
     name="compat", help="Install the commands of other systems.", no_args_is_help=True
 )
 for _entry in [*entry_points.own("phalanx.compat"), *entry_points.others("phalanx.compat")]:
-    app.add_typer(_entry.load(), name=_entry.name)
+    _found = _entry.load()
+    app.add_typer(app_of(_found) if isinstance(_found, Group) else _found, name=_entry.name)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-import typer
-
 from phalanx.cli.cluster import Address, find_node
 from phalanx.cli.draining import after_release, asker
+from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import say
 from phalanx.protocol.requests.health import Cordon, Uncordon
@@ -16,13 +15,13 @@ from phalanx.protocol.requests.health import Cordon, Uncordon
 _DEVICE = re.compile(r"gpu(\d{1,6})")
 Place = Annotated[
     str,
-    typer.Argument(help="Node (id, beginning of its id, or host name), or a GPU of it: NODE/gpu3."),
+    Argument(help="Node (id, beginning of its id, or host name), or a GPU of it: NODE/gpu3."),
 ]
 
 
 def cordon(
     place: Place,
-    reason: Annotated[str, typer.Option(help="Reason to show to all users.")] = "",
+    reason: Annotated[str, Option(help="Reason to show to all users.")] = "",
     address: Address = None,
 ) -> None:
     """Keep new work away from a node or a GPU; running work goes on. Exit 3: no such node."""

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
-from phalanx.cli.jobs import Address, Json
+from phalanx.cli.common_options import Address, Json
+from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_FOUND, ask, fail
-from phalanx.cli.table import say, table
+from phalanx.cli.table import echo, say, table
 from phalanx.model.rows.cycles import CycleInfo
 from phalanx.observe.cycles import Difference, Verdict, difference, verdicts
 from phalanx.protocol.requests.gangs import ListCycles
@@ -27,7 +27,7 @@ _RIGHT = ("CYCLE", "TOOK", "READ", "WAITED", "PLACED", "EVICTED", "PROMISED", "L
 
 
 def cycles(
-    last: Annotated[int, typer.Option("-n", "--last", min=1, help="Number of last cycles.")] = 20,
+    last: Annotated[int, Option("-n", "--last", min=1, help="Number of last cycles.")] = 20,
     address: Address = None,
     json: Json = False,
 ) -> None:
@@ -38,7 +38,7 @@ def cycles(
     """
     found = ask(address, ListCycles())[-last:]
     if json:
-        typer.echo(_json(found))
+        echo(_json(found))
     elif found:
         say(cycles_text(found))
     else:
@@ -47,7 +47,7 @@ def cycles(
 
 def cycle(
     number: Annotated[
-        int | None, typer.Argument(help="Number of a cycle that `cycles` lists. Default: the last.")
+        int | None, Argument(help="Number of a cycle that `cycles` lists. Default: the last.")
     ] = None,
     address: Address = None,
     json: Json = False,
@@ -67,7 +67,7 @@ def cycle(
         number = listed[-1].number
     found = ask(address, ListCycles(number))
     if json:
-        typer.echo(_json(found[-1:], difference(found)))
+        echo(_json(found[-1:], difference(found)))
     else:
         waits = {one.job: one for one in ask(address, ListWaiting())} if found[-1].left else {}
         say(cycle_text(found, waits))

@@ -8,9 +8,8 @@ import webbrowser
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from phalanx.cli.jobs import Address
+from phalanx.cli.common_options import Address
+from phalanx.cli.options import Option
 from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.table import report, say
 
@@ -22,38 +21,34 @@ def dashboard(
     address: Address = None,
     host: Annotated[
         str,
-        typer.Option(help="Address to listen on; any but 127.0.0.1 needs --certificate and --key."),
+        Option(help="Address to listen on; any but 127.0.0.1 needs --certificate and --key."),
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="TCP port. Default: 8266, or else any free port."),
+        Option(min=0, max=65535, help="TCP port. Default: 8266, or else any free port."),
     ] = None,
     name: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Further host name under which browsers may open the page; may be repeated."
-        ),
+        Option(help="Further host name under which browsers may open the page; may be repeated."),
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(help="File with the certificate for TLS, in PEM.")
+        Path | None, Option(help="File with the certificate for TLS, in PEM.")
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(help="File with the certificate's private key, in PEM.")
+        Path | None, Option(help="File with the certificate's private key, in PEM.")
     ] = None,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Serve a page on which nothing can be changed.")
+        bool, Option("--read-only", help="Serve a page on which nothing can be changed.")
     ] = False,
-    browser: Annotated[bool, typer.Option("--browser", help="Open the page in a browser.")] = False,
-    stop: Annotated[
-        bool, typer.Option("--stop", help="End the servers of this cluster's page.")
-    ] = False,
+    browser: Annotated[bool, Option("--browser", help="Open the page in a browser.")] = False,
+    stop: Annotated[bool, Option("--stop", help="End the servers of this cluster's page.")] = False,
     record: Annotated[
         Path | None,
-        typer.Option(help="File to record the cluster into, until Ctrl-C or the cluster's end."),
+        Option(help="File to record the cluster into, until Ctrl-C or the cluster's end."),
     ] = None,
     from_: Annotated[
         Path | None,
-        typer.Option("--from", help="Recorded file to show on the page, instead of the cluster."),
+        Option("--from", help="Recorded file to show on the page, instead of the cluster."),
     ] = None,
 ) -> None:
     """Serve the web page of a cluster, and print an address that logs you in.

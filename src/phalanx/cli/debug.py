@@ -8,19 +8,19 @@ import time
 from typing import Annotated
 
 import msgspec
-import typer
 
-from phalanx.cli.jobs import Json
+from phalanx.cli.common_options import Json
+from phalanx.cli.options import Argument
 from phalanx.cli.reach import NOT_FOUND, fail
-from phalanx.cli.table import say, table
-from phalanx.model.readable import age
+from phalanx.cli.table import echo, say, table
+from phalanx.model.readable import duration
 
 FORMAT = "phalanx-debug/1"
 
 
 def debug(
     pid: Annotated[
-        int | None, typer.Argument(help="Process id of the task or actor. Default: list them.")
+        int | None, Argument(help="Process id of the task or actor. Default: list them.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -35,11 +35,11 @@ def debug(
     if pid is None:
         if json:
             rows = msgspec.to_builtins(found)
-            typer.echo(json_module.dumps({"format": FORMAT, "rows": rows}))
+            echo(json_module.dumps({"format": FORMAT, "rows": rows}))
         elif found:
             now = time.time()
             rows = [
-                [str(row.pid), row.name, f"{row.file}:{row.line}", age(now - row.since)]
+                [str(row.pid), row.name, f"{row.file}:{row.line}", duration(now - row.since)]
                 for row in found
             ]
             say(table(("PID", "NAME", "WHERE", "FOR"), rows, right=("PID", "FOR")))

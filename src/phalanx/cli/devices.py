@@ -6,11 +6,10 @@ import json as json_module
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-import typer
-
 from phalanx.cli.cluster import Address, Json, find_node
+from phalanx.cli.options import Argument
 from phalanx.cli.reach import ask
-from phalanx.cli.table import table
+from phalanx.cli.table import echo, table
 from phalanx.model.readable import amount, size
 from phalanx.model.rows.devices import DeviceInfo
 from phalanx.protocol.requests.cluster import GetStatus
@@ -27,9 +26,7 @@ _UNKNOWN = "-"
 def devices(
     node: Annotated[
         str | None,
-        typer.Argument(
-            help="Node: its id, the beginning of its id, or its host name. Default: all."
-        ),
+        Argument(help="Node: its id, the beginning of its id, or its host name. Default: all."),
     ] = None,
     address: Address = None,
     json: Json = False,
@@ -39,10 +36,10 @@ def devices(
     rows = ask(address, ListDevices(asked))
     if json:
         data = {"format": "phalanx-devices/1", "devices": [row.as_dict() for row in rows]}
-        typer.echo(json_module.dumps(data, indent=1))
+        echo(json_module.dumps(data, indent=1))
         return
     names = {row.node_id: row.hostname for row in ask(address, GetStatus()).nodes}
-    typer.echo(devices_text(rows, names))
+    echo(devices_text(rows, names))
 
 
 def devices_text(rows: Sequence[DeviceInfo], names: Mapping[str, str]) -> str:

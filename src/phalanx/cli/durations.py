@@ -11,8 +11,6 @@ import math
 import re
 from collections.abc import Callable
 
-import typer
-
 from phalanx.manifests.times import read_length
 from phalanx.model.jobs.timing import LONGEST_S
 
@@ -24,17 +22,15 @@ _ALONE = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 def seconds_at_least(least_s: float) -> Callable[[str | float], float]:
     """Return a parser for an option whose number without a unit counts seconds.
 
-    The parser returns seconds. It refuses a value below `least_s` or above `LONGEST_S`.
+    The parser returns seconds. A value below `least_s` or above `LONGEST_S` raises
+    ValueError.
     """
 
     def duration(given: str | float) -> float:
-        try:
-            found = read_seconds(given)
-        except ValueError as error:
-            raise typer.BadParameter(f"{error}.") from None
+        found = read_seconds(given)
         if not least_s <= found <= LONGEST_S:
-            raise typer.BadParameter(
-                f"{given} is not allowed: at least {least_s:g} s and at most {LONGEST_S:g} s."
+            raise ValueError(
+                f"{given} is not allowed: at least {least_s:g} s and at most {LONGEST_S:g} s"
             )
         return found
 

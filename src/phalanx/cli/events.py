@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-import typer
 
-from phalanx.cli.jobs import Address
+from phalanx.cli.common_options import Address
+from phalanx.cli.options import Option
 from phalanx.cli.periods import PAST, past_moment
 from phalanx.cli.reach import USAGE, ask, fail
-from phalanx.cli.table import say, table
+from phalanx.cli.table import echo, say, table
 from phalanx.model.rows.events import EventInfo
 from phalanx.observe.events import (
     KINDS,
@@ -34,7 +34,7 @@ _HEAD = ("TIME", "EVENT", "OF", "QUEUE", "USER", "WHAT")
 def events(
     job: Annotated[
         str,
-        typer.Option(
+        Option(
             "--job",
             "-j",
             help="Show events of this job or gang, and of the work that it preempted.",
@@ -42,22 +42,18 @@ def events(
     ] = "",
     node: Annotated[
         str,
-        typer.Option(
+        Option(
             "--node", "-n", help="Show events of this node (host name or id) and of members on it."
         ),
     ] = "",
-    queue: Annotated[
-        str, typer.Option("--queue", "-q", help="Show only events of this queue.")
-    ] = "",
+    queue: Annotated[str, Option("--queue", "-q", help="Show only events of this queue.")] = "",
     user: Annotated[
         str,
-        typer.Option(
-            "--user", "-u", help="Show events of this user's jobs and of this user's requests."
-        ),
+        Option("--user", "-u", help="Show events of this user's jobs and of this user's requests."),
     ] = "",
     kind: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--kind",
             "-k",
             help="Show only events of this kind, such as preempted; `node` means all kinds of "
@@ -65,24 +61,24 @@ def events(
         ),
     ] = None,
     since: Annotated[
-        str, typer.Option("--since", "-S", help=f"Show events from this time on: {PAST}.")
+        str, Option("--since", "-S", help=f"Show events from this time on: {PAST}.")
     ] = "",
     until: Annotated[
         str,
-        typer.Option("--until", "-E", help="Show events before this time, written like --since."),
+        Option("--until", "-E", help="Show events before this time, written like --since."),
     ] = "",
     limit: Annotated[
         int,
-        typer.Option(min=1, max=MAX_EVENTS, help="Maximum number of events; the newest are shown."),
+        Option(min=1, max=MAX_EVENTS, help="Maximum number of events; the newest are shown."),
     ] = 1_000,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Print new events as they happen, until Ctrl-C.")
+        bool, Option("--follow", "-f", help="Print new events as they happen, until Ctrl-C.")
     ] = False,
     kinds: Annotated[
-        bool, typer.Option("--kinds", help="List the kinds of events and what they mean.")
+        bool, Option("--kinds", help="List the kinds of events and what they mean.")
     ] = False,
     address: Address = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    json: Annotated[bool, Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """List events of jobs, gangs, nodes, queues, reservations, rules and the head, oldest first.
 
@@ -124,7 +120,7 @@ def _moment(option: str, given: str) -> float | None:
 def _print(found: Sequence[EventInfo], *, as_json: bool, is_first: bool) -> None:
     if as_json:
         for event in found:
-            typer.echo(json_module.dumps({"format": FORMAT, **event.as_dict()}))
+            echo(json_module.dumps({"format": FORMAT, **event.as_dict()}))
     elif is_first:
         say(events_text(found) if found else "No such event happened lately.")
     elif found:

@@ -6,11 +6,11 @@ import json as json_module
 import time
 
 import msgspec
-import typer
 
-from phalanx.cli.jobs import Address, Json
+from phalanx.cli.common_options import Address, Json
+from phalanx.cli.ending import Ended
 from phalanx.cli.reach import FAILED, ask
-from phalanx.cli.table import say, table
+from phalanx.cli.table import echo, say, table
 from phalanx.observe.events import LAST_REFUSED
 from phalanx.observe.health import BAD, Health, health
 from phalanx.protocol.messages import PROTOCOL_VERSION
@@ -39,11 +39,11 @@ def health_(address: Address = None, json: Json = False) -> None:
     )
     if json:
         said = {"format": FORMAT, **msgspec.to_builtins(found)}
-        typer.echo(json_module.dumps(said, indent=1))
+        echo(json_module.dumps(said, indent=1))
     else:
         say(health_text(found))
     if found.state == BAD:
-        raise typer.Exit(FAILED)
+        raise Ended(FAILED)
 
 
 def health_text(found: Health) -> str:

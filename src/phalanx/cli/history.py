@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-import typer
 
 from phalanx.cli import accounting_view as view
-from phalanx.cli.jobs import Address, Json
+from phalanx.cli.common_options import Address, Json
+from phalanx.cli.options import Argument, Option
 from phalanx.cli.periods import PAST, past_moment
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
-from phalanx.cli.table import say
+from phalanx.cli.table import echo, say
 from phalanx.model.attempts import STATES
 from phalanx.model.nearest import nearest
 from phalanx.model.steps import RUNNING
@@ -32,18 +32,18 @@ from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 
 ANSWER_S = 60.0
 """Seconds to wait for an answer: a year of a large cluster takes long to sum up."""
-Since = Annotated[str, typer.Option("--since", "-S", help=f"Beginning of the period: {PAST}.")]
+Since = Annotated[str, Option("--since", "-S", help=f"Beginning of the period: {PAST}.")]
 Until = Annotated[
     str | None,
-    typer.Option("--until", "-E", help="End of the period, written like --since. Default: now."),
+    Option("--until", "-E", help="End of the period, written like --since. Default: now."),
 ]
 Users = Annotated[
     list[str] | None,
-    typer.Option("--user", "-u", help="Only jobs of this user; several with commas."),
+    Option("--user", "-u", help="Only jobs of this user; several with commas."),
 ]
 Queues = Annotated[
     list[str] | None,
-    typer.Option("--queue", "-q", help="Only jobs of this queue; several with commas."),
+    Option("--queue", "-q", help="Only jobs of this queue; several with commas."),
 ]
 
 
@@ -52,10 +52,10 @@ _EVER = "1970-01-02"
 
 
 def history(
-    job: Annotated[str, typer.Argument(help="Only this job: NAME or NAMESPACE/NAME.")] = "",
+    job: Annotated[str, Argument(help="Only this job: NAME or NAMESPACE/NAME.")] = "",
     since: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--since",
             "-S",
             help=f"Beginning of the period: {PAST}. Default: 7d, and no limit when JOB is given.",
@@ -66,25 +66,23 @@ def history(
     queue: Queues = None,
     state: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--state", "-s", help=f"Only attempts that ended in this state: {', '.join(STATES)}."
         ),
     ] = None,
     steps: Annotated[
         bool,
-        typer.Option(
-            "--steps", help="List steps of jobs instead of attempts, including running steps."
-        ),
+        Option("--steps", help="List steps of jobs instead of attempts, including running steps."),
     ] = False,
     limit: Annotated[
         int,
-        typer.Option(
+        Option(
             min=1, max=MAX_ATTEMPTS, help="Maximum number of rows; the last that ended are shown."
         ),
     ] = 100,
     format: Annotated[
         str,
-        typer.Option(
+        Option(
             "--format",
             "-o",
             help=f"Columns to show, separated by commas, or all: {', '.join(view.HISTORY)}.",
@@ -120,7 +118,7 @@ def history(
         rows = [msgspec.structs.asdict(one) for one in found] if steps else [
             view.plain(one) for one in attempts
         ]  # fmt: skip
-        typer.echo(json_module.dumps(rows, indent=1))
+        echo(json_module.dumps(rows, indent=1))
         return
     if attempts or found:
         say(view.steps_text(found, time.time()) if steps else view.history_text(attempts, columns))
@@ -131,7 +129,7 @@ def history(
 
 
 def efficiency_(
-    job: Annotated[str, typer.Argument(help="Name of the job: NAME or NAMESPACE/NAME.")],
+    job: Annotated[str, Argument(help="Name of the job: NAME or NAMESPACE/NAME.")],
     address: Address = None,
     json: Json = False,
 ) -> None:
@@ -140,7 +138,7 @@ def efficiency_(
     if found is None:
         fail(f"The history has no finished attempt of a job {job}.", NOT_FOUND)
     if json:
-        typer.echo(json_module.dumps(msgspec.structs.asdict(found), indent=1))
+        echo(json_module.dumps(msgspec.structs.asdict(found), indent=1))
     else:
         say(view.efficiency_text(found, is_cut))
 
@@ -162,7 +160,7 @@ def report(
     until: Until = None,
     user: Users = None,
     queue: Queues = None,
-    by: Annotated[str, typer.Option(help="Unit of a row: user, queue or both.")] = BOTH,
+    by: Annotated[str, Option(help="Unit of a row: user, queue or both.")] = BOTH,
     address: Address = None,
     json: Json = False,
 ) -> None:
@@ -179,7 +177,7 @@ def report(
     found = ask(address, GetUsage(query), ANSWER_S)
     rows = together(found, by)
     if json:
-        typer.echo(json_module.dumps([view.report_row(row) for row in rows], indent=1))
+        echo(json_module.dumps([view.report_row(row) for row in rows], indent=1))
     elif rows:
         say(view.report_text(rows, by))
     else:
@@ -218,10 +216,3 @@ def _states(given: Sequence[str]) -> list[str]:
 
 def _names(given: Sequence[str] | None) -> list[str]:
     return [name for text in given or () for name in text.split(",") if name]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(history)
-    app.command("efficiency")(efficiency_)
-    app.command()(report)

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from phalanx.api.directories import current_directory
 from phalanx.cli import panels
@@ -29,8 +28,10 @@ from phalanx.cli.allocation import (
     wait_until_running,
 )
 from phalanx.cli.attached import Program, follow
+from phalanx.cli.ending import Ended
 from phalanx.cli.forwarding import serve_port
 from phalanx.cli.new_names import NewName
+from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
@@ -42,7 +43,7 @@ from phalanx.runtime.os.accounts import current_umask
 
 Address = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Address of the head (HOST:PORT). Default: PHALANX_ADDRESS, or the cluster on this "
         "machine."
     ),
@@ -136,15 +137,15 @@ def job_and_member(address: str | None, name: str) -> tuple[JobDescription, Memb
 
 def shell(
     name: Annotated[
-        str, typer.Argument(help="Running job, or one of its members: JOB.MEMBER (JOB.worker-0).")
+        str, Argument(help="Running job, or one of its members: JOB.MEMBER (JOB.worker-0).")
     ],
     command: Annotated[
         list[str] | None,
-        typer.Argument(help="Command to run, written after --. Default: your shell."),
+        Argument(help="Command to run, written after --. Default: your shell."),
     ] = None,
     no_pty: Annotated[
         bool,
-        typer.Option("--no-pty", help="Connect the command through pipes, without a terminal."),
+        Option("--no-pty", help="Connect the command through pipes, without a terminal."),
     ] = False,
     address: Address = None,
 ) -> None:
@@ -158,20 +159,18 @@ def shell(
     is_terminal = not no_pty and os.isatty(0)
     argv = list(command or [os.environ.get("SHELL") or "/bin/sh"])
     wish = StepWish(member=member.name, argv=argv, is_terminal=is_terminal)
-    raise typer.Exit(run_steps(address, f"{job.namespace}/{job.name}", [wish])[0])
+    raise Ended(run_steps(address, f"{job.namespace}/{job.name}", [wish])[0])
 
 
 def step(
-    command: Annotated[list[str], typer.Argument(help="Command to run, written after --.")],
+    command: Annotated[list[str], Argument(help="Command to run, written after --.")],
     job: Annotated[
         str | None,
-        typer.Option(
-            "--job", "-j", help="Running job. Default: PHALANX_JOB, which is set in jobs."
-        ),
+        Option("--job", "-j", help="Running job. Default: PHALANX_JOB, which is set in jobs."),
     ] = None,
     members: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--members",
             "-n",
             min=1,
@@ -203,7 +202,7 @@ def step(
         )
         for m in chosen
     ]
-    raise typer.Exit(max(run_steps(address, name, wishes)))
+    raise Ended(max(run_steps(address, name, wishes)))
 
 
 # ---- allocations -------------------------------------------------------------------------------
@@ -212,32 +211,32 @@ def step(
 def alloc(
     command: Annotated[
         list[str] | None,
-        typer.Argument(help="Command to run, written after --. Default: your shell."),
+        Argument(help="Command to run, written after --. Default: your shell."),
     ] = None,
     gang: Annotated[
         int,
-        typer.Option(
+        Option(
             min=1,
             rich_help_panel=panels.RESOURCES,
             help="Number of members; they get their places together or not at all.",
         ),
     ] = 1,
     cpus: Annotated[
-        float, typer.Option(min=0, rich_help_panel=panels.RESOURCES, help="CPUs for each member.")
+        float, Option(min=0, rich_help_panel=panels.RESOURCES, help="CPUs for each member.")
     ] = 1,
     gpus: Annotated[
-        float, typer.Option(min=0, rich_help_panel=panels.RESOURCES, help="GPUs for each member.")
+        float, Option(min=0, rich_help_panel=panels.RESOURCES, help="GPUs for each member.")
     ] = 0,
     memory: Annotated[
         str | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.RESOURCES,
             help="Memory for each member, such as 4Gi, 512MiB or 1.5GiB.",
         ),
     ] = None,
     queue: Annotated[
         str,
-        typer.Option(
+        Option(
             "--queue",
             "-q",
             rich_help_panel=panels.PLACEMENT,
@@ -247,7 +246,7 @@ def alloc(
     name: NewName = None,
     limit: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--time",
             "-t",
             rich_help_panel=panels.TIME,
@@ -256,7 +255,7 @@ def alloc(
     ] = None,
     quiet: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--quiet",
             rich_help_panel=panels.OUTPUT,
             help="Print no messages while the allocation waits.",
@@ -264,7 +263,7 @@ def alloc(
     ] = False,
     address: Annotated[
         str | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.CLUSTER,
             help="Address of the head (HOST:PORT). Default: PHALANX_ADDRESS, or the cluster on "
             "this machine.",
@@ -290,7 +289,7 @@ def alloc(
     allocation.submit()
     with allocation:
         code = allocation.run_here(argv, {})
-    raise typer.Exit(code)
+    raise Ended(code)
 
 
 # ---- ports -------------------------------------------------------------------------------------
@@ -298,12 +297,12 @@ def alloc(
 
 def forward(
     name: Annotated[
-        str, typer.Argument(help="Running job, or one of its members: JOB.MEMBER (JOB.worker-0).")
+        str, Argument(help="Running job, or one of its members: JOB.MEMBER (JOB.worker-0).")
     ],
-    port: Annotated[int, typer.Argument(min=1, max=65535, help="Port on the node of the member.")],
+    port: Annotated[int, Argument(min=1, max=65535, help="Port on the node of the member.")],
     local: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--local",
             "-l",
             min=0,

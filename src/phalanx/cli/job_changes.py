@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-import typer
-
-from phalanx.cli.jobs import Address, Json, Name, Names, rows_json
+from phalanx.cli.common_options import Address, Json, Name, Names, rows_json
+from phalanx.cli.ending import Ended
+from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, ask, fail
-from phalanx.cli.table import report, say
+from phalanx.cli.table import echo, report, say
 from phalanx.protocol.bundle_messages import Receivers
 from phalanx.protocol.requests.jobs import Command, CommandJob, DeleteJob, ResizeJob, UpdateJob
 from phalanx.protocol.requests.steps import SignalJob
@@ -43,20 +43,18 @@ def requeue(names: Names, address: Address = None) -> None:
 
 
 def signal(
-    name: Annotated[str, typer.Argument(help="Name of the job, or NAME[3-5] for array tasks.")],
-    number: Annotated[
-        str, typer.Argument(metavar="SIGNAL", help="Signal to send: USR1, SIGUSR1 or 10.")
-    ],
+    name: Annotated[str, Argument(help="Name of the job, or NAME[3-5] for array tasks.")],
+    number: Annotated[str, Argument(metavar="SIGNAL", help="Signal to send: USR1, SIGUSR1 or 10.")],
     command: Annotated[
         bool,
-        typer.Option("--command", help="Signal only the members' own command or script."),
+        Option("--command", help="Signal only the members' own command or script."),
     ] = False,
     everything: Annotated[
         bool,
-        typer.Option("--all", help="Signal every process of the members, including shells."),
+        Option("--all", help="Signal every process of the members, including shells."),
     ] = False,
     member: Annotated[
-        str, typer.Option("--member", "-m", help="Signal only this member, such as worker-0.")
+        str, Option("--member", "-m", help="Signal only this member, such as worker-0.")
     ] = "",
     address: Address = None,
 ) -> None:
@@ -90,18 +88,16 @@ def release(names: Names, address: Address = None) -> None:
 
 def update(
     name: Name,
-    queue: Annotated[
-        str | None, typer.Option("--queue", "-q", help="New queue of the job.")
-    ] = None,
+    queue: Annotated[str | None, Option("--queue", "-q", help="New queue of the job.")] = None,
     priority: Annotated[
-        int | None, typer.Option(help="New priority; jobs with a higher number start first.")
+        int | None, Option(help="New priority; jobs with a higher number start first.")
     ] = None,
     limit: Annotated[
         str | None,
-        typer.Option("--time", "-t", help="New time limit: 2h30m, 90s, 1-12:00 or 90 (minutes)."),
+        Option("--time", "-t", help="New time limit: 2h30m, 90s, 1-12:00 or 90 (minutes)."),
     ] = None,
     reservation: Annotated[
-        str | None, typer.Option(help="Reservation to run in, or `none` for no reservation.")
+        str | None, Option(help="Reservation to run in, or `none` for no reservation.")
     ] = None,
     address: Address = None,
     json: Json = False,
@@ -120,7 +116,7 @@ def update(
         fail(f"--time: {error}", USAGE)
     row = ask(address, UpdateJob(name, queue, priority, limit_s, reservation))
     if json:
-        typer.echo(rows_json(row))
+        echo(rows_json(row))
     else:
         time = "" if row.time_limit_s is None else f", time {length(row.time_limit_s)}"
         say(f"job {name} is changed: queue {row.queue}, priority {row.priority}{time}")
@@ -136,22 +132,22 @@ def _each(names: list[str], do: Callable[[str], object], said: str) -> None:
     for name in names:
         try:
             do(name)
-        except typer.Exit as refused:  # the reason is printed
-            code = code or refused.exit_code
+        except Ended as refused:  # the reason is printed
+            code = code or refused.code
         else:
             report(f"job {name} {said}")
     if code:
-        raise typer.Exit(code)
+        raise Ended(code)
 
 
 def resize(
     name: Name,
     sizes: Annotated[
-        list[str], typer.Argument(help="New number of members: 8, or GROUP=8 for a task group.")
+        list[str], Argument(help="New number of members: 8, or GROUP=8 for a task group.")
     ],
     least: Annotated[
         int | None,
-        typer.Option("--min", min=0, help="Minimum number of members that must run together."),
+        Option("--min", min=0, help="Minimum number of members that must run together."),
     ] = None,
     address: Address = None,
 ) -> None:

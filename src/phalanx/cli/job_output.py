@@ -7,14 +7,28 @@ import sys
 import time
 from collections.abc import Collection
 
-from phalanx.api.jobs import SETTLED, read_log
-from phalanx.cli.reach import NOT_FOUND, ask, fail
+from phalanx.cli.reach import FAILED, NOT_FOUND, ask, fail
+from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.jobs import GetJob, ListJobs, LogPart, ReadJobLog
 
 _FOLLOW_S = 0.1
+TIMED_OUT = 124
+"""Exit code of a command whose job ran out of time."""
 _STEP_BYTES = 1 << 20
 """Bytes that are read at a time, from the end backwards, to find the last lines."""
+
+
+def code_of(job: JobDescription) -> int:
+    """Return the exit code of the first member that failed, else that of the job.
+
+    A job whose time limit or deadline has passed gives 124.
+    """
+    if job.state == st.COMPLETED:
+        return 0
+    if job.state in st.OUT_OF_TIME:
+        return TIMED_OUT
+    return next((m.exit_code for m in job.members if m.exit_code), FAILED)
 
 
 def job_and_member(address: str | None, name: str) -> tuple[str, str]:
@@ -47,7 +61,7 @@ def follow(shown: JobOutput) -> JobDescription:
     """
     while True:
         found = shown.go_on()
-        if found.state in SETTLED:
+        if found.state in st.SETTLED:
             return shown.go_on(is_last=True)
         time.sleep(_FOLLOW_S)
 
@@ -84,6 +98,8 @@ class JobOutput:
 
     def go_on(self, is_last: bool = False) -> JobDescription:
         """Print new output; return the job."""
+        from phalanx.api.jobs import read_log
+
         found = ask(self._address, GetJob(self._job))
         if found.array and self._member is None and self._is_run:
             return found  # its array tasks have their own output

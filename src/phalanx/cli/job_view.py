@@ -6,13 +6,11 @@ import time
 from collections.abc import Sequence
 
 from phalanx.cli.table import safe, table
-from phalanx.model.jobs import states as st
 from phalanx.model.jobs.timing import LONGEST_S
-from phalanx.model.readable import age, amount
+from phalanx.model.readable import amount, duration
 from phalanx.model.rows.cluster import HyperNodeInfo
 from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.work import (
-    ArrayTaskInfo,
     CronInfo,
     FlowInfo,
     JobDescription,
@@ -21,52 +19,14 @@ from phalanx.model.rows.work import (
 )
 from phalanx.observe.events import subject, told
 
-_HEAD = (
-    "NAME", "QUEUE", "USER", "STATE", "KIND", "AGE", "TIME", "LIMIT", "REPLICAS", "MIN", "PENDING",
-    "RUNNING", "SUCCEEDED", "FAILED", "RETRIES", "POSITION", "START", "REASON",
-)  # fmt: skip
 _QUEUES = (
     "NAME", "PARENT", "WEIGHT", "STATE", "PENDING", "RUNNING", "MEMBERS", "USED", "ASKED",
     "GUARANTEE", "DESERVED", "CAPABILITY", "TIME", "MAX TIME",
 )  # fmt: skip
 _AMOUNTS = ("allocated", "requested", "guarantee", "deserved", "capability")
-_ELEMENTS = ("NAME", "ELEMENTS", "STATE", "EXIT", "STARTS", "NODE", "REASON")
 _FLOWS = ("NAME", "STATE", "AGE", "STEPS", "REASON")
 _HYPERNODES = ("NAME", "TIER", "TIER NAME", "PARENT", "NODES")
 _CRONS = ("NAME", "SCHEDULE", "STATE", "ACTIVE", "LAST SCHEDULED", "LAST SUCCESS")
-
-
-def jobs_text(rows: Sequence[JobInfo]) -> str:
-    """Return a table with one row per job."""
-    if not rows:
-        return "No jobs."
-    columns = ("replicas", "min", "pending", "running", "succeeded", "failed", "retries")
-    lines = [
-        [
-            _full_name(row),
-            row.queue,
-            row.user or "-",
-            row.state,
-            row.kind,
-            age(row.age_s),
-            length(row.ran_s) if row.ran_s or row.ends else "",
-            length(row.time_limit_s),
-            *(str(row[column]) for column in columns),
-            "" if row.position is None else str(row.position),
-            _start(row),
-            "" if row.state == st.RUNNING else row.reason,
-        ]
-        for row in rows
-    ]
-    return table(_HEAD, lines)
-
-
-def _start(row: JobInfo) -> str:
-    """Return the time until the expected start; with "?" where the start is not promised."""
-    expected = row.expected_start
-    if expected is None:
-        return ""
-    return f"in {age(expected.in_s)}" + ("" if expected.is_promised else "?")
 
 
 def how_it_ended(kind: str, name: tuple[str, str], state: str, reason: str) -> str:
@@ -132,23 +92,6 @@ def _time_lines(job: JobDescription) -> list[str]:
     return [safe(", ".join(line)) for line in (said, inside) if line]
 
 
-def elements_text(rows: Sequence[ArrayTaskInfo]) -> str:
-    """Return a table with one row per group of equal array tasks."""
-    lines = [
-        [
-            row.name,
-            str(row.elements),
-            row.state,
-            "" if row.exit_code is None else str(row.exit_code),
-            str(row.starts),
-            row.node[:8],
-            row.reason,
-        ]
-        for row in rows
-    ]
-    return table(_ELEMENTS, lines)
-
-
 def queues_text(rows: Sequence[QueueInfo]) -> str:
     """Return a table with one row per queue."""
     lines = [
@@ -177,7 +120,7 @@ def flows_text(rows: Sequence[FlowInfo], now: float) -> str:
         [
             _full_name(row),
             row.state,
-            age(now - row.submitted),
+            duration(now - row.submitted),
             " ".join(f"{name}:{state or '-'}" for name, state in row.steps.items()),
             row.reason,
         ]

@@ -1,38 +1,30 @@
-"""The commands `phalanx submit`, `run`, `jobs`, `job`, `flows`, `crons` and `snapshot`."""
+"""The commands `phalanx submit`, `run`, `job`, `flows`, `crons`, `hypernodes` and `snapshot`."""
 
 from __future__ import annotations
 
-import json as json_module
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from phalanx.api.jobs import SETTLED
 from phalanx.cli import panels
-from phalanx.cli.allocation import cancelled_by_interrupt, wait_until_running
+from phalanx.cli.common_options import Address, Json, Name, rows_json
 from phalanx.cli.durations import METAVAR, seconds_at_least
-from phalanx.cli.interactive import run_at_terminal
-from phalanx.cli.job_output import JobOutput, follow
+from phalanx.cli.ending import Ended
 from phalanx.cli.job_view import (
     crons_text,
-    elements_text,
     flows_text,
     how_it_ended,
     hypernodes_text,
     job_text,
-    jobs_text,
 )
 from phalanx.cli.new_names import NewName
+from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
-from phalanx.cli.table import say
+from phalanx.cli.table import echo, say
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import DEFAULT_GRACE_S, JobSpec
 from phalanx.model.jobs.timing import DEFAULT_REQUEUES, Requeue
-from phalanx.model.rows.row import Row
 from phalanx.model.rows.work import AppliedInfo, JobDescription
 from phalanx.observe.events import OF_PLACES, EventQuery
 from phalanx.protocol.requests.events import ListEvents
@@ -40,41 +32,18 @@ from phalanx.protocol.requests.gangs import Explain, TakeSnapshot
 from phalanx.protocol.requests.jobs import (
     GetJob,
     ListCrons,
-    ListElements,
     ListFlows,
     ListHyperNodes,
-    ListJobs,
 )
 
-_EVERY_S = 2.0
-"""Seconds between two lists of `--watch`."""
 _FOLLOW_S = 0.1
 """Seconds between two questions about a job that is waited for."""
-_CLEAR = "\x1b[H\x1b[2J"
-TIMED_OUT = 124
-"""Exit code of a command whose job ran out of time."""
-FLOW_SETTLED = ("Succeed", "Failed", "Terminating", "Deleted")
+FLOW_SETTLED = frozenset({"Succeed", "Failed", "Terminating", "Deleted"})
 WELL = ("Completed", "Succeed")
 
-Address = Annotated[
-    str | None,
-    typer.Option(
-        help="Address of the head (HOST:PORT), or ray:auto. Default: PHALANX_ADDRESS, or the "
-        "cluster on this machine."
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-Name = Annotated[str, typer.Argument(help="Name of the job: NAME or NAMESPACE/NAME.")]
-Names = Annotated[
-    list[str], typer.Argument(help="Names of one or more jobs: NAME or NAMESPACE/NAME.")
-]
-Watch = Annotated[
-    bool,
-    typer.Option("--watch", "-w", help="Print the list again every two seconds, until Ctrl-C."),
-]
 PanelAddress = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--address",
         rich_help_panel=panels.CLUSTER,
         help="Address of the head (HOST:PORT), or ray:auto. Default: PHALANX_ADDRESS, or the "
@@ -87,11 +56,11 @@ PanelAddress = Annotated[
 def submit(
     files: Annotated[
         list[Path],
-        typer.Argument(help="Files with manifests in YAML or JSON; '-' reads standard input."),
+        Argument(help="Files with manifests in YAML or JSON; '-' reads standard input."),
     ],
     wait: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--wait",
             rich_help_panel=panels.OUTPUT,
             help="Wait until all jobs and flows are over; exit 1 unless all completed.",
@@ -100,7 +69,7 @@ def submit(
     address: PanelAddress = None,
     json: Annotated[
         bool,
-        typer.Option("--json", rich_help_panel=panels.OUTPUT, help="Print JSON instead of text."),
+        Option("--json", rich_help_panel=panels.OUTPUT, help="Print JSON instead of text."),
     ] = False,
 ) -> None:
     """Submit manifests: jobs, queues, flows, cron jobs, templates, priority classes, HyperNodes,
@@ -126,7 +95,7 @@ def submit(
             say(f"warning: {warning}", err=True)
     done = ask(address, new_request(objects))
     if json:
-        typer.echo(rows_json(done))
+        echo(rows_json(done))
     else:
         for one in done:
             say(f"{one.kind} {one.name} {one.done}")
@@ -134,7 +103,7 @@ def submit(
         [_await(address, one) for one in done if one.kind in ("Job", "JobFlow")] if wait else []
     )
     if any(state not in WELL for state in states):
-        raise typer.Exit(FAILED)
+        raise Ended(FAILED)
 
 
 def _await(address: str | None, one: AppliedInfo) -> str:
@@ -147,7 +116,7 @@ def _await(address: str | None, one: AppliedInfo) -> str:
         reason = ""
         if one.kind == "Job":
             job = ask(address, GetJob("/".join(name)))
-            state, settled, reason = job.state, SETTLED, job.reason
+            state, settled, reason = job.state, st.SETTLED, job.reason
         else:
             flows = {(row.namespace, row.name): row for row in ask(address, ListFlows())}
             flow = flows.get(name)
@@ -161,10 +130,10 @@ def _await(address: str | None, one: AppliedInfo) -> str:
 
 
 def run(
-    command: Annotated[list[str], typer.Argument(help="Command of each member, written after --.")],
+    command: Annotated[list[str], Argument(help="Command of each member, written after --.")],
     gang: Annotated[
         int,
-        typer.Option(
+        Option(
             min=1,
             rich_help_panel=panels.RESOURCES,
             help="Number of members; they start together or not at all.",
@@ -172,7 +141,7 @@ def run(
     ] = 1,
     least: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--min",
             min=1,
             rich_help_panel=panels.RESOURCES,
@@ -180,14 +149,14 @@ def run(
         ),
     ] = None,
     cpus: Annotated[
-        float, typer.Option(min=0, rich_help_panel=panels.RESOURCES, help="CPUs for each member.")
+        float, Option(min=0, rich_help_panel=panels.RESOURCES, help="CPUs for each member.")
     ] = 1,
     gpus: Annotated[
-        float, typer.Option(min=0, rich_help_panel=panels.RESOURCES, help="GPUs for each member.")
+        float, Option(min=0, rich_help_panel=panels.RESOURCES, help="GPUs for each member.")
     ] = 0,
     memory: Annotated[
         str | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.RESOURCES,
             help="Memory for each member, such as 4Gi, 512MiB or 1.5GiB; a member that uses more "
             "is killed.",
@@ -195,13 +164,13 @@ def run(
     ] = None,
     queue: Annotated[
         str,
-        typer.Option(
+        Option(
             "--queue", "-q", rich_help_panel=panels.PLACEMENT, help="Queue that the job waits in."
         ),
     ] = "default",
     priority: Annotated[
         int,
-        typer.Option(
+        Option(
             rich_help_panel=panels.PLACEMENT,
             help="Priority within the queue; jobs with a higher number start first.",
         ),
@@ -209,7 +178,7 @@ def run(
     name: NewName = None,
     retries: Annotated[
         int,
-        typer.Option(
+        Option(
             min=0,
             rich_help_panel=panels.FAILURES,
             help="Number of times the job starts again after a failure.",
@@ -217,7 +186,7 @@ def run(
     ] = 0,
     limit: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--time",
             "-t",
             rich_help_panel=panels.TIME,
@@ -226,14 +195,14 @@ def run(
     ] = None,
     begin: Annotated[
         str | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.TIME,
             help="Earliest time at which the job may start: now+1h, 18:00 or 2027-01-31T18:00.",
         ),
     ] = None,
     deadline: Annotated[
         str | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.TIME,
             help="Time by which the job is killed if it still runs, such as now+8h or "
             "2027-01-31T18:00.",
@@ -241,7 +210,7 @@ def run(
     ] = None,
     signal: Annotated[
         str | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.TIME,
             help="Signal that members get before the job's time is up, as [B:]NAME\\[@SECONDS], "
             "such as USR1@300, and when the job is preempted; B: sends it to the shell only.",
@@ -249,7 +218,7 @@ def run(
     ] = None,
     requeue: Annotated[
         str | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.FAILURES,
             help="Further reasons to queue the job again: timeout, or exit codes, such as "
             "timeout,75.",
@@ -257,7 +226,7 @@ def run(
     ] = None,
     requeue_max: Annotated[
         int,
-        typer.Option(
+        Option(
             min=0,
             rich_help_panel=panels.FAILURES,
             help="Maximum number of times that the job is queued again (with --requeue).",
@@ -265,7 +234,7 @@ def run(
     ] = DEFAULT_REQUEUES,
     no_requeue: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--no-requeue",
             rich_help_panel=panels.FAILURES,
             help="End the job when it is preempted or loses a node, instead of queueing it again.",
@@ -273,7 +242,7 @@ def run(
     ] = False,
     after: Annotated[
         str | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.DEPENDENCIES,
             help="Jobs that must start or end first: afterok:17:18, afterany:19, after:20+10 "
             "(minutes), singleton.",
@@ -281,7 +250,7 @@ def run(
     ] = None,
     array: Annotated[
         str | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.DEPENDENCIES,
             help="Indices to run the command for, each as a job: 0-99, 0-99%10 (ten at once) or "
             "1,3,5-9.",
@@ -289,7 +258,7 @@ def run(
     ] = None,
     hold: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--hold",
             "-H",
             rich_help_panel=panels.DEPENDENCIES,
@@ -298,7 +267,7 @@ def run(
     ] = False,
     reservation: Annotated[
         str | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.PLACEMENT,
             help="Reservation to run in: the job starts once the reservation begins, and ends "
             "with it.",
@@ -306,7 +275,7 @@ def run(
     ] = None,
     licenses: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--licenses",
             "-L",
             rich_help_panel=panels.RESOURCES,
@@ -315,7 +284,7 @@ def run(
     ] = None,
     grace: Annotated[
         float,
-        typer.Option(
+        Option(
             parser=seconds_at_least(0),
             metavar=METAVAR,
             rich_help_panel=panels.TIME,
@@ -325,7 +294,7 @@ def run(
     ] = DEFAULT_GRACE_S,
     time_limit: Annotated[
         float | None,
-        typer.Option(
+        Option(
             parser=seconds_at_least(0),
             metavar=METAVAR,
             rich_help_panel=panels.TIME,
@@ -335,7 +304,7 @@ def run(
     ] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--env",
             "-e",
             rich_help_panel=panels.COMMAND,
@@ -344,14 +313,14 @@ def run(
     ] = None,
     directory: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.COMMAND,
             help="Working directory of the command. Default: the current directory.",
         ),
     ] = None,
     detach: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--detach",
             "-d",
             rich_help_panel=panels.OUTPUT,
@@ -360,7 +329,7 @@ def run(
     ] = False,
     pty: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--pty",
             rich_help_panel=panels.OUTPUT,
             help="Give the command a terminal, for example for `phalanx run --pty -- bash`.",
@@ -368,7 +337,7 @@ def run(
     ] = False,
     quiet: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--quiet",
             rich_help_panel=panels.OUTPUT,
             help="Print no messages while the job waits.",
@@ -382,6 +351,7 @@ def run(
     """
     from phalanx.api.job import Job
     from phalanx.api.jobs import job_manifest, new_request
+    from phalanx.cli.job_output import code_of
 
     try:
         job = Job(
@@ -415,6 +385,8 @@ def run(
         fail(str(error), USAGE)
     spec = job.spec()
     if pty:
+        from phalanx.cli.interactive import run_at_terminal
+
         found = run_at_terminal(address, spec, detach, quiet)
     elif detach:
         ask(address, new_request([job_manifest(spec)]))
@@ -425,7 +397,7 @@ def run(
     if found.state not in WELL:
         uid = (found.namespace, found.name)
         say(how_it_ended("Job", uid, found.state, found.reason), err=True)
-    raise typer.Exit(code_of(found))
+    raise Ended(code_of(found))
 
 
 def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool) -> JobDescription:
@@ -434,6 +406,8 @@ def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool
     The job is cancelled when this command ends early, in any way except by SIGKILL.
     """
     from phalanx.api.jobs import job_manifest, new_request
+    from phalanx.cli.allocation import cancelled_by_interrupt, wait_until_running
+    from phalanx.cli.job_output import JobOutput, follow
 
     with cancelled_by_interrupt(address, spec):
         ask(address, new_request([job_manifest(spec)]))
@@ -472,74 +446,14 @@ def _variables(given: list[str]) -> dict[str, str]:
     return found
 
 
-def code_of(job: JobDescription) -> int:
-    """Return the exit code of the first member that failed, else that of the job.
-
-    A job whose time limit or deadline has passed gives 124.
-    """
-    if job.state == st.COMPLETED:
-        return 0
-    if job.state in st.OUT_OF_TIME:
-        return TIMED_OUT
-    return next((m.exit_code for m in job.members if m.exit_code), FAILED)
-
-
-def rows_json(rows: Row | Sequence[Row], indent: int | None = 1) -> str:
-    """Return one row or several as JSON."""
-    plain = rows.as_dict() if isinstance(rows, Row) else [row.as_dict() for row in rows]
-    return json_module.dumps(plain, indent=indent)
-
-
-def jobs(
-    name: Annotated[
-        str | None,
-        typer.Argument(help="Name of one array, or NAME[3-5], to list its array tasks."),
-    ] = None,
-    queue: Annotated[
-        str | None, typer.Option("--queue", "-q", help="List only the jobs of this queue.")
-    ] = None,
-    state: Annotated[
-        str | None,
-        typer.Option("--state", "-s", help="List only jobs in this state, such as Pending."),
-    ] = None,
-    address: Address = None,
-    json: Json = False,
-    watch: Watch = False,
-) -> None:
-    """List jobs, oldest first, or the array tasks of one array."""
-    if name is not None and (queue is not None or state is not None):
-        fail("NAME cannot be combined with --queue or --state.", USAGE)
-    while True:
-        rows, text = _listed(address, name, queue, state)
-        if watch and not json and sys.stdout.isatty():
-            typer.echo(_CLEAR, nl=False)
-        typer.echo(rows_json(rows, None if watch else 1) if json else text)
-        if not watch:
-            return
-        sys.stdout.flush()
-        time.sleep(_EVERY_S)
-
-
-def _listed(
-    address: str | None, name: str | None, queue: str | None, state: str | None
-) -> tuple[Sequence[Row], str]:
-    """Return the rows of `phalanx jobs`, and the same rows as text."""
-    is_element = name is not None and "[" in name
-    jobs = [] if is_element else ask(address, ListJobs(queue, state, name))
-    if name is None or not (is_element or jobs[0].array):
-        return jobs, jobs_text(jobs)
-    elements = ask(address, ListElements(name))
-    return elements, elements_text(elements)
-
-
 def job(name: Name, address: Address = None, json: Json = False) -> None:
     """Show one job: its members, their nodes and devices, its history, and why it waits."""
     found = ask(address, GetJob(name))
     if json:
-        typer.echo(rows_json(found))
+        echo(rows_json(found))
         return
     query = EventQuery(job=f"{found.namespace}/{found.name}", kinds=list(OF_PLACES))
-    typer.echo(job_text(found, ask(address, ListEvents(query)).events))
+    echo(job_text(found, ask(address, ListEvents(query)).events))
     if found.state == st.PENDING:
         say(f"\n{ask(address, Explain(f'{found.namespace}/{found.name}'))}")
 
@@ -547,14 +461,14 @@ def job(name: Name, address: Address = None, json: Json = False) -> None:
 def snapshot(
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write. Default: standard output."),
+        Option("--output", "-o", help="File to write. Default: standard output."),
     ] = None,
     address: Address = None,
 ) -> None:
     """Write the scheduler's state to a file, for `phalanx replay` and `phalanx explain`."""
     data = ask(address, TakeSnapshot())
     if output is None:
-        typer.echo(data.decode())
+        echo(data.decode())
         return
     try:
         output.write_bytes(data + b"\n")
@@ -565,16 +479,16 @@ def snapshot(
 def flows(address: Address = None, json: Json = False) -> None:
     """List job flows with their progress and the state of each step's job."""
     rows = ask(address, ListFlows())
-    typer.echo(rows_json(rows) if json else flows_text(rows, time.time()))
+    echo(rows_json(rows) if json else flows_text(rows, time.time()))
 
 
 def crons(address: Address = None, json: Json = False) -> None:
     """List cron jobs with their schedules and the jobs that they have running."""
     rows = ask(address, ListCrons())
-    typer.echo(rows_json(rows) if json else crons_text(rows))
+    echo(rows_json(rows) if json else crons_text(rows))
 
 
 def hypernodes(address: Address = None, json: Json = False) -> None:
     """List the domains of the network (hypernodes) and the nodes in each."""
     rows = ask(address, ListHyperNodes())
-    typer.echo(rows_json(rows) if json else hypernodes_text(rows))
+    echo(rows_json(rows) if json else hypernodes_text(rows))

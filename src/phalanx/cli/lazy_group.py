@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from typing import Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from phalanx.cli import registry
+from phalanx.cli.commands import definition
+from phalanx.cli.options import Group
+from phalanx.cli.typer_form import App, EndingGroup, app_of
 from phalanx.runtime.engine import entry_points
 
 GROUP = "phalanx.commands"
@@ -56,7 +58,7 @@ class Commands(dict[str, Any]):
 
     def _add(self, source: Callable[[str], list[Any]]) -> None:
         for entry in source(GROUP):
-            added = typer.Typer()
+            added = App()
             entry.load()(added)
             for name, command in typer.main.get_group(added).commands.items():
                 self.setdefault(name, command)
@@ -64,10 +66,10 @@ class Commands(dict[str, Any]):
 
 def _load(name: str) -> Any:
     """Import and return a command of the registry."""
-    entry, panel = registry.ENTRIES[name], registry.PANEL_OF[name]
-    module, _, attribute = entry.target.partition(":")
-    found = getattr(import_module(f"phalanx.cli.{module}"), attribute)
-    parent = typer.Typer()
+    found, panel = definition(name), registry.PANEL_OF[name]
+    parent = App()
+    if isinstance(found, Group):
+        found = app_of(found)
     if isinstance(found, typer.Typer):
         parent.add_typer(found, name=name, rich_help_panel=panel)
     else:
@@ -75,7 +77,7 @@ def _load(name: str) -> Any:
     return typer.main.get_group(parent).commands[name]
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(EndingGroup):
     """The group `phalanx`, whose help shows the registry's summaries and imports no command."""
 
     def __init__(self, **given: Any) -> None:

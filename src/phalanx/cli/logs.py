@@ -5,35 +5,33 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-import typer
-
 from phalanx.cli import process_output as processes
-from phalanx.cli.job_output import JobOutput, follow, job_and_member
-from phalanx.cli.jobs import Address, code_of
+from phalanx.cli.common_options import Address
+from phalanx.cli.ending import Ended
+from phalanx.cli.job_output import JobOutput, code_of, follow, job_and_member
+from phalanx.cli.options import Argument, Option
 from phalanx.cli.periods import past_moment
 from phalanx.cli.reach import USAGE, fail
 
 
 def logs(
     name: Annotated[
-        str | None, typer.Argument(help="Job, or one of its members: JOB.MEMBER (JOB.worker-0).")
+        str | None, Argument(help="Job, or one of its members: JOB.MEMBER (JOB.worker-0).")
     ] = None,
-    head: Annotated[
-        bool, typer.Option("--head", help="Print the log of the head process.")
-    ] = False,
+    head: Annotated[bool, Option("--head", help="Print the log of the head process.")] = False,
     node: Annotated[
         str | None,
-        typer.Option(help="Print the log of this node's process; host name or node id."),
+        Option(help="Print the log of this node's process; host name or node id."),
     ] = None,
     worker: Annotated[
-        str | None, typer.Option(help="Print the output of this worker; process id or worker id.")
+        str | None, Option(help="Print the output of this worker; process id or worker id.")
     ] = None,
     actor: Annotated[
-        str | None, typer.Option(help="Print the output of this actor; name or actor id.")
+        str | None, Option(help="Print the output of this actor; name or actor id.")
     ] = None,
     follow_: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--follow",
             "-f",
             help="Print new output as it comes; with a job, until it is over, and exit with its "
@@ -42,21 +40,21 @@ def logs(
     ] = False,
     tail: Annotated[
         int | None,
-        typer.Option(min=0, max=processes.MAX_TAIL, help="Number of last lines to print."),
+        Option(min=0, max=processes.MAX_TAIL, help="Number of last lines to print."),
     ] = None,
     since: Annotated[
         str,
-        typer.Option(help="Print lines since this time: 10m (ago), today. Not for jobs."),
+        Option(help="Print lines since this time: 10m (ago), today. Not for jobs."),
     ] = "",
     timestamps: Annotated[
         bool,
-        typer.Option("--timestamps", help="Print the time of each line. Not for jobs."),
+        Option("--timestamps", help="Print the time of each line. Not for jobs."),
     ] = False,
     previous: Annotated[
-        bool, typer.Option(help="Print the output of the attempt before the last one.")
+        bool, Option(help="Print the output of the attempt before the last one.")
     ] = False,
     address: Address = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    json: Annotated[bool, Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Print the output of a job's members, or of the head, a node, a worker or an actor.
 
@@ -72,7 +70,7 @@ def logs(
             address, job, member or None, is_previous=previous, tail=tail, as_json=json
         )
         if follow_:
-            raise typer.Exit(code_of(follow(shown)))
+            raise Ended(code_of(follow(shown)))
         shown.go_on(is_last=True)
         return
     if previous:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from phalanx.cli.options import Option
 from phalanx.cli.reach import USAGE, fail
 
 
@@ -22,7 +21,5 @@ def _checked(name: str | None) -> str | None:
 
 NewName = Annotated[
     str | None,
-    typer.Option(
-        "--name", "-n", callback=_checked, help="Name of the job. Default: a generated name."
-    ),
+    Option("--name", "-n", callback=_checked, help="Name of the job. Default: a generated name."),
 ]

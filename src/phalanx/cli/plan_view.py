@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from phalanx.cli.table import table
-from phalanx.model.readable import age
+from phalanx.model.readable import duration
 from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
 
 COLUMNS = 60
@@ -47,7 +47,7 @@ def _axis(plan: TimePlan) -> Iterator[str]:
     with_devices = {
         node for node, all_of in spans.items() if any(place.devices for *_, place in all_of)
     }
-    marks = f"now{f'in {age(length_s)}'.rjust(COLUMNS - 3)}"
+    marks = f"now{f'in {duration(length_s)}'.rjust(COLUMNS - 3)}"
     yield f"{'NODE'.ljust(width)}  {marks}"
     for node, all_of in sorted(spans.items()):
         cells = []
@@ -84,14 +84,16 @@ def _digit(held: float) -> str:
 
 
 def _row(plan: TimePlan, one: PlannedStart) -> list[str]:
-    start = "now" if one.at_s <= plan.now else f"in {age(one.at_s - plan.now)}"
+    start = "now" if one.at_s <= plan.now else f"in {duration(one.at_s - plan.now)}"
     if one.earliest_s is not None:
-        start = f"in {age(max(one.earliest_s - plan.now, 0.0))} to {age(one.at_s - plan.now)}"
+        start = (
+            f"in {duration(max(one.earliest_s - plan.now, 0.0))} to {duration(one.at_s - plan.now)}"
+        )
     return [
         one.podgroup,
         one.queue,
         start,
-        "?" if one.ends_s is None else f"in {age(one.ends_s - plan.now)}",
+        "?" if one.ends_s is None else f"in {duration(one.ends_s - plan.now)}",
         _how(one),
         _places(one.places),
         str(one.basis),

@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 
-from phalanx.cli.jobs import Address, Json
+from phalanx.cli.common_options import Address, Json
+from phalanx.cli.options import Option
 from phalanx.cli.plan_view import plan_text
 from phalanx.cli.reach import USAGE, ask, fail
-from phalanx.cli.table import say
+from phalanx.cli.table import echo, say
 from phalanx.protocol.requests.gangs import ShowPlan
 
 
 def plan(
     snapshot: Annotated[
-        str | None, typer.Option(help="Snapshot file to plan, instead of the cluster.")
+        str | None, Option(help="Snapshot file to plan, instead of the cluster.")
     ] = None,
     address: Address = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Show when pending work is expected to start, and what each node holds until then."""
     from phalanx.cli.snapshots import plans_of
@@ -29,7 +29,7 @@ def plan(
     found = [ask(address, ShowPlan())] if snapshot is None else plans_of(snapshot)
     if json:
         plain = [msgspec.to_builtins(one) for one in found]
-        typer.echo(json_module.dumps(plain[0] if len(plain) == 1 else plain, indent=1))
+        echo(json_module.dumps(plain[0] if len(plain) == 1 else plain, indent=1))
         return
     for one in found:
         say(plan_text(one))
@@ -38,20 +38,16 @@ def plan(
 def what_if(
     add_nodes: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Empty nodes to add: COUNT:NODE (like that node), or COUNT:CPU=64,GPU=8."
-        ),
+        Option(help="Empty nodes to add: COUNT:NODE (like that node), or COUNT:CPU=64,GPU=8."),
     ] = None,
-    remove_node: Annotated[list[str] | None, typer.Option(help="Node to remove: its id.")] = None,
-    weight: Annotated[
-        list[str] | None, typer.Option(help="New weight of a queue, as QUEUE=N.")
-    ] = None,
+    remove_node: Annotated[list[str] | None, Option(help="Node to remove: its id.")] = None,
+    weight: Annotated[list[str] | None, Option(help="New weight of a queue, as QUEUE=N.")] = None,
     submit: Annotated[
         list[Path] | None,
-        typer.Option(help="File with manifests to submit; their jobs wait with the others."),
+        Option(help="File with manifests to submit; their jobs wait with the others."),
     ] = None,
     snapshot: Annotated[
-        Path | None, typer.Option(help="Snapshot file to compare, instead of the cluster.")
+        Path | None, Option(help="Snapshot file to compare, instead of the cluster.")
     ] = None,
     address: Address = None,
     json: Json = False,
@@ -73,6 +69,6 @@ def what_if(
         submit=submit or (),
     )
     if json:
-        typer.echo(json_module.dumps(msgspec.to_builtins(found), indent=1))
+        echo(json_module.dumps(msgspec.to_builtins(found), indent=1))
     else:
         say(comparison_text(found))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
+from phalanx.cli.common_options import Address, Json, rows_json
 from phalanx.cli.job_view import queues_text
-from phalanx.cli.jobs import Address, Json, rows_json
+from phalanx.cli.options import Argument, Group, Option
 from phalanx.cli.reach import USAGE, ask, fail
-from phalanx.cli.table import say
+from phalanx.cli.table import echo, say
 from phalanx.protocol.requests.queues import (
     CloseQueue,
     CreateQueue,
@@ -20,14 +19,12 @@ from phalanx.protocol.requests.queues import (
     UpdateQueue,
 )
 
-app = typer.Typer(
-    name="queue", help="Create, list, change, open, close and delete queues.", no_args_is_help=True
-)
+app = Group(name="queue", help="Create, list, change, open, close and delete queues.")
 
-Name = Annotated[str, typer.Argument(help="Name of the queue.")]
+Name = Annotated[str, Argument(help="Name of the queue.")]
 Weight = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--weight",
         "-w",
         min=1,
@@ -35,40 +32,38 @@ Weight = Annotated[
     ),
 ]
 Priority = Annotated[
-    int | None, typer.Option(help="Priority; queues with a higher number are served first.")
+    int | None, Option(help="Priority; queues with a higher number are served first.")
 ]
-Parent = Annotated[str | None, typer.Option(help="Parent queue. Default: the root.")]
+Parent = Annotated[str | None, Option(help="Parent queue. Default: the root.")]
 Capability = Annotated[
     str | None,
-    typer.Option(help="Amounts that the queue never exceeds: CPU=8,GPU=2 or memory=64GiB."),
+    Option(help="Amounts that the queue never exceeds: CPU=8,GPU=2 or memory=64GiB."),
 ]
 Deserved = Annotated[
     str | None,
-    typer.Option(help="Amounts that the queue gets while other queues want the rest: CPU=8,GPU=2."),
+    Option(help="Amounts that the queue gets while other queues want the rest: CPU=8,GPU=2."),
 ]
 Guarantee = Annotated[
     str | None,
-    typer.Option(help="Amounts that are always kept for the queue: CPU=8,GPU=2 or memory=64GiB."),
+    Option(help="Amounts that are always kept for the queue: CPU=8,GPU=2 or memory=64GiB."),
 ]
 Time = Annotated[
     str | None,
-    typer.Option(
-        help="Time limit of jobs that give none: 2h30m, 90s, 1-12:00, 90 (minutes) or `none`."
-    ),
+    Option(help="Time limit of jobs that give none: 2h30m, 90s, 1-12:00, 90 (minutes) or `none`."),
 ]
 MaxTime = Annotated[
     str | None,
-    typer.Option(help="Longest time limit of a job: 2h30m, 90s, 1-12:00, 90 (minutes) or `none`."),
+    Option(help="Longest time limit of a job: 2h30m, 90s, 1-12:00, 90 (minutes) or `none`."),
 ]
 IdleGpus = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Rule for jobs with idle GPUs: 'below 5% for 30m' warns of such jobs, 'below 5% for "
         "30m, end' ends them."
     ),
 ]
 Reclaimable = Annotated[
-    bool | None, typer.Option(help="Whether other queues may reclaim what this one borrowed.")
+    bool | None, Option(help="Whether other queues may reclaim what this one borrowed.")
 ]
 
 
@@ -179,14 +174,14 @@ def _amounts(text: str | None) -> dict[str, float] | None:
 def list_queues(address: Address = None, json: Json = False) -> None:
     """List all queues."""
     rows = ask(address, ListQueues())
-    typer.echo(rows_json(rows) if json else queues_text(rows))
+    echo(rows_json(rows) if json else queues_text(rows))
 
 
 @app.command()
 def get(name: Name, address: Address = None, json: Json = False) -> None:
     """Show one queue."""
     rows = ask(address, ListQueues(name))
-    typer.echo(rows_json(rows[0]) if json else queues_text(rows))
+    echo(rows_json(rows[0]) if json else queues_text(rows))
 
 
 @app.command("open")

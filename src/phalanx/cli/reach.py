@@ -8,10 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import typer
-
+from phalanx.cli.ending import Ended
 from phalanx.cli.table import say
-from phalanx.runtime.engine import starting as engines
 
 if TYPE_CHECKING:
     from phalanx.protocol.requests.request import Request
@@ -32,7 +30,7 @@ ANSWER_S = 10.0
 def fail(text: str, code: int = FAILED) -> NoReturn:
     """End the command with an exit code and one sentence on standard error."""
     say(text, err=True)
-    raise typer.Exit(code)
+    raise Ended(code)
 
 
 def json_object(option: str, text: str | None, example: str) -> dict[str, Any] | None:
@@ -64,7 +62,7 @@ def ask(
     of that engine. Ends the command when there is no such cluster, or for an error.
     """
     named = address or os.environ.get("PHALANX_ADDRESS") or ""
-    if (engine := engines.engine_of(named)) is not None:
+    if (engine := _engine_of(named)) is not None:
         return _answered(partial(_ask_elsewhere, engine, named, request))
     from phalanx.runtime.daemons.visitor import ask_daemon
 
@@ -98,15 +96,25 @@ def _answered(question: Callable[[], R]) -> R:
 
 
 def _ask_elsewhere(engine: str, address: str, request: Request[R]) -> R:
+    from phalanx.runtime.engine import starting
+
     try:
-        return engines.entry_of(engine).ask(address, request, ANSWER_S)
+        return starting.entry_of(engine).ask(address, request, ANSWER_S)
     except ConnectionError as error:
         fail(str(error))
 
 
 def is_elsewhere(address: str | None) -> bool:
     """Whether the address, or else PHALANX_ADDRESS, names a cluster of another engine (Ray)."""
-    return engines.engine_of(address or os.environ.get("PHALANX_ADDRESS") or "") is not None
+    return _engine_of(address or os.environ.get("PHALANX_ADDRESS") or "") is not None
+
+
+def _engine_of(address: str) -> str | None:
+    if not address.partition(":")[0].isidentifier():
+        return None  # a HOST:PORT, or no address
+    from phalanx.runtime.engine import starting
+
+    return starting.engine_of(address)
 
 
 def _daemons(address: str | None, with_programs: bool) -> list[tuple[Any, Any]]:

@@ -41,7 +41,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "schema": Entry("schema:schema", "Print JSON Schemas of manifests and configuration."),
     },
     LOOK: {
-        "jobs": Entry("jobs:jobs", "List jobs."),
+        "jobs": Entry("job_list:jobs", "List jobs."),
         "job": Entry("jobs:job", "Show one job with its members."),
         "logs": Entry("logs:logs", "Print the output of jobs, daemons, workers and actors."),
         "explain": Entry("explain:explain", "Explain why work waits, and what would help."),

@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
-import typer
-
-from phalanx.cli.jobs import Address, Json, rows_json
+from phalanx.cli.common_options import Address, Json, rows_json
+from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, ask, fail
-from phalanx.cli.table import say, table
+from phalanx.cli.table import echo, say, table
 from phalanx.model.jobs.timing import Moment
 from phalanx.model.readable import amount
 from phalanx.model.reservations import Reservation
@@ -26,87 +25,79 @@ from phalanx.protocol.requests.reservations import (
 T = TypeVar("T")
 _SHOWN = 4
 """Number of names of a list that a table shows."""
-Names = Annotated[
-    list[str] | None, typer.Option(help="Names; may be repeated, or separated by commas.")
-]
+Names = Annotated[list[str] | None, Option(help="Names; may be repeated, or separated by commas.")]
 
 
 def reserve(
-    name: Annotated[str, typer.Argument(help="Name of the reservation.")],
+    name: Annotated[str, Argument(help="Name of the reservation.")],
     start: Annotated[
         str | None,
-        typer.Option(help="Begin: now, 18:00, now+2h or 2027-01-31T18:00. Default: now."),
+        Option(help="Begin: now, 18:00, now+2h or 2027-01-31T18:00. Default: now."),
     ] = None,
-    end: Annotated[str | None, typer.Option(help="End: 18:00, now+2h or 2027-01-31T18:00.")] = None,
+    end: Annotated[str | None, Option(help="End: 18:00, now+2h or 2027-01-31T18:00.")] = None,
     length: Annotated[
         str | None,
-        typer.Option("--for", help="Duration: 2h30m, 90s, 1-12:00 or 90 (minutes)."),
+        Option("--for", help="Duration: 2h30m, 90s, 1-12:00 or 90 (minutes)."),
     ] = None,
     latest: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Latest begin, written like --start; the reservation begins as early as its nodes "
             "can be kept."
         ),
     ] = None,
     every: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Schedule of a reservation that recurs: @daily, @weekly or '0 2 * * 1' (cron)."
         ),
     ] = None,
     time_zone: Annotated[
-        str | None, typer.Option(help="Time zone of --every, such as Europe/Berlin.")
+        str | None, Option(help="Time zone of --every, such as Europe/Berlin.")
     ] = None,
     user: Annotated[
         list[str] | None,
-        typer.Option(
-            "--user", "-u", help="Users whose jobs may use the reservation, such as ann,ben."
-        ),
+        Option("--user", "-u", help="Users whose jobs may use the reservation, such as ann,ben."),
     ] = None,
     queue: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--queue", "-q", help="Queues whose jobs may use the reservation, separated by commas."
         ),
     ] = None,
     node: Annotated[
         list[str] | None,
-        typer.Option(
-            "--node", "-w", help="Nodes to reserve: host names or ids, separated by commas."
-        ),
+        Option("--node", "-w", help="Nodes to reserve: host names or ids, separated by commas."),
     ] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", "-l", help="Label of the nodes to reserve, as KEY=VALUE."),
+        Option("--label", "-l", help="Label of the nodes to reserve, as KEY=VALUE."),
     ] = None,
     nodes: Annotated[
         int | None,
-        typer.Option("--nodes", "-N", min=1, help="Number of whole nodes to reserve."),
+        Option("--nodes", "-N", min=1, help="Number of whole nodes to reserve."),
     ] = None,
     gpus: Annotated[
         int | None,
-        typer.Option("--gpus", "-G", min=1, help="Number of GPUs to reserve, on any nodes."),
+        Option("--gpus", "-G", min=1, help="Number of GPUs to reserve, on any nodes."),
     ] = None,
     cpus: Annotated[
-        int | None, typer.Option(min=1, help="Number of CPUs to reserve, on any nodes.")
+        int | None, Option(min=1, help="Number of CPUs to reserve, on any nodes.")
     ] = None,
     maintenance: Annotated[
         bool,
-        typer.Option(
-            "--maintenance", help="Reserve for maintenance: the nodes drain, no job runs."
-        ),
+        Option("--maintenance", help="Reserve for maintenance: the nodes drain, no job runs."),
     ] = False,
     ignore_jobs: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--ignore-jobs",
             help="Also reserve nodes whose jobs run into the period; the jobs continue.",
         ),
     ] = False,
     change: Annotated[
         bool,
-        typer.Option("--change", help="Change the reservation of this name; other settings stay."),
+        Option("--change", help="Change the reservation of this name; other settings stay."),
     ] = False,
     address: Address = None,
     json: Json = False,
@@ -137,14 +128,14 @@ def reserve(
         fail("Nothing to change: give --end, --user or another field.", USAGE)
     row = ask(address, Reserve(Reservation(name=name, **fields), tuple(fields) if change else ()))
     if json:
-        typer.echo(rows_json(row))
+        echo(rows_json(row))
     else:
         said = "is changed" if change else "is made"
         say(f"reservation {name} {said}: {_kept(row)}, {_when(row)}")
 
 
 def unreserve(
-    names: Annotated[list[str], typer.Argument(help="Names of one or more reservations.")],
+    names: Annotated[list[str], Argument(help="Names of one or more reservations.")],
     address: Address = None,
 ) -> None:
     """Delete reservations. A reservation in which jobs run is not deleted."""
@@ -157,7 +148,7 @@ def reservations(address: Address = None, json: Json = False) -> None:
     """List reservations with their periods, nodes and users."""
     rows = ask(address, ListReservations())
     if json:
-        typer.echo(rows_json(rows))
+        echo(rows_json(rows))
         return
     if not rows:
         say("There are no reservations.")
@@ -176,14 +167,12 @@ def reservations(address: Address = None, json: Json = False) -> None:
         )
         for row in rows
     ]
-    typer.echo(table(head, cells, right=("RUNNING", "WAITING")))
+    echo(table(head, cells, right=("RUNNING", "WAITING")))
 
 
 def set_license(
-    name: Annotated[str, typer.Argument(help="Name of the license, as jobs ask for it.")],
-    count: Annotated[
-        int, typer.Argument(help="Number of licenses of this name; 0 removes the license.")
-    ],
+    name: Annotated[str, Argument(help="Name of the license, as jobs ask for it.")],
+    count: Annotated[int, Argument(help="Number of licenses of this name; 0 removes the license.")],
     address: Address = None,
 ) -> None:
     """Set how many licenses of a name the cluster has."""
@@ -195,7 +184,7 @@ def licenses(address: Address = None, json: Json = False) -> None:
     """List licenses with their numbers and holders."""
     rows = ask(address, ListLicenses())
     if json:
-        typer.echo(rows_json(rows))
+        echo(rows_json(rows))
         return
     if not rows:
         say("There are no licenses; set their number with `phalanx set-license NAME COUNT`.")
@@ -211,7 +200,7 @@ def licenses(address: Address = None, json: Json = False) -> None:
         for row in rows
     ]
     head = ("NAME", "TOTAL", "HELD", "ASKED", "HELD BY")
-    typer.echo(table(head, cells, right=("TOTAL", "HELD", "ASKED")))
+    echo(table(head, cells, right=("TOTAL", "HELD", "ASKED")))
 
 
 # ---- words ---------------------------------------------------------------------------------------

@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from phalanx.cli.common_options import Address, Json, rows_json
 from phalanx.cli.cycles import cycle, cycles
-from phalanx.cli.jobs import Address, Json, rows_json
+from phalanx.cli.options import Argument, Group
 from phalanx.cli.reach import USAGE, ask, fail
-from phalanx.cli.table import say
+from phalanx.cli.table import echo, say
 from phalanx.model.rows.work import RulesInfo
 from phalanx.protocol.requests.gangs import GetRules, SetRules
 
-app = typer.Typer(
+app = Group(
     name="scheduler",
     help="Show and change the scheduler's configuration, and show its cycles.",
-    no_args_is_help=True,
 )
 
 
@@ -32,9 +30,7 @@ def show(address: Address = None, json: Json = False) -> None:
 
 @app.command("set")
 def set_(
-    file: Annotated[
-        Path, typer.Argument(help="File with a scheduler configuration in Volcano's YAML.")
-    ],
+    file: Annotated[Path, Argument(help="File with a scheduler configuration in Volcano's YAML.")],
     address: Address = None,
     json: Json = False,
 ) -> None:
@@ -64,7 +60,7 @@ app.command()(cycle)
 
 def _print(rules: RulesInfo, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(rows_json(rules))
+        echo(rows_json(rules))
         return
     whose = f"set from {rules.file}" if rules.is_own else "those that come with the cluster"
     if rules.trouble:

@@ -6,7 +6,8 @@ import json
 from enum import StrEnum
 from typing import Annotated
 
-import typer
+from phalanx.cli.options import Argument
+from phalanx.cli.table import echo
 
 
 class Of(StrEnum):
@@ -18,7 +19,7 @@ class Of(StrEnum):
 
 def schema(
     of: Annotated[
-        Of, typer.Argument(help="Kind of file: manifests, or the scheduler's configuration.")
+        Of, Argument(help="Kind of file: manifests, or the scheduler's configuration.")
     ] = Of.manifests,
 ) -> None:
     """Print the JSON Schema of manifests, or of the scheduler's configuration.
@@ -35,4 +36,4 @@ def schema(
         from phalanx.scheduler.cycle.schema import configuration_schema
 
         found = configuration_schema(known_plugins())
-    typer.echo(json.dumps(found, indent=1, sort_keys=True))
+    echo(json.dumps(found, indent=1, sort_keys=True))

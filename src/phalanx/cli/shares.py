@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import typer
 
-from phalanx.cli.jobs import Address, Json, rows_json
+from phalanx.cli.common_options import Address, Json, rows_json
+from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, ask, fail
-from phalanx.cli.table import say, table
-from phalanx.model.readable import age, amount
+from phalanx.cli.table import echo, say, table
+from phalanx.model.readable import amount, duration
 from phalanx.model.rows.shares import ShareInfo
 from phalanx.protocol.requests.shares import GetShares, SetShares
 
@@ -28,7 +28,7 @@ NOBODY = "-"
 
 
 def shares(
-    queue: Annotated[str, typer.Argument(help="Show only this queue. Default: all queues.")] = "",
+    queue: Annotated[str, Argument(help="Show only this queue. Default: all queues.")] = "",
     address: Address = None,
     json: Json = False,
 ) -> None:
@@ -40,18 +40,18 @@ def shares(
     """
     rows = ask(address, GetShares(queue))
     if json:
-        typer.echo(rows_json(rows))
+        echo(rows_json(rows))
     elif rows:
-        typer.echo(shares_text(rows))
+        echo(shares_text(rows))
     else:
         say("No user has used anything yet, and no shares are set (phalanx set-shares).")
 
 
 def set_shares(
-    queue: Annotated[str, typer.Argument(help="Name of the queue.")],
+    queue: Annotated[str, Argument(help="Name of the queue.")],
     users: Annotated[
         list[str],
-        typer.Argument(help="Shares as USER=N, such as alice=3; USER= resets to the default."),
+        Argument(help="Shares as USER=N, such as alice=3; USER= resets to the default."),
     ],
     address: Address = None,
     json: Json = False,
@@ -59,22 +59,22 @@ def set_shares(
     """Set the shares of users in a queue. The default is one share; users with 0 come last."""
     rows = ask(address, SetShares(queue, dict(map(_share, users))))
     if json:
-        typer.echo(rows_json(rows))
+        echo(rows_json(rows))
     else:
-        typer.echo(shares_text(rows))
+        echo(shares_text(rows))
 
 
 def priority(
     queue: Annotated[
         list[str] | None,
-        typer.Option("--queue", "-q", help="Show only jobs of this queue; may be repeated."),
+        Option("--queue", "-q", help="Show only jobs of this queue; may be repeated."),
     ] = None,
     user: Annotated[
         list[str] | None,
-        typer.Option("--user", "-u", help="Show only jobs of this user; may be repeated."),
+        Option("--user", "-u", help="Show only jobs of this user; may be repeated."),
     ] = None,
     snapshot: Annotated[
-        Path | None, typer.Option(help="Snapshot file to read, instead of the cluster.")
+        Path | None, Option(help="Snapshot file to read, instead of the cluster.")
     ] = None,
     address: Address = None,
     json: Json = False,
@@ -93,9 +93,9 @@ def priority(
         if (not queue or one.queue in queue) and (not user or one.user in user)
     ]
     if json:
-        typer.echo(json_module.dumps([msgspec.to_builtins(one) for one in found], indent=1))
+        echo(json_module.dumps([msgspec.to_builtins(one) for one in found], indent=1))
     elif found:
-        typer.echo(priority_text(found))
+        echo(priority_text(found))
     else:
         say("No job waits.")
 
@@ -134,7 +134,7 @@ def priority_text(found: Sequence[WaitingGroup]) -> str:
             one.user or NOBODY,
             str(one.priority),
             *(_factor(name, one.factors.get(name)) for name in factors),
-            "-" if one.waited_s is None else age(one.waited_s),
+            "-" if one.waited_s is None else duration(one.waited_s),
         ]
         for one in found
     ]

@@ -9,10 +9,10 @@ import json
 from pathlib import Path
 
 import msgspec
-import typer
 
+from phalanx.cli.ending import Ended
 from phalanx.cli.reach import USAGE, ask, fail
-from phalanx.cli.table import say
+from phalanx.cli.table import echo, say
 from phalanx.errors import BatchFileError
 from phalanx.model.rows.plan import TimePlan
 from phalanx.protocol.requests.gangs import TakeSnapshot
@@ -41,7 +41,7 @@ def replay_file(file: str, *, as_json: bool, cycles: int) -> int:
         _complain(f"warning: {warning}")
     if as_json:
         data = [as_data(o) for o in outcomes]
-        typer.echo(json.dumps(data if holds_list(text) else data[0], indent=2))
+        echo(json.dumps(data if holds_list(text) else data[0], indent=2))
     else:
         for outcome in outcomes:
             for line in _lines(outcome):
@@ -66,10 +66,10 @@ def explain_file(file: str, name: str | None, *, as_json: bool) -> int:
         return NOT_IN_FILE
     answers = [a for s in asked for a in explain_snapshot(s, full)]
     if as_json:
-        typer.echo(json.dumps(msgspec.to_builtins(answers), indent=2))
+        echo(json.dumps(msgspec.to_builtins(answers), indent=2))
         return 0
     if not answers:
-        typer.echo("no work waits")
+        echo("no work waits")
     for answer in answers:
         for line in answer.lines(several=len(snapshots) > 1):
             say(line)
@@ -83,7 +83,7 @@ def plans_of(file: str) -> list[TimePlan]:
     """
     read = _read(file)
     if read is None:
-        raise typer.Exit(UNUSABLE)
+        raise Ended(UNUSABLE)
     return [plan_snapshot(snapshot) for snapshot in read[1]]
 
 

@@ -7,8 +7,7 @@ import shutil
 import subprocess
 from typing import Annotated
 
-import typer
-
+from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_FOUND, fail
 from phalanx.cli.state import SHORT, TIMEOUT_S, Address, Json, Timeout, echo_data, query_state
 from phalanx.cli.table import say
@@ -21,10 +20,10 @@ _SILENT = re.compile(r"(?:driver|worker) (\d+) of node ([0-9a-f]+)")
 
 def stack(
     pids: Annotated[
-        list[int] | None, typer.Argument(help="Process ids. Default: all drivers and workers.")
+        list[int] | None, Argument(help="Process ids. Default: all drivers and workers.")
     ] = None,
     node: Annotated[
-        str | None, typer.Option(help="Show only processes of the node with this id.")
+        str | None, Option(help="Show only processes of the node with this id.")
     ] = None,
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,

@@ -8,13 +8,12 @@ import os
 import socket
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from phalanx.cli import panels
 from phalanx.cli.amounts import memory_bytes
 from phalanx.cli.cluster_view import SHORT
 from phalanx.cli.durations import METAVAR, seconds_at_least
 from phalanx.cli.node_checks import read_check_rules, read_checks
+from phalanx.cli.options import Option
 from phalanx.cli.reach import FAILED, NOT_ALLOWED, USAGE, fail, json_object
 from phalanx.cli.table import report, say
 from phalanx.model.readable import amount, size
@@ -40,25 +39,25 @@ def default_store() -> str:
 
 def start(
     head: Annotated[
-        bool, typer.Option("--head", help="Start a cluster: its head and a node on this machine.")
+        bool, Option("--head", help="Start a cluster: its head and a node on this machine.")
     ] = False,
     address: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Start a node that joins the head at HOST:PORT; with ray:auto, start the "
             "scheduler on a Ray cluster."
         ),
     ] = None,
     host: Annotated[
         str,
-        typer.Option(
+        Option(
             rich_help_panel=panels.NETWORK,
             help="IP address of this machine at which other machines reach it, such as 10.0.0.1.",
         ),
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=0,
             max=65535,
             rich_help_panel=panels.NETWORK,
@@ -67,14 +66,14 @@ def start(
     ] = None,
     store: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.HEAD,
             help="Store of the head: a path, redis://HOST:PORT or memory; may be repeated.",
         ),
     ] = None,
     accept_loss: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--accept-loss",
             rich_help_panel=panels.HEAD,
             help="Start even if the store has lost confirmed changes or was emptied.",
@@ -82,7 +81,7 @@ def start(
     ] = False,
     history: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.HEAD,
             help="Limit of the history of jobs, as NAME=NUMBER: days, records or sum_days, such "
             "as days=90; may be repeated.",
@@ -90,7 +89,7 @@ def start(
     ] = None,
     limit: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.HEAD,
             help="Limit after which a silent node counts as dead, as NAME=NUMBER: period_s "
             "(seconds), misses, ..., such as misses=5; may be repeated.",
@@ -98,41 +97,41 @@ def start(
     ] = None,
     num_cpus: Annotated[
         int | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.RESOURCES,
             help="CPUs that the node offers. Default: all of this machine.",
         ),
     ] = None,
     num_gpus: Annotated[
         int | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.RESOURCES,
             help="GPUs that the node offers. Default: all of this machine.",
         ),
     ] = None,
     resources: Annotated[
         str | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.RESOURCES,
             help="Further resources that the node offers, as JSON, such as '{\"TPU\": 4}'.",
         ),
     ] = None,
     node_name: Annotated[
         str,
-        typer.Option(
+        Option(
             rich_help_panel=panels.NODE, help="Name of the node. Default: the machine's host name."
         ),
     ] = "",
     labels: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.NODE,
             help="Labels of the node, as KEY=VALUE, separated by commas.",
         ),
     ] = None,
     object_store_memory: Annotated[
         int | None,
-        typer.Option(
+        Option(
             parser=memory_bytes,
             metavar="MEMORY",
             rich_help_panel=panels.RESOURCES,
@@ -141,21 +140,21 @@ def start(
     ] = None,
     topology: Annotated[
         str,
-        typer.Option(
+        Option(
             rich_help_panel=panels.DEVICES,
             help="Known machine whose wiring of GPUs this node has, such as dgx_h100.",
         ),
     ] = "",
     ports: Annotated[
         str,
-        typer.Option(
+        Option(
             rich_help_panel=panels.NODE,
             help="Ports that gangs may use on the node, such as '20000-20999,8080'.",
         ),
     ] = "",
     devices: Annotated[
         str,
-        typer.Option(
+        Option(
             rich_help_panel=panels.DEVICES,
             help="File to read the state of the GPUs from, instead of the driver; see "
             "docs/howto/health.md.",
@@ -163,7 +162,7 @@ def start(
     ] = "",
     check: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.CHECKS,
             help="Health check of the node, as NAME=COMMAND; the command's exit code 0, 1 or 2 is "
             "the result (see docs/howto/health.md). May be repeated.",
@@ -171,7 +170,7 @@ def start(
     ] = None,
     check_every: Annotated[
         str,
-        typer.Option(
+        Option(
             rich_help_panel=panels.CHECKS,
             help="Time between two runs of the checks while the node is idle: 90s, 15m or 10 "
             "(minutes).",
@@ -179,14 +178,14 @@ def start(
     ] = "10m",
     check_limit: Annotated[
         str,
-        typer.Option(
+        Option(
             rich_help_panel=panels.CHECKS,
             help="Time limit of each check: 90s, 15m or 10 (minutes).",
         ),
     ] = "1m",
     placement: Annotated[
         str | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.HEAD,
             help="Policy by which the cluster places work: default, hybrid, least-waiting, "
             "selector, two-pass-random, or your own; with settings as a YAML mapping, such as "
@@ -195,7 +194,7 @@ def start(
     ] = None,
     system_config: Annotated[
         str | None,
-        typer.Option(
+        Option(
             rich_help_panel=panels.HEAD,
             help="Settings of the cluster under Ray's names, as JSON, such as "
             "'{\"max_lineage_bytes\": 1000000}'.",
@@ -203,7 +202,7 @@ def start(
     ] = None,
     spill_threshold: Annotated[
         int,
-        typer.Option(
+        Option(
             min=0,
             rich_help_panel=panels.NODE,
             help="Number of requests that may wait on this node before it asks other nodes.",
@@ -211,7 +210,7 @@ def start(
     ] = 0,
     patience: Annotated[
         float,
-        typer.Option(
+        Option(
             parser=seconds_at_least(1),
             metavar=METAVAR,
             rich_help_panel=panels.NODE,
@@ -223,21 +222,21 @@ def start(
     ] = 60.0,
     gpu_resource: Annotated[
         str,
-        typer.Option(
+        Option(
             rich_help_panel=panels.DEVICES,
             help="Resource whose devices gangs get on a Ray cluster (with ray:auto).",
         ),
     ] = "GPU",
     token_file: Annotated[
         str,
-        typer.Option(
+        Option(
             rich_help_panel=panels.NETWORK,
             help="File with the cluster's token. Default: PHALANX_TOKEN_FILE, or ~/.phalanx/token.",
         ),
     ] = "",
     insecure: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--insecure",
             rich_help_panel=panels.NETWORK,
             help="Connect machines without TLS; see docs/explanation/security.md.",
@@ -301,17 +300,17 @@ def start(
 
 def stop(
     force: Annotated[
-        bool, typer.Option("--force", help="Kill all processes at once, without letting them end.")
+        bool, Option("--force", help="Kill all processes at once, without letting them end.")
     ] = False,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Also delete the head's queues, jobs and history.")
+        bool, Option("--forget", help="Also delete the head's queues, jobs and history.")
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Delete without asking (with --forget).")
+        bool, Option("--yes", "-y", help="Delete without asking (with --forget).")
     ] = False,
     address: Annotated[
         str | None,
-        typer.Option(help="Address of a Ray cluster (ray:auto) whose scheduler is to end."),
+        Option(help="Address of a Ray cluster (ray:auto) whose scheduler is to end."),
     ] = None,
 ) -> None:
     """End this user's heads and nodes on this machine, or the scheduler on a Ray cluster.
@@ -336,6 +335,8 @@ def stop(
 
     store = default_store()
     if forget and not yes and exists(store):
+        import typer
+
         typer.confirm(f"Delete all queues, jobs and history in {store}?", abort=True)
     ended = stop_all(force=force)
     for one in ended:
@@ -370,7 +371,8 @@ def _start_head(
     settings: SystemSettings,
 ) -> None:
     from phalanx.runtime.daemons.cluster_token import default_path
-    from phalanx.runtime.daemons.starting import HeadOptions, local_daemons, start_head
+    from phalanx.runtime.daemons.local import local_daemons
+    from phalanx.runtime.daemons.starting import HeadOptions, start_head
     from phalanx.storage.errors import StorageInUseError
     from phalanx.storage.opening import history_path
     from phalanx.storage.sqlite import delete, exists
@@ -425,7 +427,7 @@ def _start_head(
 
 
 def _join(address: str, node: dict[str, Any], amounts: dict[str, Any], topology: str) -> None:
-    from phalanx.runtime.daemons.starting import numeric_address, split_address
+    from phalanx.runtime.daemons.local import numeric_address, split_address
 
     where = numeric_address(address)
     is_far = not ipaddress.ip_address(split_address(where)[0]).is_loopback

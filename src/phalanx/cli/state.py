@@ -7,11 +7,10 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import typer
-
 from phalanx.cli.durations import METAVAR, seconds_at_least
+from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
-from phalanx.cli.table import say, table
+from phalanx.cli.table import echo, say, table
 from phalanx.model.nearest import nearest
 from phalanx.model.readable import amount, size
 from phalanx.observe.state.columns import COLUMNS, Row, id_column
@@ -48,17 +47,17 @@ _SHOWN = {
 """The kinds with the columns of their tables; `--detail` shows all columns."""
 KINDS = tuple(_SHOWN)
 
-Kind = Annotated[str, typer.Argument(help=f"Kind of things: {', '.join(KINDS)}.")]
+Kind = Annotated[str, Argument(help=f"Kind of things: {', '.join(KINDS)}.")]
 Address = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Address of the head (HOST:PORT), or pid:PID for a program's own session. Default: "
         "PHALANX_ADDRESS, or the cluster on this machine."
     ),
 ]
 Timeout = Annotated[
     float,
-    typer.Option(
+    Option(
         parser=seconds_at_least(0),
         metavar=METAVAR,
         show_default=f"{TIMEOUT_S:g}s",
@@ -66,10 +65,10 @@ Timeout = Annotated[
         "by then are left out.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 Filters = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--filter",
         "-f",
         help="Show only rows that match: COLUMN=VALUE or COLUMN!=VALUE. May be repeated.",
@@ -143,9 +142,9 @@ def _known(kind: str, among: tuple[str, ...]) -> str:
 def list_(
     kind: Kind,
     filters: Filters = None,
-    limit: Annotated[int, typer.Option(help="Maximum number of rows.")] = DEFAULT_LIMIT,
-    detail: Annotated[bool, typer.Option("--detail", help="Show all columns.")] = False,
-    format: Annotated[str, typer.Option(help="Output format: table, json or yaml.")] = "",
+    limit: Annotated[int, Option(help="Maximum number of rows.")] = DEFAULT_LIMIT,
+    detail: Annotated[bool, Option("--detail", help="Show all columns.")] = False,
+    format: Annotated[str, Option(help="Output format: table, json or yaml.")] = "",
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,
     json: Json = False,
@@ -174,7 +173,7 @@ def list_(
 
 def get(
     kind: Kind,
-    id: Annotated[str, typer.Argument(help="Id, as `phalanx list` shows it.")],
+    id: Annotated[str, Argument(help="Id, as `phalanx list` shows it.")],
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,
     json: Json = False,
@@ -198,7 +197,7 @@ def rows_with_id(kind: str, id: str, timeout: float, address: str | None) -> lis
 
 
 def summary_(
-    kind: Annotated[str, typer.Argument(help=f"Kind of things to count: {', '.join(SUMMARIES)}.")],
+    kind: Annotated[str, Argument(help=f"Kind of things to count: {', '.join(SUMMARIES)}.")],
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,
     json: Json = False,
@@ -215,7 +214,7 @@ def summary_(
 
 def memory(
     limit: Annotated[
-        int, typer.Option(min=0, help="Maximum number of objects; the largest are shown.")
+        int, Option(min=0, help="Maximum number of objects; the largest are shown.")
     ] = 50,
     timeout: Timeout = TIMEOUT_S,
     address: Address = None,
@@ -279,7 +278,7 @@ def echo_data(data: Any, form: str, *, marked: bool = False) -> None:
     """Print data as JSON or YAML. `marked`: YAML with lines that begin and end each document."""
     plain = json_module.loads(json_module.dumps(data, default=str))
     if form == "json":
-        typer.echo(json_module.dumps(plain, indent=1))
+        echo(json_module.dumps(plain, indent=1))
         return
     import yaml
 
@@ -287,7 +286,7 @@ def echo_data(data: Any, form: str, *, marked: bool = False) -> None:
     text = dump(
         plain, sort_keys=False, allow_unicode=False, explicit_start=marked, explicit_end=marked
     )
-    typer.echo(text, nl=False)
+    echo(text, nl=False)
 
 
 def rows_text(columns: list[str], rows: list[Row]) -> str:

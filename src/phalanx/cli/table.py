@@ -6,45 +6,88 @@ import os
 import sys
 from collections.abc import Collection, Sequence
 
-import typer
+from phalanx.cli.layout import GAP, lines_of, width_of
 
-from phalanx.model.raw_bytes import byte_shown
-
-_PIPE_WIDTH = 100_000
-"""Columns of a pipe or a file: so wide that no row is wrapped, and each row is one line."""
+_LEAST_WRAPPED = 16
+"""Columns of the terminal below which a table's last column is not wrapped."""
+_USUAL_WIDTH = 80
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> str:
-    """Return a table with one line per row. A narrow terminal wraps long cells and cuts none off.
+    """Return a table with one line per row. A narrow terminal wraps the last column.
 
     `right`: names of the columns that are aligned to the right.
     """
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    cells = [[safe(cell) for cell in row] for row in rows]
+    widths = [
+        max(map(width_of, (name, *(row[number] for row in cells))))
+        for number, name in enumerate(head)
+    ]
+    before = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
+    room = None if (width := terminal_width()) is None else max(width - before, _LEAST_WRAPPED)
+    if room is not None and widths and widths[-1] > room:
+        from textwrap import wrap
 
-    is_terminal = sys.stdout.isatty()
-    console = Console(width=None if is_terminal else _PIPE_WIDTH, force_terminal=is_terminal)
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for name in head:
-        made.add_column(name, overflow="fold", justify="right" if name in right else "left")
-    for row in rows:
-        made.add_row(*(Text(safe(cell)) for cell in row))
-    with console.capture() as captured:
-        console.print(made)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+        widths[-1] = max(room, width_of(head[-1]))
+        short = []
+        for row in cells:
+            first, *others = wrap(row[-1], widths[-1]) or [""]
+            short.append([*row[:-1], first])
+            short += [[""] * (len(row) - 1) + [text] for text in others]
+        cells = short
+    return "\n".join(bold_head(lines_of(head, cells, widths, [name in right for name in head])))
+
+
+def bold_head(lines: list[str]) -> list[str]:
+    """Return the lines of a table with the first one in bold, on a terminal."""
+    is_plain = terminal_width() is None or os.environ.get("TERM") in ("dumb", "unknown")
+    return lines if is_plain else [f"\x1b[1m{lines[0]}\x1b[0m", *lines[1:]]
+
+
+def terminal_width() -> int | None:
+    """Return the columns of the terminal that the output goes to; None for a pipe or a file."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    for fd in (1, 2, 0):
+        try:
+            columns = os.get_terminal_size(fd).columns
+        except OSError:
+            continue
+        if columns > 0:
+            return columns
+    return _USUAL_WIDTH
 
 
 def safe(text: str) -> str:
     """Return `text` with control characters escaped: labels and names are untrusted."""
     if text.isprintable():
         return text
+    from phalanx.model.raw_bytes import byte_shown
+
     return "".join(c if c.isprintable() else byte_shown(c) or repr(c)[1:-1] for c in text)
+
+
+def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print text as it is, at once."""
+    stream = sys.stderr if err else sys.stdout
+    if stream is None:
+        return
+    whole = f"{text}\n" if nl else text
+    try:
+        stream.write(whole)
+    except UnicodeEncodeError:
+        # the locale has no such character, as in a container without one: readers expect UTF-8
+        stream.flush()
+        stream.buffer.write(whole.encode(errors="surrogateescape"))
+    stream.flush()
 
 
 def say(text: str, err: bool = False) -> None:
     """Print lines that may hold untrusted names, with control characters escaped."""
-    typer.echo("\n".join(map(safe, text.split("\n"))), err=err)
+    echo("\n".join(map(safe, text.split("\n"))), err=err)
 
 
 def report(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Moments as text."""
+"""Moments and lengths of time in Slurm's form."""
 
 from __future__ import annotations
 
@@ -11,3 +11,10 @@ def clock(at: float | None, unknown: str = "Unknown") -> str:
     `at` is in seconds since the epoch; None gives `unknown`.
     """
     return unknown if at is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
+
+
+def length(seconds: float) -> str:
+    """Return a length as [D-]HH:MM:SS."""
+    days, left = divmod(int(seconds), 86_400)
+    text = f"{left // 3_600:02d}:{left // 60 % 60:02d}:{left % 60:02d}"
+    return f"{days}-{text}" if days else text

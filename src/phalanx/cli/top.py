@@ -14,11 +14,12 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from phalanx.cli.cluster import Address
 from phalanx.cli.durations import METAVAR, seconds_at_least
+from phalanx.cli.ending import Ended
+from phalanx.cli.options import Option
 from phalanx.cli.reach import USAGE, ask, fail, is_elsewhere
+from phalanx.cli.table import echo
 
 if TYPE_CHECKING:
     from phalanx.cli.top_snapshot import Following, TopSnapshot
@@ -46,13 +47,11 @@ _MOVES = {
 
 def top(
     address: Address = None,
-    once: Annotated[bool, typer.Option("--once", help="Print all tables once and end.")] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print JSON once, instead of tables.")
-    ] = False,
+    once: Annotated[bool, Option("--once", help="Print all tables once and end.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON once, instead of tables.")] = False,
     every: Annotated[
         float,
-        typer.Option(
+        Option(
             parser=seconds_at_least(0.5),
             metavar=METAVAR,
             show_default="2s",
@@ -70,7 +69,7 @@ def top(
         fail("phalanx top is not for Ray clusters: use phalanx jobs and phalanx queue list.", USAGE)
     following = Following(lambda request: ask(address, request))
     if json:
-        typer.echo(json_module.dumps(_as_data(following.look()), indent=1))
+        echo(json_module.dumps(_as_data(following.look()), indent=1))
     elif once or not (sys.stdin.isatty() and sys.stdout.isatty()):
         _print_once(following.look())
     else:
@@ -157,7 +156,7 @@ class _Live:
             with contextlib.redirect_stderr(said):
                 self._picture = self._following.look()
             self._trouble = ""
-        except typer.Exit:
+        except Ended:
             self._trouble = " ".join(said.getvalue().split()) or "the head gives no answer"
 
     def _press(self, key: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from phalanx.cli.table import safe
 from phalanx.cli.top_snapshot import TopSnapshot
 from phalanx.model.lifecycle import ALIVE
-from phalanx.model.readable import age, amount, size
+from phalanx.model.readable import amount, duration, size
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.model.rows.devices import STRANGER, DeviceInfo
 from phalanx.model.rows.work import JobInfo, QueueInfo
@@ -224,7 +224,7 @@ def _queue_line(row: QueueInfo) -> Text:
 
 
 def _running(picture: TopSnapshot, signs: Signs) -> Section:
-    head = f"{'JOB':24} {'QUEUE':{_NAMES}} {'USER':10} {'RUN':>5} {'TIME':>5} {'GPUS':>5}  DEVICES"
+    head = f"{'JOB':24} {'QUEUE':{_NAMES}} {'USER':10} {'RUN':>5} {'TIME':>6} {'GPUS':>5}  DEVICES"
     return Section("RUNNING", head, [_running_line(job, picture) for job in picture.running])
 
 
@@ -233,9 +233,8 @@ def _running_line(job: JobInfo, picture: TopSnapshot) -> Text:
 
     devices = picture.devices_of(job)
     bad = [one for one in devices if one.state == BAD]
-    line = Text(
-        f"{_job(job)} {job.running:>5} {age(job.ran_s):>5} {len(devices):>5}  {_measured(devices)}"
-    )
+    counts = f"{job.running:>5} {duration(job.ran_s):>6} {len(devices):>5}"
+    line = Text(f"{_job(job)} {counts}  {_measured(devices)}")
     if bad:
         line.append(f"  {len(bad)} of its devices bad", style="bold red")
     return line
@@ -250,7 +249,7 @@ def _waiting_line(job: JobInfo, now: float) -> Text:
     from rich.text import Text
 
     position = "-" if job.position is None else str(job.position)
-    waited = age(max(now - job.submitted, 0.0))
+    waited = duration(max(now - job.submitted, 0.0))
     return Text(f"{_job(job)} {position:>5} {waited:>5}  {safe(job.reason)}")
 
 

@@ -7,9 +7,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from phalanx.cli.table import say
+from phalanx.cli.ending import Ended
+from phalanx.cli.options import Argument, Option
+from phalanx.cli.table import echo, say
 
 if TYPE_CHECKING:
     from phalanx.manifests.findings import Finding
@@ -29,21 +29,17 @@ class Operation(StrEnum):
 
 
 def validate(
-    file: Annotated[
-        Path, typer.Argument(help="Manifests in YAML or JSON; '-' reads standard input.")
-    ],
+    file: Annotated[Path, Argument(help="Manifests in YAML or JSON; '-' reads standard input.")],
     queues: Annotated[
         Path | None,
-        typer.Option(help="File with the queues that exist: manifests, or a list of names."),
+        Option(help="File with the queues that exist: manifests, or a list of names."),
     ] = None,
     old: Annotated[
         Path | None,
-        typer.Option(help="File with the present objects; FILE is checked as an update of them."),
+        Option(help="File with the present objects; FILE is checked as an update of them."),
     ] = None,
-    operation: Annotated[
-        Operation, typer.Option(help="Operation to check FILE for.")
-    ] = Operation.create,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    operation: Annotated[Operation, Option(help="Operation to check FILE for.")] = Operation.create,
+    json: Annotated[bool, Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Check manifests without submitting them.
 
@@ -61,17 +57,17 @@ def validate(
         before = None if old is None else old.read_bytes()
     except OSError as e:
         say(f"{e.filename}: {e.strerror}", err=True)
-        raise typer.Exit(UNUSABLE) from e
+        raise Ended(UNUSABLE) from e
     except ManifestError as e:
         say(str(e), err=True)
-        raise typer.Exit(UNUSABLE) from e
+        raise Ended(UNUSABLE) from e
     manifests, report = check_manifests(
         text, queues=known, old=before, operation=operation.value, file=str(file)
     )
     if operation is Operation.create and old is None:
         check_new_jobs(manifests, report)
     if json:
-        typer.echo(json_module.dumps(report.as_data(), indent=1))
+        echo(json_module.dumps(report.as_data(), indent=1))
     else:
         for finding in report.warnings:
             say(f"warning: {_line(file, finding)}", err=True)
@@ -79,7 +75,7 @@ def validate(
             say(f"error: {_line(file, finding)}", err=True)
         if report.ok:
             say(f"{file}: {', '.join(m.object for m in manifests)}: valid")
-    raise typer.Exit(0 if report.ok else INVALID)
+    raise Ended(0 if report.ok else INVALID)
 
 
 def _line(file: Path, finding: Finding) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
 from phalanx import __version__
+from phalanx.cli.table import echo
 
 
 def version() -> None:
     """Print the version."""
-    typer.echo(__version__)
+    echo(__version__)

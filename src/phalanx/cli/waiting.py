@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
-from phalanx.model.readable import age
+from phalanx.model.readable import duration
 from phalanx.model.rows.work import JobInfo
 
 FIRST_S = 0.5
@@ -24,7 +24,7 @@ def notice(row: JobInfo) -> str:
     expected = row.expected_start
     if expected is not None:
         kept = "" if expected.is_promised else " (not promised)"
-        parts.append(f"expected to start in {age(expected.in_s)}{kept}")
+        parts.append(f"expected to start in {duration(expected.in_s)}{kept}")
     parts += [row.reason] if row.reason else []
     return f"job {row.name} waits: {'; '.join(parts)}" if parts else f"job {row.name} waits"
 

@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from phalanx.dashboard.pages import metrics, plan
-from phalanx.model.readable import age, amount, size
+from phalanx.model.readable import amount, duration, size
 from phalanx.observe.events import subject, told
 
 _MARKS = {
@@ -67,7 +67,7 @@ class Renderer:
             "ago": _moment,
             "amount": amount,
             "amounts": metrics.amounts_text,
-            "span": age,
+            "span": duration,
             "size": size,
             "ms": lambda seconds: f"{1000 * seconds:.2f} ms",
             "mark": mark,

@@ -23,8 +23,8 @@ from phalanx.head.state_store import StateStore
 from phalanx.model.ids import node_process_id
 from phalanx.model.lifecycle import DEPENDENCIES_UNREADY
 from phalanx.observe.metrics.meter import Meter
+from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply
-from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.actors import RegisterActor
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.groups import CreateGroup

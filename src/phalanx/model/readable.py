@@ -19,14 +19,22 @@ def size(value: float) -> str:
     return f"{value:.1f} {_UNITS[step]}" if step else f"{value:.0f} B"
 
 
-def age(seconds: float) -> str:
-    """Return a length of time in one unit: 5s, 3m, 2h, 4d."""
-    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= length:
-            return f"{seconds // length:.0f}{unit}"
-    return f"{max(seconds, 0):.0f}s"
+_LENGTHS_S = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
-def time_ahead(seconds: float) -> str:
-    """Return a time from now: seconds below ten minutes, then as `age`."""
-    return f"{max(seconds, 0):.0f} s" if seconds < 600 else age(seconds)
+def duration(seconds: float) -> str:
+    """Return a length of time in its two largest units, rounded down: 12s, 1h53m, 3d4h.
+
+    Below one second it is in tenths. `manifests.times` reads this form. The page draws the same
+    form in `page.js`.
+    """
+    if seconds < 1:
+        tenths = int(max(seconds, 0) * 10)
+        return f"0.{tenths}s" if tenths else "0s"
+    left = int(seconds)
+    parts: list[str] = []
+    for unit, length in _LENGTHS_S:
+        count, left = divmod(left, length)
+        if count or parts:
+            parts.append(f"{count}{unit}" if count else "")
+    return "".join(parts[:2])

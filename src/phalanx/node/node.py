@@ -51,6 +51,7 @@ from phalanx.node.usage import Device
 from phalanx.node.waiting_tasks import WaitingTasks
 from phalanx.node.worker_processes import WorkerProcesses
 from phalanx.node.workers import WorkerPool
+from phalanx.protocol.asking import Ask
 from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.protocol.cluster_messages import (
     EndWork,
@@ -64,7 +65,7 @@ from phalanx.protocol.cluster_messages import (
 )
 from phalanx.protocol.frames import decode_body
 from phalanx.protocol.messages import Hello
-from phalanx.protocol.node_messages import Ask, LeaseWanted, Stop
+from phalanx.protocol.node_messages import LeaseWanted, Stop
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 

@@ -10,8 +10,8 @@ import msgspec
 from phalanx.errors import SystemFailureError
 from phalanx.node.head_link import HeadLink
 from phalanx.node.peers import Peer
+from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.cluster_messages import ForwardedReply
-from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.cluster import (
     GetAvailableResources,
     GetClusterResources,

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from phalanx.errors import MessageTooLargeError
 from phalanx.objects import failures
+from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.frames import Unsendable
 from phalanx.protocol.messages import Call, Done, Failed, Fetched, Item, Message, Task
-from phalanx.protocol.node_messages import Ask, LeaseWanted, Refused, Reply
+from phalanx.protocol.node_messages import LeaseWanted, Refused
 from phalanx.protocol.requests.request import NOTHING
 from phalanx.protocol.wire_errors import code_of, to_wire
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from phalanx.model.readable import age, size
+from phalanx.model.readable import duration, size
 from phalanx.model.rows.cluster import StatusInfo
 from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.work import RulesInfo
@@ -111,7 +111,7 @@ def _versions(report: HeadReport, version: str, protocol: int) -> Finding:
 def _head(report: HeadReport, status: StatusInfo, now: float) -> Finding:
     known = ", ".join(f"{what} {count}" for what, count in report.known.items())
     where = status.address or "inside the only node"
-    runs = age(max(now - report.began, 0.0))
+    runs = duration(max(now - report.began, 0.0))
     return Finding(what="head", state=WELL, said=f"{where}, for {runs}; it knows {known}")
 
 
@@ -176,7 +176,7 @@ def _defects(status: StatusInfo, now: float) -> list[Finding]:
         Finding(
             what="defects",
             state=LOOK,
-            said=f"{kind}: {one.count}, the last {age(max(now - one.at, 0.0))} ago: {one.last}",
+            said=f"{kind}: {one.count}, the last {duration(now - one.at)} ago: {one.last}",
         )
         for kind, one in sorted(defects.items())
     ]

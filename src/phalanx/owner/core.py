@@ -42,6 +42,7 @@ from phalanx.owner.tasks.records import PendingTask
 from phalanx.owner.tasks.submission import Submission
 from phalanx.owner.transport import Connection, NodeLink, Outbox, Transport
 from phalanx.owner.work import PendingWork
+from phalanx.protocol.asking import Reply
 from phalanx.protocol.cluster_messages import Happened, NodeDied
 from phalanx.protocol.messages import (
     PROTOCOL_VERSION,
@@ -70,7 +71,6 @@ from phalanx.protocol.node_messages import (
     LeaseDue,
     ReadersReported,
     Refused,
-    Reply,
     RowsReported,
     Settled,
     Used,

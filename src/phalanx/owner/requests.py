@@ -11,7 +11,7 @@ import msgspec
 
 from phalanx.errors import LocalNodeDiedError, MessageTooLargeError
 from phalanx.owner.transport import NodeLink
-from phalanx.protocol.node_messages import Ask, Reply
+from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.requests.request import NOTHING, Request, encode_request, read_result
 from phalanx.protocol.wire_errors import to_wire
 

@@ -14,16 +14,12 @@ import msgspec
 from phalanx.errors import ProtocolError
 from phalanx.model.raw_bytes import all_writable
 from phalanx.model.raw_bytes import encoded as encoded_text
+from phalanx.protocol.framing import HEADER_BYTES, MAX_FRAME_BYTES
 from phalanx.protocol.messages import Message
 
-HEADER_BYTES = 4
 LIST_HEADER = struct.Struct(">BI")
 _LIST32 = 0xDD
 """The byte with which msgpack begins a list whose length takes four bytes."""
-MAX_FRAME_BYTES = 1 << 30
-"""The most bytes of a frame's body."""
-STRANGERS_FRAME_BYTES = 4 << 20
-"""The most bytes of the frame in which a peer introduces itself."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Message])

@@ -13,31 +13,10 @@ import msgspec
 from phalanx.model.ids import GroupId
 from phalanx.model.system_settings import SystemSettings
 from phalanx.observe.state.query import StatePart, StateQuery
-from phalanx.protocol.wire_errors import WireError
+from phalanx.protocol.asking import Ask, Reply
 
 PREEMPTED = "preempted"
 """The kind of a worker's end that was caused for others: it costs its task or actor no retry."""
-
-
-class Ask(msgspec.Struct, array_like=True, tag=30):
-    """Process to node: a request of `protocol.requests`, by its kind.
-
-    Answered by a Reply with the same token, unless that is 0.
-    """
-
-    token: int
-    kind: int
-    body: msgspec.Raw
-    user: str = ""
-    """The user who asks, as the asking process says; for display only, as it grants no rights."""
-
-
-class Reply(msgspec.Struct, array_like=True, tag=31):
-    """Node to process: the msgpack of the request's result, or an error."""
-
-    token: int
-    result: msgspec.Raw
-    error: WireError | None = None
 
 
 OVER = -1

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from phalanx.cli.commands import app
+from phalanx.cli.typer_app import app
 from phalanx.head.groups.table import GroupTable
 from phalanx_research.chaos.command import Request, SeedsError, run, seeds_of
 from phalanx_research.chaos.run import try_seed

@@ -13,6 +13,7 @@ from msgspec import Raw
 from tests.polling import eventually
 from tests.system.chaos.footprint import is_running
 
+from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.frames import encode_frame
 from phalanx.protocol.messages import (
     PROTOCOL_VERSION,
@@ -29,13 +30,11 @@ from phalanx.protocol.messages import (
     Value,
 )
 from phalanx.protocol.node_messages import (
-    Ask,
     Granted,
     KillWorker,
     LeaseDue,
     LeaseReturned,
     LeaseWanted,
-    Reply,
     Stop,
     Terminate,
     WorkerDied,

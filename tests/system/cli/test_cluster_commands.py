@@ -15,7 +15,7 @@ import pytest
 from tests.polling import eventually
 from typer.testing import CliRunner
 
-from phalanx.cli.commands import app
+from phalanx.cli.typer_app import app
 from phalanx.protocol.handshake import HELLO_BYTES, NONCE_BYTES, Status, challenge
 from phalanx.runtime.os.session import started_at
 
@@ -75,7 +75,7 @@ def _silent(ended):
 @pytest.mark.parametrize("command", ["--help", "version"])
 def test_a_command_ends_without_a_word_when_nobody_reads_on(machine, command):
     assert _silent(machine.without_reader(command)) == 1
-    code = "from phalanx.cli import commands; commands.app = lambda: print('x'); commands.main()"
+    code = "from phalanx.cli import commands; commands.run = lambda _: print('x'); commands.main()"
     assert _silent(machine.without_reader(code=code)) == 1
 
 

@@ -10,7 +10,7 @@ import yaml
 from tests.unit.scheduler.cycle.lines import cases
 from typer.testing import CliRunner
 
-from phalanx.cli.commands import app
+from phalanx.cli.typer_app import app
 from phalanx.scheduler.cycle.explain import REASONS
 from phalanx.scheduler.cycle.remedies import REMEDIES
 

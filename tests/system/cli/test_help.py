@@ -6,7 +6,7 @@ import pytest
 import typer
 from rich.text import Text
 
-from phalanx.cli.commands import app
+from phalanx.cli.typer_app import app
 
 
 def texts(command, path="phalanx"):

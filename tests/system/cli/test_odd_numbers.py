@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from phalanx.cli import commands
 from phalanx.cli.job_output import _split
+from phalanx.cli.typer_app import app
 from phalanx.errors import JobNotFoundError
 from phalanx.model.jobs.spec import JobSpec
 
@@ -43,7 +43,7 @@ def nobody_answers(monkeypatch):
 def test_a_command_line_is_understood_or_refused_with_a_sentence(command) -> None:
     for odd in ODD:
         words = [word.replace("@", odd) for word in command.split()]
-        done = CliRunner().invoke(commands.app, words)
+        done = CliRunner().invoke(app, words)
         if isinstance(done.exception, Asked):
             continue
         assert isinstance(done.exception, SystemExit), (odd, done.exception)
@@ -60,7 +60,7 @@ def test_a_command_line_is_understood_or_refused_with_a_sentence(command) -> Non
     ],
 )  # fmt: skip
 def test_what_no_node_could_hold_is_refused_at_the_call(option) -> None:
-    done = CliRunner().invoke(commands.app, ["run", option, "-d", "--", "true"])
+    done = CliRunner().invoke(app, ["run", option, "-d", "--", "true"])
     assert (done.exit_code, type(done.exception)) == (2, SystemExit), done.exception
 
 
@@ -88,7 +88,7 @@ def test_a_job_that_cannot_be_ended_does_not_keep_the_others(command, monkeypatc
             raise JobNotFoundError("there is no job 'b'")
 
     monkeypatch.setattr("phalanx.runtime.daemons.visitor.ask_daemon", answer)
-    done = CliRunner().invoke(commands.app, [command, "a", "b", "c"])
+    done = CliRunner().invoke(app, [command, "a", "b", "c"])
     assert (done.exit_code, asked) == (3, ["a", "b", "c"])
     assert done.stderr == "there is no job 'b'\n"
     assert [line.split()[1] for line in done.stdout.splitlines()] == ["a", "c"]
@@ -96,7 +96,7 @@ def test_a_job_that_cannot_be_ended_does_not_keep_the_others(command, monkeypatc
 
 @pytest.mark.parametrize("given", ["{GPU: 1}", '{"GPU": 1}', "GPU", "=1"])
 def test_amounts_that_are_written_otherwise_are_refused_with_an_example(given) -> None:
-    done = CliRunner().invoke(commands.app, ["queue", "create", "q", "--capability", given])
+    done = CliRunner().invoke(app, ["queue", "create", "q", "--capability", given])
     assert done.exit_code == 2
     assert done.stderr == (
         f"Amounts are NAME=AMOUNT, as in CPU=8,GPU=2,memory=64Gi; given {given!r}.\n"
@@ -105,7 +105,7 @@ def test_amounts_that_are_written_otherwise_are_refused_with_an_example(given) -
 
 def test_what_is_right_is_sent() -> None:
     done = CliRunner().invoke(
-        commands.app, ["run", "--gpus", "0.5", "--cpus", "1.5", "-n", "j", "-d", "--", "true"]
+        app, ["run", "--gpus", "0.5", "--cpus", "1.5", "-n", "j", "-d", "--", "true"]
     )
     assert isinstance(done.exception, Asked)
     (manifest,) = done.exception.args[0].manifests

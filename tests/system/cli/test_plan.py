@@ -7,9 +7,10 @@ import json
 import msgspec
 from typer.testing import CliRunner
 
-from phalanx.cli.commands import app
-from phalanx.cli.job_view import jobs_text
+from phalanx.cli.job_list import JOBS
+from phalanx.cli.listing import listing
 from phalanx.cli.plan_view import COLUMNS, plan_text
+from phalanx.cli.typer_app import app
 from phalanx.head.jobs.rows import job_row
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
@@ -104,9 +105,9 @@ def test_jobs_show_when_they_start() -> None:
     )
     guess = msgspec.structs.replace(expected, is_promised=False)
     rows = [msgspec.structs.replace(row, expected_start=one) for one in (None, expected, guess)]
-    head, *lines = jobs_text(rows).splitlines()
+    head, *lines = listing(JOBS, rows).splitlines()
     at = head.index("START")
-    assert [line[at : at + 6].strip() for line in lines] == ["", "in 1m", "in 1m?"]
+    assert [line[at : at + 9].strip() for line in lines] == ["", "in 1m30s", "in 1m30s?"]
 
 
 def test_a_file_that_cannot_be_used(tmp_path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.system.cli.test_plan import SNAPSHOT
 from typer.testing import CliRunner
 
-from phalanx.cli.commands import app
+from phalanx.cli.typer_app import app
 
 JOB = """\
 apiVersion: batch.volcano.sh/v1alpha1

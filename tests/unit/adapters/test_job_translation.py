@@ -75,6 +75,7 @@ def row(kind=JobInfo, **fields):
         "user": "",
         "reservation": "",
         "licenses": {},
+        "gpus": 0.0,
         "annotations": {SUBMISSION: json.dumps(request | fields.pop("request", {}))},
         "after": "",
         "array": "",

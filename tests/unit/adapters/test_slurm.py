@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import typer
 
 from phalanx.adapters.slurm import formats, options
 from phalanx.adapters.slurm.columns import SACCT_FIELDS, SQUEUE_LETTERS
@@ -20,6 +19,7 @@ from phalanx.adapters.slurm.request import (
 from phalanx.adapters.slurm.script import MAX_SCRIPT_BYTES, checked, directives, file_name
 from phalanx.adapters.slurm.states import JOB, elapsed, states_named
 from phalanx.adapters.slurm.words import read_options
+from phalanx.cli.ending import Ended
 from phalanx.head.jobs.slurm import run_lengths, slurm_variables, tasks_of_member
 from phalanx.manifests.arrays import read_array
 from phalanx.manifests.dependencies import read_dependencies
@@ -235,6 +235,6 @@ def test_reservations_in_words_of_scontrol(words, fields):
 
 @pytest.mark.parametrize("word", ["Flags=FLEX", "NodeCnt=x", "TRES=mem=4", "Nodes=ALL", "Core=1"])
 def test_what_scontrol_cannot_ask_of_a_reservation(word, capsys):
-    with pytest.raises(typer.Exit):
+    with pytest.raises(Ended):
         reservation_fields(pairs_of("create", [word]))
     assert word.partition("=")[0] in capsys.readouterr().err

@@ -23,10 +23,11 @@ from phalanx.adapters.slurm.commands.scancel import SCANCEL
 from phalanx.adapters.slurm.commands.shares import SSHARE
 from phalanx.adapters.slurm.commands.sinfo import SINFO
 from phalanx.adapters.slurm.commands.squeue import SQUEUE
+from phalanx.adapters.slurm.marks import NOTE
 from phalanx.adapters.slurm.nodes import choice_of, gres_count, typed_count
 from phalanx.adapters.slurm.options import OptionError, from_environment
 from phalanx.adapters.slurm.reasons import dependency_text, ended_reason, waiting_reason
-from phalanx.adapters.slurm.request import NOTE, job_spec, job_variables, shape_of
+from phalanx.adapters.slurm.request import job_spec, job_variables, shape_of
 from phalanx.adapters.slurm.sizes import in_units
 from phalanx.adapters.slurm.sorting import sorted_rows
 from phalanx.adapters.slurm.states import states_named
@@ -400,7 +401,8 @@ def job_info(**fields: object) -> JobInfo:
     numbers = dict.fromkeys(
         ("position", "begins", "queued", "started", "finished", "expected_start")
     )
-    return JobInfo(**usual | numbers | {"is_held": False, "licenses": {}} | fields)  # type: ignore[arg-type]
+    known = {"is_held": False, "licenses": {}, "gpus": 0.0}
+    return JobInfo(**usual | numbers | known | fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

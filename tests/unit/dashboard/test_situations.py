@@ -123,7 +123,7 @@ def behind_a_promise(world):
     world.put("runs", members=2, seconds=36_000.0)
     world.put("wide", members=4, seconds=600.0)
     world.put("late", seconds=72_000.0)
-    return "places are promised to it, in 10h at the latest"
+    return "places are promised to it, in 10h28m at the latest"
 
 
 def reserved(world):

@@ -90,6 +90,7 @@ def job(name: str, state: str = st.RUNNING, **fields: Any) -> JobInfo:
         "deadline": None, "is_held": False, "restarts": 0, "annotations": {}, "after": "",
         "array": "", "expected_start": None, "user": "", "reservation": "", "licenses": {},
         "queued": NOW - 60,
+        "gpus": 0.0,
     }  # fmt: skip
     return JobInfo(**known | fields)
 

@@ -16,9 +16,9 @@ from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.model.reservations import Reservation
 from phalanx.model.rows.events import EventInfo
 from phalanx.observe.events import KINDS, MAX_EVENTS, EventQuery, subject, told
+from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.bundle_messages import BundleInventory, MemberNews
 from phalanx.protocol.cluster_messages import Join, ViewRow
-from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.cluster import DrainNode, UndrainNode
 from phalanx.protocol.requests.events import ListEvents
 from phalanx.protocol.requests.gangs import SetRules

@@ -12,6 +12,7 @@ from phalanx.head.state_store import read_state
 from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, Process, Step, TaskGroup, Template
 from phalanx.model.lifecycle import DEAD
+from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.bundle_messages import (
     BundleInventory,
 )
@@ -25,7 +26,7 @@ from phalanx.protocol.cluster_messages import (
     ViewRow,
 )
 from phalanx.protocol.frames import decode_body
-from phalanx.protocol.node_messages import ActorUpdate, Ask, Reply
+from phalanx.protocol.node_messages import ActorUpdate
 from phalanx.protocol.requests import (
     actors,
     cluster,

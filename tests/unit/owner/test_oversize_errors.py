@@ -15,9 +15,10 @@ from phalanx.objects import failures, serialization
 from phalanx.objects.oversize_errors import stand_in
 from phalanx.owner import requests
 from phalanx.protocol import frames
+from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.frames import Unsendable
 from phalanx.protocol.messages import Call, Done, Failed, Fetched, Hello, Item, Message, Task
-from phalanx.protocol.node_messages import Ask, LeaseWanted, Refused, Reply
+from phalanx.protocol.node_messages import LeaseWanted, Refused
 from phalanx.protocol.requests.actors import GetActor
 from phalanx.protocol.wire_errors import from_wire
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from tests.unit.owner.small_world import World, template
 
+from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.messages import Done, Failed
-from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.gangs import EndMembers
 from phalanx.protocol.requests.groups import WaitGroup
 from phalanx.protocol.requests.request import decode_request

@@ -8,15 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.errors import ProtocolError
-from phalanx.protocol import frames
+from phalanx.protocol import frames, framing
+from phalanx.protocol.asking import Ask
 from phalanx.protocol.frames import (
-    HEADER_BYTES,
     LIST_HEADER,
     FrameReader,
     decode_body,
     encode_frame,
     split_frames,
 )
+from phalanx.protocol.framing import HEADER_BYTES
 from phalanx.protocol.messages import (
     Borrow,
     Consumed,
@@ -28,7 +29,7 @@ from phalanx.protocol.messages import (
     Unborrow,
     Value,
 )
-from phalanx.protocol.node_messages import Ask, Stop
+from phalanx.protocol.node_messages import Stop
 
 NUMBER = st.integers(0, 2**63 - 1)
 PAYLOAD = st.binary(max_size=40) | st.builds(
@@ -113,9 +114,9 @@ def test_garbage_is_a_protocol_error(name):
         decode_body(GARBAGE[name])
 
 
-@pytest.mark.parametrize("length", [2**32 - 1, frames.MAX_FRAME_BYTES + 1, 17])
+@pytest.mark.parametrize("length", [2**32 - 1, framing.MAX_FRAME_BYTES + 1, 17])
 def test_a_length_above_the_limit_is_refused_before_its_bytes_come(length):
-    reader = FrameReader(limit=min(frames.MAX_FRAME_BYTES, length - 1))
+    reader = FrameReader(limit=min(framing.MAX_FRAME_BYTES, length - 1))
     with pytest.raises(ProtocolError, match=f"{length} bytes"):
         reader.feed(length.to_bytes(HEADER_BYTES, "big"))
 

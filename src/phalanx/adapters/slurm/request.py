@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from phalanx.adapters.slurm.arrays import after_of, array_of, array_variables
+from phalanx.adapters.slurm.marks import CLUSTER, NOTE, check_words
 from phalanx.adapters.slurm.nodes import choice_of, gres_count, typed_count
 from phalanx.adapters.slurm.options import OptionError
 from phalanx.adapters.slurm.times import slurm_length, slurm_moment
@@ -33,11 +34,7 @@ NOTES = (
     "account", "comment", "wckey", "qos", "nice", "constraint", "nodelist", "exclude", "mail-user",
 )  # fmt: skip
 """Options whose given values are kept for listings."""
-CLUSTER = "phalanx"
-"""The name of the only cluster."""
 _NICE = 100
-NOTE = "slurm/"
-"""Prefix of the annotations of jobs that were submitted with Slurm's options."""
 BATCH, TASK = "batch", "task"
 _BY_NODE = (
     "nodes", "ntasks-per-node", "gres", "gpus-per-node", "mem", "gpus", "exclusive", "overcommit",
@@ -106,20 +103,6 @@ def shape_of(asked: Mapping[str, str], node_cpus: int = 0) -> Shape:
         memory_bytes=_memory(asked, cpus, gpus),
         is_apart=is_apart,
     )
-
-
-def check_words(asked: Mapping[str, str]) -> None:
-    """Raise OptionError for a value whose meaning Phalanx does not have."""
-    allowed = {
-        "clusters": (CLUSTER, "all"),
-        "kill-on-invalid-dep": ("yes",),
-        "distribution": ("block", "block:block", "block:cyclic", "*", "pack", "nopack"),
-        "exclusive": ("", "user", "mcs"),
-    }
-    for option, values in allowed.items():
-        if asked.get(option, values[0]) not in values:
-            there = " or ".join(value for value in values if value)
-            raise OptionError(f"--{option}={asked[option]} is not supported; {there} is")
 
 
 def _nodes(asked: Mapping[str, str]) -> int | None:

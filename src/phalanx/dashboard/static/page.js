@@ -47,12 +47,16 @@ function apply(changes) {
   times();
 }
 
-/** A length of time in the command line's form: 5s, 3m, 2h, 4d. */
+/** A length of time in the command line's form, in its two largest units: 12s, 1h53m, 3d4h. */
 function length(seconds) {
-  for (const [unit, step] of [["d", 86400], ["h", 3600], ["m", 60]]) {
-    if (seconds >= step) return `${Math.floor(seconds / step)}${unit}`;
+  let left = Math.max(Math.floor(seconds), 0);
+  const parts = [];
+  for (const [unit, step] of [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]]) {
+    const count = Math.floor(left / step);
+    left -= count * step;
+    if (count || parts.length) parts.push(count ? `${count}${unit}` : "");
   }
-  return `${Math.max(Math.floor(seconds), 0)}s`;
+  return parts.slice(0, 2).join("") || "0s";
 }
 
 function times() {

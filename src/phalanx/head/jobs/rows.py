@@ -13,6 +13,7 @@ from phalanx.manifests.dependencies import written_dependencies
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import array_task_uid
 from phalanx.model.jobs.records import JobRecord, MemberRecord
+from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.rows.work import (
     JobDescription,
     JobInfo,
@@ -23,6 +24,7 @@ from phalanx.model.rows.work import (
 
 _NOT_QUEUED = ("held", "dependency")
 """Codes of what keeps a job from waiting, with no known end."""
+GPU = "GPU"
 KINDS = ("mpi", "pytorch", "tensorflow", "ray")
 
 
@@ -73,6 +75,13 @@ def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
         reservation=job.spec.reservation,
         licenses=dict(job.spec.licenses),
         queued=time_limits.waits_since(job) if is_queued else None,
+        gpus=_gpus(job.spec),
+    )
+
+
+def _gpus(spec: JobSpec) -> float:
+    return sum(
+        (group.replicas * group.template.needs.get(GPU, 0.0) for group in spec.groups), start=0.0
     )
 
 

@@ -24,6 +24,9 @@ SUCCEEDED: Final = "Succeeded"
 FINISHED: Final = frozenset({COMPLETED, FAILED, TERMINATED, TIMED_OUT, DEADLINE, DEPENDENCY_FAILED})
 """States that a job never leaves."""
 
+SETTLED: Final = FINISHED | {ABORTED}
+"""States in which nothing of a job runs, and nothing will by itself."""
+
 OUT_OF_TIME: Final = frozenset({TIMED_OUT, DEADLINE})
 """The finished states of jobs whose time had run out."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from phalanx.model.readable import amount, size, time_ahead
+from phalanx.model.readable import amount, duration, size
 from phalanx.model.rows.plan import Basis
 
 OTHERS = "others/"
@@ -78,7 +78,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         is_outside = self.podgroup == OTHERS
         name = "tasks and actors" if is_outside else self.podgroup.removeprefix("default/")
-        until = "" if self.ends_in_s is None else f", for {time_ahead(self.ends_in_s)} at most"
+        until = "" if self.ends_in_s is None else f", for {duration(self.ends_in_s)} at most"
         much = size(self.amount) if self.resource in BYTES else amount(self.amount)
         return f"{name} ({much} {self.resource}{until})"
 
@@ -181,11 +181,11 @@ def _when(expected: ExpectedStart) -> str:
     early = ""
     if expected.earliest_s is not None:
         first_s = max(expected.in_s - (expected.at_s - expected.earliest_s), 0.0)
-        early = f"{time_ahead(first_s)} to "
+        early = f"{duration(first_s)} to "
     held = "" if expected.is_promised else ", if no other job fills its places before"
     at = f" (at {expected.at_s:g})" if expected.at_s < _EPOCHS else ""
     after = f", once {ends} ended, if run times hold ({expected.basis})" if count else ""
-    return f"expected to start in {early}{time_ahead(expected.in_s)}{at}{after}{held}"
+    return f"expected to start in {early}{duration(expected.in_s)}{at}{after}{held}"
 
 
 def _is_among(one: Reason, because: Sequence[Reason]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.model.readable import time_ahead
+from phalanx.model.readable import duration
 from phalanx.model.rows.row import cells_html, text_html
 
 
@@ -93,8 +93,8 @@ class TimePlan(msgspec.Struct, frozen=True, kw_only=True):
             [
                 one.podgroup,
                 one.queue,
-                f"in {time_ahead(one.at_s - self.now)}",
-                "" if one.ends_s is None else f"in {time_ahead(one.ends_s - self.now)}",
+                f"in {duration(one.at_s - self.now)}",
+                "" if one.ends_s is None else f"in {duration(one.ends_s - self.now)}",
                 "promised" if one.is_promised else "fills" if one.fills else "",
                 ", ".join(f"{place.tasks} on {place.node}" for place in one.places),
                 str(one.basis),

@@ -145,6 +145,8 @@ class JobInfo(Row, frozen=True):
     queued: float | None
     """Since when it has waited for places: its submission, its begin, its release, or the moment
     when its dependencies were met. None while it is held or has dependencies that are not met."""
+    gpus: float
+    """The GPUs that its members ask for together; for an array, those of one array task."""
 
 
 class ArrayTaskInfo(Row, frozen=True):

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from phalanx.protocol.requests.request import Request
 from phalanx.runtime.daemons.daemon_files import OF_PROGRAM, Announcement
-from phalanx.runtime.daemons.starting import local_daemons, numeric_address
+from phalanx.runtime.daemons.local import local_daemons, numeric_address
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.session import Session
 

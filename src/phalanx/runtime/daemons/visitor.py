@@ -1,22 +1,27 @@
 """Requests to a daemon of this machine from a visitor.
 
-A visitor is a process that is neither driver nor node, such as the command line.
+A visitor is a process that is neither driver nor node, such as the command line. It sends one frame
+and reads one. This module imports no other messages than these two, since importing all of them
+takes longer than most commands.
 """
 
 from __future__ import annotations
 
-import select
+import contextlib
+import socket
 import time
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
-from phalanx.errors import MessageTooLargeError
-from phalanx.protocol.frames import STRANGERS_FRAME_BYTES
-from phalanx.protocol.node_messages import Ask, Reply
+import msgspec
+
+from phalanx.errors import MessageTooLargeError, ProtocolError
+from phalanx.model.raw_bytes import encoded
+from phalanx.protocol.asking import Ask, Reply
+from phalanx.protocol.framing import HEADER_BYTES, MAX_FRAME_BYTES, STRANGERS_FRAME_BYTES
 from phalanx.protocol.requests.request import Request, encode_request, read_result
 from phalanx.runtime.daemons.daemon_files import Announcement
 from phalanx.runtime.os.accounts import user_name
-from phalanx.runtime.os.connection import connect, same_user
-from phalanx.runtime.os.polling import wait_for
+from phalanx.runtime.os.peer_user import same_user
 from phalanx.runtime.os.session import Session
 
 R = TypeVar("R")
@@ -31,29 +36,80 @@ def ask_daemon(session: Session, daemon: Announcement, request: Request[R], time
     Raises ConnectionError when the daemon has ended, TimeoutError when it does not answer, and an
     error that is the answer.
     """
-    deadline = time.monotonic() + timeout_s
     who = f"the {daemon.kind} of process {daemon.pid}"
-    try:
-        connection = connect(session.socket_of(b"control" if daemon.kind == "head" else b"node"))
-    except OSError as error:
-        raise ConnectionError(f"{who} cannot be reached: {error.strerror}") from None
-    try:
-        same_user(connection.sock)
-        body = encode_request(request)
-        if len(body) > VISITORS_REQUEST_BYTES:
-            raise MessageTooLargeError(
-                f"{type(request).__name__} is too large: it has {len(body)} bytes, and the limit "
-                f"of a command's request is {VISITORS_REQUEST_BYTES}."
-            )
-        connection.send(Ask(1, request.kind, body, user_name()))
-        connection.drain_all(timeout_s)  # the kernel takes about 200 KiB at once
-        while wait_for(connection.fileno, select.POLLIN, max(deadline - time.monotonic(), 0)):
-            messages = connection.receive()
-            if messages is None:
-                raise ConnectionError(f"{who} ended before it answered")
+    path = session.socket_of(b"control" if daemon.kind == "head" else b"node")
+    body = encode_request(request)
+    if len(body) > VISITORS_REQUEST_BYTES:
+        raise MessageTooLargeError(
+            f"{type(request).__name__} is too large: it has {len(body)} bytes, and the limit "
+            f"of a command's request is {VISITORS_REQUEST_BYTES}."
+        )
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as sock:
+        try:
+            sock.connect(path)
+        except OSError as error:
+            raise ConnectionError(f"{who} cannot be reached: {error.strerror}") from None
+        same_user(sock)
+        visit = _Visit(sock, who, timeout_s)
+        visit.send(Ask(1, request.kind, body, user_name()))
+        reply = visit.reply()
+    return read_result(request, reply.result, reply.error)
+
+
+class _Visit:
+    """One question on an open socket, and its answer."""
+
+    def __init__(self, sock: socket.socket, who: str, timeout_s: float) -> None:
+        self._sock = sock
+        self._who = who
+        self._timeout_s = timeout_s
+        self._deadline = time.monotonic() + timeout_s
+
+    def send(self, message: Ask) -> None:
+        body = encoded(msgspec.msgpack.encode, [message])
+        self._wait()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # reading tells the end
+            self._sock.sendall(len(body).to_bytes(HEADER_BYTES, "big") + body)
+
+    def reply(self) -> Reply:
+        """Return the first reply among the messages that come."""
+        while True:
+            length = int.from_bytes(self._read(HEADER_BYTES), "big")
+            if length > MAX_FRAME_BYTES:
+                raise ProtocolError(
+                    f"a frame of {length} bytes is above the limit of {MAX_FRAME_BYTES}"
+                )
+            body = self._read(length)
+            try:
+                messages = msgspec.msgpack.decode(body, type=list[msgspec.Raw])
+            except msgspec.MsgspecError as error:
+                raise ProtocolError(f"a frame that is not of the protocol: {error}") from None
             for message in messages:
-                if isinstance(message, Reply):
-                    return read_result(request, message.result, message.error)
-        raise TimeoutError(f"{who} did not answer within {timeout_s:g} s")
-    finally:
-        connection.close()
+                with contextlib.suppress(msgspec.ValidationError):  # another kind of message
+                    return msgspec.msgpack.decode(message, type=Reply)
+
+    def _read(self, size: int) -> bytearray:
+        found = bytearray(size)
+        rest = memoryview(found)
+        while rest:
+            self._wait()
+            try:
+                count = self._sock.recv_into(rest)
+            except TimeoutError:
+                self._late()
+            except OSError:
+                count = 0
+            if not count:
+                raise ConnectionError(f"{self._who} ended before it answered")
+            rest = rest[count:]
+        return found
+
+    def _wait(self) -> None:
+        """Let the next operation on the socket wait for as long as there is time."""
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0:
+            self._late()
+        self._sock.settimeout(left_s)
+
+    def _late(self) -> NoReturn:
+        raise TimeoutError(f"{self._who} did not answer within {self._timeout_s:g} s")

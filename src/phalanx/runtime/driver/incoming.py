@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from phalanx.errors import ProtocolError
 from phalanx.owner.core import OwnerCore
+from phalanx.protocol.asking import Reply
 from phalanx.protocol.cluster_messages import NodeDied
 from phalanx.protocol.messages import Done, Hello, Message
 from phalanx.protocol.node_messages import (
@@ -21,7 +22,6 @@ from phalanx.protocol.node_messages import (
     LeaseDue,
     LogLine,
     Refused,
-    Reply,
     Spilled,
     Stop,
     Terminate,

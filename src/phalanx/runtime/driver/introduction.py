@@ -12,8 +12,8 @@ from multiprocessing.process import current_process
 import msgspec
 
 from phalanx.errors import SystemFailureError
+from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.messages import PROTOCOL_VERSION
-from phalanx.protocol.node_messages import Ask, Reply
 from phalanx.protocol.requests.node import Introduction, RegisterDriver
 from phalanx.protocol.requests.request import encode_request, read_result
 from phalanx.runtime.os.accounts import current_umask

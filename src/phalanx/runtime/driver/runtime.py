@@ -35,8 +35,9 @@ from phalanx.runtime.driver.values import Packer, Values
 from phalanx.runtime.driver.waiting import Waiting, WaitingTask
 from phalanx.runtime.engine.program_metrics import PROGRAM
 from phalanx.runtime.os.accounts import user_name
-from phalanx.runtime.os.connection import Connection, listen, same_user
+from phalanx.runtime.os.connection import Connection, listen
 from phalanx.runtime.os.own_time import own_time
+from phalanx.runtime.os.peer_user import same_user
 from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.shared_memory import SharedStore
 from phalanx.runtime.os.stacks import thread_stacks

@@ -15,12 +15,8 @@ from phalanx.model.system_settings import SystemSettings, read_system_settings
 from phalanx.objects import by_value
 from phalanx.runtime.daemons.daemon_files import OF_PROGRAM
 from phalanx.runtime.daemons.finding import program_of, programs
-from phalanx.runtime.daemons.starting import (
-    PRIVATE_ADDRESS,
-    local_nodes,
-    numeric_address,
-    split_address,
-)
+from phalanx.runtime.daemons.local import local_nodes, numeric_address, split_address
+from phalanx.runtime.daemons.starting import PRIVATE_ADDRESS
 from phalanx.runtime.driver.own_node import OwnNode, StartOptions
 from phalanx.runtime.engine import dialect
 from phalanx.runtime.engine.interface import Engine, EngineOptions, Output

@@ -17,7 +17,8 @@ from phalanx.runtime.gateway.gate import (
 )
 from phalanx.runtime.gateway.links import Link
 from phalanx.runtime.gateway.relay import Relays
-from phalanx.runtime.os.connection import listen_again, same_user
+from phalanx.runtime.os.connection import listen_again
+from phalanx.runtime.os.peer_user import same_user
 
 _AT_ONCE = 1024
 _REQUEST_S = 5.0

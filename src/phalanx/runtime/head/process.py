@@ -23,9 +23,9 @@ from phalanx.model.system_settings import SystemSettings
 from phalanx.observe.metrics.catalogue import HEAD
 from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol import gateway_messages
+from phalanx.protocol.asking import Ask
 from phalanx.protocol.gateway_messages import AuthFailed, GivenUp, Knocked, Listening, Unable
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
-from phalanx.protocol.node_messages import Ask
 from phalanx.runtime.daemon_registry import register
 from phalanx.runtime.daemons.daemon_files import Announcement, Failure, announce
 from phalanx.runtime.gateway.config import GatewayConfig

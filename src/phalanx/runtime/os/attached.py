@@ -36,9 +36,10 @@ from phalanx.protocol.stream_messages import (
 )
 from phalanx.runtime.os.below import open_below
 from phalanx.runtime.os.commands import exec_command, exit_of
-from phalanx.runtime.os.connection import Connection, same_user
+from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.dialled_port import become_dialled_port
 from phalanx.runtime.os.file_modes import mask_of_work
+from phalanx.runtime.os.peer_user import same_user
 from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_tree import ask_to_end, end_with_parent, own_children
 

@@ -13,7 +13,6 @@ import contextlib
 import os
 import select
 import socket
-import struct
 import sys
 import threading
 from collections import deque
@@ -22,20 +21,19 @@ from typing import Any
 
 import msgspec
 
-from phalanx.errors import AuthenticationError, ProtocolError
+from phalanx.errors import ProtocolError
 from phalanx.protocol.frames import (
-    STRANGERS_FRAME_BYTES,
     FrameReader,
     Unsendable,
     decode_body,
     encode_frame,
     split_frames,
 )
+from phalanx.protocol.framing import STRANGERS_FRAME_BYTES
 from phalanx.protocol.messages import Message
 from phalanx.runtime.os.polling import wait_for
 
 _RECV_BYTES = 1 << 18
-_PEERCRED = struct.Struct("3i")
 
 
 class _Room(threading.local):
@@ -284,14 +282,6 @@ def _receive_with_sockets(sock: socket.socket, size: int) -> tuple[bytes, list[i
     for fd in fds[1:]:
         os.close(fd)
     return data, list(fds[:1])
-
-
-def same_user(sock: socket.socket) -> None:
-    """Raise AuthenticationError unless the peer of a Unix socket runs as this user."""
-    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
-    _, uid, _ = _PEERCRED.unpack(raw)
-    if uid != os.getuid():
-        raise AuthenticationError(f"a process of user {uid} tried to connect; refused")
 
 
 def connect(path: str) -> Connection:

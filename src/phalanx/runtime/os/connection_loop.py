@@ -11,8 +11,9 @@ from typing import Any, Protocol
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.objects.oversize_errors import stand_in
 from phalanx.protocol.frames import Unsendable
-from phalanx.runtime.os.connection import Connection, listen_again, same_user
+from phalanx.runtime.os.connection import Connection, listen_again
 from phalanx.runtime.os.loop import Loop
+from phalanx.runtime.os.peer_user import same_user
 from phalanx.runtime.os.system import log_defect, say
 
 LISTEN_EVERY_S = 1.0

@@ -20,7 +20,7 @@ import msgspec
 
 from phalanx.model.raw_bytes import encoded
 from phalanx.runtime.os import session as sessions
-from phalanx.runtime.os.connection import same_user
+from phalanx.runtime.os.peer_user import same_user
 from phalanx.runtime.os.session import Session
 
 _PREFIX, _SOCKET, _ROW = "debug-", ".sock", ".json"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
-import tempfile
+from collections.abc import Iterator
 
 import msgspec
 
@@ -58,17 +56,33 @@ def runtime_root(base: str | None = None) -> str:
     chose is too long for the paths of sockets.
     """
     if base is None:
-        run = os.environ.get("XDG_RUNTIME_DIR")
-        bases = [os.path.join(d, f"phalanx-{os.getuid()}") for d in (tempfile.gettempdir(), "/tmp")]
-        if run and _is_usable(run):
-            bases.insert(0, os.path.join(run, "phalanx"))
-        base = next((b for b in bases if len(os.fsencode(b)) <= _LONGEST_ROOT), bases[-1])
-    elif len(os.fsencode(base)) > _LONGEST_ROOT:
+        base = next(filter(_is_short_enough, _usual_roots()), _below_temporary("/tmp"))
+    elif not _is_short_enough(base):
         raise ValueError(
             f"_temp_dir {base} is too long: sockets' paths end after {_SOCKET_PATH} bytes, which "
             f"leaves {_LONGEST_ROOT} for it. Choose a shorter path."
         )
     return private_directory(base)
+
+
+def _usual_roots() -> Iterator[str]:
+    """Yield directories for sessions, the best first."""
+    run = os.environ.get("XDG_RUNTIME_DIR")
+    if run and _is_usable(run):
+        yield os.path.join(run, "phalanx")
+    yield _below_temporary(_temporary())
+
+
+def _is_short_enough(base: str) -> bool:
+    return len(os.fsencode(base)) <= _LONGEST_ROOT
+
+
+def _temporary() -> str:
+    # Imported here: most commands need only the runtime directory, and this import takes longer
+    # than all that they do.
+    import tempfile
+
+    return tempfile.gettempdir()
 
 
 def is_chosen() -> bool:
@@ -96,7 +110,7 @@ def _spill_root(base: str) -> str:
     """
     run = os.environ.get("XDG_RUNTIME_DIR")
     is_of_system = run is not None and os.path.dirname(base) == run
-    first = _below_temporary(tempfile.gettempdir()) if is_of_system else base
+    first = _below_temporary(_temporary()) if is_of_system else base
     return first_on_disk((first, _below_temporary(LASTING)), base)
 
 
@@ -105,8 +119,8 @@ def _disk_root(base: str) -> str:
 
     A TMPDIR that the user chose comes first.
     """
-    chosen = [tempfile.gettempdir()] if os.environ.get("TMPDIR") else []
-    places = (*chosen, LASTING, tempfile.gettempdir())
+    chosen = [_temporary()] if os.environ.get("TMPDIR") else []
+    places = (*chosen, LASTING, _temporary())
     return first_on_disk([_below_temporary(one) for one in places], base)
 
 
@@ -119,6 +133,8 @@ def create(base: str | None = None) -> Session:
     spill_root = root if base is not None else _spill_root(root)
     disk_root = root if base is not None else _disk_root(root)
     sweep(root)
+    import secrets  # a command that only asks makes no session
+
     name = secrets.token_hex(8)
     directory = os.path.join(root, name)
     shm_root = SHM if os.access(SHM, os.W_OK) else root
@@ -174,10 +190,12 @@ def owner_of(directory: str) -> int | None:
 
 def remove(session: Session) -> None:
     """Delete everything of a session."""
-    shutil.rmtree(session.shared, ignore_errors=True)
-    shutil.rmtree(session.spill, ignore_errors=True)
-    shutil.rmtree(session.disk, ignore_errors=True)
-    shutil.rmtree(session.directory, ignore_errors=True)
+    from shutil import rmtree
+
+    rmtree(session.shared, ignore_errors=True)
+    rmtree(session.spill, ignore_errors=True)
+    rmtree(session.disk, ignore_errors=True)
+    rmtree(session.directory, ignore_errors=True)
 
 
 def sweep(root: str) -> None:
@@ -191,10 +209,12 @@ def sweep(root: str) -> None:
         except (OSError, ValueError, KeyError, TypeError):
             continue
         if not alive:
-            shutil.rmtree(record["shared"], ignore_errors=True)
+            from shutil import rmtree
+
+            rmtree(record["shared"], ignore_errors=True)
             for kind in ("spill", "disk"):
-                shutil.rmtree(record.get(kind, directory), ignore_errors=True)
-            shutil.rmtree(directory, ignore_errors=True)
+                rmtree(record.get(kind, directory), ignore_errors=True)
+            rmtree(directory, ignore_errors=True)
 
 
 def started_at(pid: int) -> str | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from phalanx.model.readable import size, time_ahead
+from phalanx.model.readable import duration, size
 from phalanx.model.rows.explanation import BYTES
 
 _NAMES = {"cpu": "CPU", "nvidia.com/gpu": "GPU"}
@@ -41,7 +41,7 @@ def written(template: str, detail: Mapping[str, Any]) -> str:
     if resource is not None:
         said["resource"] = resource_name(resource)
     if "in_s" in said:
-        said["in_s"] = time_ahead(said["in_s"])
+        said["in_s"] = duration(said["in_s"])
     text = _AHEAD.sub("1 is ahead", template.format(**said))
     return _ONE.sub(lambda found: f"1 node {_VERBS.get(found[1], found[1])}", text)
 

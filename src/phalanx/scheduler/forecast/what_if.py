@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from phalanx.model.readable import age
+from phalanx.model.readable import duration
 from phalanx.scheduler.cycle.specs import Amounts, NodeSpec, PodGroupSpec, Snapshot, TaskSpec
 from phalanx.scheduler.forecast.inquiry import plan_snapshot
 
@@ -65,7 +65,7 @@ def start_words(in_s: float | None) -> str:
     """Return a start time for display."""
     if in_s is None:
         return "-"
-    return "now" if in_s <= 0 else f"in {age(in_s)}"
+    return "now" if in_s <= 0 else f"in {duration(in_s)}"
 
 
 def change_words(one: Start, stopped: Collection[str]) -> str:
@@ -81,7 +81,9 @@ def change_words(one: Start, stopped: Collection[str]) -> str:
     if one.after_s is None:
         return "does not start"
     gain = one.gain_s or 0.0
-    return f"{age(abs(gain))} {'earlier' if gain > 0 else 'later'}" if abs(gain) >= 1 else "same"
+    return (
+        f"{duration(abs(gain))} {'earlier' if gain > 0 else 'later'}" if abs(gain) >= 1 else "same"
+    )
 
 
 def compare(

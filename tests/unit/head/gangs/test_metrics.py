@@ -10,8 +10,8 @@ import pytest
 
 from phalanx.model.ids import GangId, GroupId
 from phalanx.observe.metrics.definitions import Numbers, Sample
+from phalanx.protocol.asking import Ask
 from phalanx.protocol.cluster_messages import NodeNumbers
-from phalanx.protocol.node_messages import Ask
 from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.metrics import GetMetrics, MetricsNews, MetricsSince
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from phalanx.cli.cluster_view import nodes_text, status_text
-from phalanx.cli.job_view import jobs_text
+from phalanx.cli.job_list import JOBS
+from phalanx.cli.listing import listing
 from phalanx.errors import JobCommandError, JobNotFoundError, QueueUnavailableError
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.protocol.bundle_messages import (
@@ -129,7 +130,7 @@ def test_the_age_of_a_job_is_the_time_since_it_was_submitted(world):
     world.now += 3600.0
     assert row(world).age_s == pytest.approx(before + 3600.0)
     assert world.ask(GetJob("job")).age_s == pytest.approx(before + 3600.0)
-    assert " 1h " in jobs_text([row(world)])
+    assert listing(JOBS, [row(world)], "age").split() == ["AGE", "1h"]
 
 
 def test_the_death_of_a_node_is_no_eviction():

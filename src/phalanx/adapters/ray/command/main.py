@@ -24,13 +24,15 @@ from phalanx.cli import state
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.stacks import stack
 from phalanx.cli.table import say, table
+from phalanx.cli.typer_form import App, EndingGroup
 from phalanx.model.lifecycle import PENDING_CREATION, PENDING_NODE
 from phalanx.observe.state.columns import COLUMNS, id_column
 from phalanx.observe.state.query import DEFAULT_LIMIT, StateQuery, Value, lets_through
 from phalanx.protocol.requests.cluster import GetStatus
 
-app = typer.Typer(
+app = App(
     name="ray",
+    cls=EndingGroup,
     help="Ray's commands, run by Phalanx.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -157,7 +159,7 @@ def _start_job_server(named: str, host: str, port: int) -> None:
     from phalanx.adapters.ray.jobs.files import token_file
     from phalanx.adapters.ray.jobs.process import start_server
     from phalanx.errors import PhalanxError
-    from phalanx.runtime.daemons.starting import local_daemons
+    from phalanx.runtime.daemons.local import local_daemons
 
     heads = [one.address for _, one in local_daemons() if one.kind == "head"]
     address = named if named in heads else heads[-1]
@@ -171,7 +173,7 @@ def _start_job_server(named: str, host: str, port: int) -> None:
 
 
 def _wait_for_the_end() -> None:
-    from phalanx.runtime.daemons.starting import local_daemons
+    from phalanx.runtime.daemons.local import local_daemons
 
     with contextlib.suppress(KeyboardInterrupt):
         while local_daemons():

@@ -12,7 +12,7 @@ from ray.actor import ActorHandle
 
 from phalanx.adapters.ray.scheduler.options import SchedulerOptions
 from phalanx.adapters.ray.scheduler.scheduler_thread import SchedulerThread
-from phalanx.protocol.node_messages import Reply
+from phalanx.protocol.asking import Reply
 
 T = TypeVar("T")
 

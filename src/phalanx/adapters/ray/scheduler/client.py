@@ -15,7 +15,7 @@ from phalanx.adapters.ray.scheduler.actor import SchedulerActor
 from phalanx.adapters.ray.scheduler.options import NAMESPACE, SCHEDULER, SchedulerOptions
 from phalanx.adapters.ray.scheduler.ray_calls import nodes
 from phalanx.errors import GetTimeoutError, SystemFailureError
-from phalanx.protocol.node_messages import Reply
+from phalanx.protocol.asking import Reply
 from phalanx.protocol.requests.request import Request, encode_request, read_result
 
 R = TypeVar("R")

@@ -14,8 +14,8 @@ from phalanx.adapters.ray.scheduler.reservation import Reservations
 from phalanx.adapters.ray.scheduler.stages import Stages
 from phalanx.head.gangs.member_states import HELD, SHOWN
 from phalanx.model.rows.explanation import Explanation, Reason
+from phalanx.protocol.asking import Reply
 from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply
-from phalanx.protocol.node_messages import Reply
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.ray import GangPlace, GetMemberState, ListGangPlaces, ListStages
 from phalanx.protocol.requests.request import Asker, RequestHandlers, Role

@@ -31,9 +31,9 @@ from phalanx.adapters.ray.scheduler.view import Naming
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.ids import AttemptId
+from phalanx.protocol.asking import Reply
 from phalanx.protocol.cluster_messages import ForwardedReply, Join, NodeReport
 from phalanx.protocol.frames import decode_body
-from phalanx.protocol.node_messages import Reply
 from phalanx.protocol.requests.request import NOTHING
 from phalanx.protocol.wire_errors import WireError, to_wire
 from phalanx.runtime.os.loop import Loop

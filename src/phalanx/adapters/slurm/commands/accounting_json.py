@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from phalanx.adapters.slurm.request import CLUSTER
+from phalanx.adapters.slurm.marks import CLUSTER
 
 _FORMAT = "%Y-%m-%dT%H:%M:%S"
 _TYPES = {"gres/gpu": ("gres", "gpu")}

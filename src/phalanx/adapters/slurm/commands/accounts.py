@@ -9,8 +9,8 @@ from phalanx.adapters.slurm import formats
 from phalanx.adapters.slurm.columns import SACCTMGR_FIELDS
 from phalanx.adapters.slurm.commands.shares import open_queues
 from phalanx.adapters.slurm.commands.usage import address, read, refuse
+from phalanx.adapters.slurm.marks import CLUSTER
 from phalanx.adapters.slurm.options import Option, OptionError, flag, idle
-from phalanx.adapters.slurm.request import CLUSTER
 from phalanx.cli.reach import ask
 from phalanx.cli.table import say
 from phalanx.protocol.requests.cluster import GetStatus

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-import typer
-
 from phalanx.adapters.slurm.commands import reservations
 from phalanx.adapters.slurm.commands.array_rows import with_array_tasks
 from phalanx.adapters.slurm.commands.hostlists import expanded
@@ -25,9 +23,10 @@ from phalanx.adapters.slurm.commands.rows import Shown, jobs_wanted, user_of
 from phalanx.adapters.slurm.commands.step_rows import by_job, running_steps, step_row, steps_of
 from phalanx.adapters.slurm.commands.usage import address, read, refuse
 from phalanx.adapters.slurm.commands.users import fields_of
+from phalanx.adapters.slurm.marks import CLUSTER, NOTE, check_words
 from phalanx.adapters.slurm.options import Option, flag, idle, parts
-from phalanx.adapters.slurm.request import CLUSTER, NOTE, check_words
 from phalanx.adapters.slurm.times import slurm_length
+from phalanx.cli.ending import Ended
 from phalanx.cli.reach import FAILED, ask
 from phalanx.cli.table import say
 from phalanx.manifests.times import read_length
@@ -233,7 +232,7 @@ _KINDS: dict[str, Callable[[Sequence[str]], list[Record]]] = {
 
 def _unknown(text: str) -> NoReturn:
     say(text, err=True)
-    raise typer.Exit(FAILED)
+    raise Ended(FAILED)
 
 
 _UPDATES = ("jobid", "job", "nice", "partition", "priority", "timelimit")

@@ -1,66 +1,44 @@
-"""The table of Slurm's commands, and `phalanx compat slurm install`, which installs them."""
+"""`phalanx compat slurm install`, which installs Slurm's commands, and `phalanx sbatch`."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import phalanx
+from phalanx.adapters.slurm.commands.running import COMMANDS, OURS, function_of, main
+from phalanx.cli.options import AllWords, Argument, Group, Option, Registrar
 from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.registry import RUN
-from phalanx.cli.table import open_input, say
-from phalanx.errors import CurrentDirectoryError
+from phalanx.cli.table import say
 
-COMMANDS = {
-    "sbatch": "phalanx.adapters.slurm.commands.sbatch:sbatch",
-    "srun": "phalanx.adapters.slurm.commands.srun:srun",
-    "salloc": "phalanx.adapters.slurm.commands.srun:salloc",
-    "squeue": "phalanx.adapters.slurm.commands.squeue:squeue",
-    "sacct": "phalanx.adapters.slurm.commands.sacct:sacct",
-    "sacctmgr": "phalanx.adapters.slurm.commands.accounts:sacctmgr",
-    "sinfo": "phalanx.adapters.slurm.commands.sinfo:sinfo",
-    "scancel": "phalanx.adapters.slurm.commands.scancel:scancel",
-    "scontrol": "phalanx.adapters.slurm.commands.control:scontrol",
-    "sprio": "phalanx.adapters.slurm.commands.priorities:sprio",
-    "sshare": "phalanx.adapters.slurm.commands.shares:sshare",
-    "seff": "phalanx.adapters.slurm.commands.control:seff",
-}
-"""The place of each command: a function that takes its arguments."""
+__all__ = ["compat", "install", "main", "register", "sbatch"]
 _ALL_WORDS = {
     "allow_extra_args": True,
     "ignore_unknown_options": True,
     "allow_interspersed_args": False,
     "help_option_names": [],
 }
-OURS = "from phalanx.adapters.slurm.commands.main import main"
-"""The line by which an installed file is recognised as Phalanx's."""
-BEFORE = "from phalanx.cli.slurm.main import main"
-"""The same line in files of version 0.1."""
+BEFORE = (
+    "from phalanx.adapters.slurm.commands.main import main",
+    "from phalanx.cli.slurm.main import main",
+)
+"""The line `OURS` in files of earlier versions, which call `main` of this module."""
 
 
-def _function(name: str) -> Callable[[Sequence[str]], None]:
-    module, _, function = COMMANDS[name].partition(":")
-    found: Callable[[Sequence[str]], None] = getattr(importlib.import_module(module), function)
-    return found
-
-
-def sbatch(context: typer.Context) -> None:
+def sbatch(words: Annotated[list[str], AllWords()]) -> None:
     """Submit a batch script with #SBATCH lines, like Slurm's sbatch (docs/howto/slurm.md)."""
-    _function("sbatch")(context.args)
+    function_of("sbatch")(words)
 
 
 def install(
     directory: Annotated[
-        Path, typer.Argument(help="Directory to install into; it must be on your PATH.")
+        Path, Argument(help="Directory to install into; it must be on your PATH.")
     ],
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite commands that are not Phalanx's.")
+        bool, Option("--force", help="Overwrite commands that are not Phalanx's.")
     ] = False,
 ) -> None:
     """Install Phalanx's versions of sbatch, srun, squeue, scancel and others into a directory."""
@@ -68,7 +46,7 @@ def install(
     for file in files.values():
         with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
             text = file.read_text()
-            if OURS not in text and BEFORE not in text and not force:
+            if not any(line in text for line in (OURS, *BEFORE)) and not force:
                 fail(f"{file} exists and is not Phalanx's: --force overwrites it.", USAGE)
     root = Path(phalanx.__file__).resolve().parent.parent
     try:
@@ -82,30 +60,10 @@ def install(
     say(f"{', '.join(files)} in {directory} are now Phalanx's; `sbatch --version` shows it.")
 
 
-compat = typer.Typer(name="slurm", help="Install Slurm's commands.", no_args_is_help=True)
+compat = Group("slurm", help="Install Slurm's commands.")
 compat.command()(install)
-compat.callback()(lambda: None)
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Registrar) -> None:
     """Add `phalanx sbatch`."""
     app.command("sbatch", context_settings=_ALL_WORDS, rich_help_panel=RUN)(sbatch)
-
-
-def main(name: str) -> None:
-    """Run one of Slurm's commands with this process's arguments."""
-    open_input()
-    try:
-        _function(name)(sys.argv[1:])
-    except typer.Exit as ended:
-        sys.exit(ended.exit_code)
-    except CurrentDirectoryError as error:
-        say(f"{name}: error: {error}", err=True)
-        sys.exit(1)
-    except BrokenPipeError:
-        from phalanx.cli.table import drop_output
-
-        drop_output()
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 from phalanx.cli.reach import ask, fail
 from phalanx.model.jobs.arrays import split_element
@@ -39,9 +39,11 @@ def with_number(address: str | None, submit: Callable[[int], JobSpec]) -> JobSpe
     The number was not used by this user before and belongs to no job that the cluster knows. Only
     one command of a user does this at a time.
     """
-    path = Path.home() / ".phalanx" / "slurm-job-number"
+    directory = os.path.join(os.path.expanduser("~"), ".phalanx")
+    path = os.path.join(directory, "slurm-job-number")
     try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(directory, mode=0o700)
         with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             written = file.read(_LONGEST + 1).strip()

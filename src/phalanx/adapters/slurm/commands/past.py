@@ -12,12 +12,11 @@ from phalanx.adapters.slurm.commands.usage import address
 from phalanx.adapters.slurm.commands.users import fields_of
 from phalanx.adapters.slurm.options import parts
 from phalanx.adapters.slurm.states import attempt_state, code_of
-from phalanx.cli.accounting_view import length
 from phalanx.cli.allocation import HOLDER
 from phalanx.cli.history import ANSWER_S, uid_of
 from phalanx.cli.periods import past_moment
 from phalanx.cli.reach import ask, is_elsewhere
-from phalanx.cli.times import clock
+from phalanx.cli.times import clock, length
 from phalanx.model import attempts as at
 from phalanx.model.attempts import Attempt
 from phalanx.model.jobs import states as st

@@ -10,8 +10,8 @@ from phalanx.adapters.slurm import formats
 from phalanx.adapters.slurm.columns import SPRIO_LETTERS
 from phalanx.adapters.slurm.commands.numbers import array_task_or_job
 from phalanx.adapters.slurm.commands.usage import address, complain, read, refuse, words_of
+from phalanx.adapters.slurm.marks import NOTE
 from phalanx.adapters.slurm.options import Option, flag
-from phalanx.adapters.slurm.request import NOTE
 from phalanx.cli.reach import ask
 from phalanx.cli.snapshots import one_snapshot
 from phalanx.cli.table import say

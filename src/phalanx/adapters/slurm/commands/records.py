@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.adapters.slurm.commands.sinfo import state_of
 from phalanx.adapters.slurm.commands.usage import SLURM_VERSION
-from phalanx.adapters.slurm.request import CLUSTER, NOTE
-from phalanx.cli.accounting_view import length
+from phalanx.adapters.slurm.marks import CLUSTER, NOTE
+from phalanx.cli.times import length
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.model.rows.work import JobInfo, QueueInfo

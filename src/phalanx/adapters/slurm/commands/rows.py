@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import getpass
 import math
 import os
 import pwd
-import signal
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from phalanx.adapters.slurm.commands.usage import address
 from phalanx.adapters.slurm.commands.users import account_of, group_name
+from phalanx.adapters.slurm.marks import CLUSTER, NOTE
 from phalanx.adapters.slurm.options import OptionError, parts
 from phalanx.adapters.slurm.reasons import (
     NEVER_KNOWN,
@@ -20,23 +19,22 @@ from phalanx.adapters.slurm.reasons import (
     ended_reason,
     waiting_reason,
 )
-from phalanx.adapters.slurm.request import CLUSTER, NOTE
 from phalanx.adapters.slurm.script import file_name
 from phalanx.adapters.slurm.states import JOB, code_of, elapsed
-from phalanx.cli.accounting_view import length
 from phalanx.cli.reach import ask
-from phalanx.cli.times import clock
+from phalanx.cli.times import clock, length
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import split_element
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.model.rows.work import JobDescription, JobInfo
-from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.jobs import GetJob, ListJobs
+from phalanx.runtime.os.accounts import user_name
 
 PLACES = frozenset({"where", "nodelist", "nodes", "batchhost", "tres"})
 """Fields that need a job's places."""
 _WITH_REASON = (st.FAILED, st.TIMED_OUT, st.DEADLINE)
 """States of finished jobs that are listed with their reason in the place of nodes."""
+_SIGTERM = 15
 _BY_TERM = (st.TERMINATED, st.TIMED_OUT)
 """States of jobs whose members got SIGTERM."""
 
@@ -65,7 +63,7 @@ def job_name(row: JobInfo) -> str:
 
 def user_of(row: JobInfo) -> str:
     """Return the user who submitted a job; this user if none was noted."""
-    return row.annotations.get(f"{NOTE}user") or getpass.getuser()
+    return row.annotations.get(f"{NOTE}user") or user_name()
 
 
 T = TypeVar("T")
@@ -322,6 +320,8 @@ class Shown:
     def nodes(self) -> list[NodeInfo]:
         """The nodes of the cluster, asked for once."""
         if self._nodes is None:
+            from phalanx.protocol.requests.cluster import GetStatus
+
             self._nodes = ask(address(), GetStatus()).nodes
         return self._nodes
 
@@ -357,7 +357,7 @@ class Shown:
     def exit_code(self, job: JobInfo) -> str:
         """Return Slurm's CODE:SIGNAL; for a failed job, that of its first failed member."""
         if job.state in _BY_TERM and job.started is not None:
-            return f"0:{int(signal.SIGTERM)}"
+            return f"0:{_SIGTERM}"
         if job.state != st.FAILED:
             return "0:0"
         found = ask(address(), GetJob(f"{job.namespace}/{job.name}"))

@@ -23,8 +23,8 @@ from phalanx.adapters.slurm.commands.rows import (
 )
 from phalanx.adapters.slurm.commands.step_rows import step_row, steps_of
 from phalanx.adapters.slurm.commands.usage import read, refuse
+from phalanx.adapters.slurm.marks import CLUSTER, NOTE, check_words
 from phalanx.adapters.slurm.options import Option, OptionError, flag, idle
-from phalanx.adapters.slurm.request import CLUSTER, NOTE, check_words
 from phalanx.adapters.slurm.sizes import in_units
 from phalanx.adapters.slurm.states import states_named
 from phalanx.adapters.slurm.times import slurm_moment

@@ -10,18 +10,17 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import typer
-
 from phalanx.adapters.slurm.commands.asked_nodes import AskedNodes
-from phalanx.adapters.slurm.commands.main import COMMANDS, OURS
 from phalanx.adapters.slurm.commands.numbers import with_number
 from phalanx.adapters.slurm.commands.rows import code_text
+from phalanx.adapters.slurm.commands.running import COMMANDS, OURS
 from phalanx.adapters.slurm.commands.usage import address, read, refuse
 from phalanx.adapters.slurm.options import BATCH, OptionError, from_environment
 from phalanx.adapters.slurm.request import Shape, exported, job_spec, shape_of
 from phalanx.adapters.slurm.script import WRAPPED, checked, directives, file_name
 from phalanx.api.directories import current_directory
 from phalanx.cli.allocation import LOOK_EVERY_S, OVER
+from phalanx.cli.ending import Ended
 from phalanx.cli.reach import FAILED, ask
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
@@ -102,7 +101,7 @@ def sbatch(words: Sequence[str]) -> None:
     if "quiet" not in asked:
         say(spec.name if "parsable" in asked else f"Submitted batch job {spec.name}")
     if "wait" in asked:
-        raise typer.Exit(_wait(spec.uid))
+        raise Ended(_wait(spec.uid))
 
 
 def _script(asked: Mapping[str, str], rest: Sequence[str]) -> tuple[str, list[str], str]:

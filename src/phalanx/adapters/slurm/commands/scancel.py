@@ -8,17 +8,17 @@ import re
 import signal
 from collections.abc import Collection, Mapping, Sequence
 
-import typer
-
 from phalanx.adapters.slurm.commands.asked_nodes import hosts_named
 from phalanx.adapters.slurm.commands.numbers import array_task_or_job, slurm_id
 from phalanx.adapters.slurm.commands.rows import Shown, jobs_wanted, user_of
 from phalanx.adapters.slurm.commands.usage import address, read, refuse, words_of
 from phalanx.adapters.slurm.commands.users import account_of, user_names
+from phalanx.adapters.slurm.marks import NOTE, check_words
 from phalanx.adapters.slurm.options import Option, flag, from_environment, idle, parts
-from phalanx.adapters.slurm.request import BATCH, NOTE, check_words
+from phalanx.adapters.slurm.request import BATCH
 from phalanx.adapters.slurm.states import states_named
 from phalanx.api.signals import signal_number
+from phalanx.cli.ending import Ended
 from phalanx.cli.reach import FAILED, ask
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
@@ -89,7 +89,7 @@ def scancel(words: Sequence[str]) -> None:
         if not waits_unnamed and _is_meant(job, asked, states):
             code = _end(job, asked, flat, number) or code
     if code:
-        raise typer.Exit(code)
+        raise Ended(code)
 
 
 def _tell_unknown(named: Sequence[str], known: Collection[str], is_wordy: bool) -> int:
@@ -122,8 +122,8 @@ def _end(job: JobInfo, asked: Mapping[str, str], named: Sequence[str], number: i
                 ask(address(), CommandJob(name, "cancel"))
             else:
                 _send(job, name, number, asked)
-        except typer.Exit as refused:  # the reason is printed
-            code = code or refused.exit_code
+        except Ended as refused:  # the reason is printed
+            code = code or refused.code
     return code
 
 

@@ -20,8 +20,8 @@ from phalanx.adapters.slurm.commands.usage import (
     refuse,
     words_of,
 )
+from phalanx.adapters.slurm.marks import check_words
 from phalanx.adapters.slurm.options import Option, OptionError, flag, from_environment, idle
-from phalanx.adapters.slurm.request import check_words
 from phalanx.adapters.slurm.sorting import sorted_rows
 from phalanx.adapters.slurm.states import elapsed
 from phalanx.cli.reach import ask

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import time
 from collections.abc import Collection, Mapping, Sequence
-
-import typer
 
 from phalanx.adapters.slurm import formats
 from phalanx.adapters.slurm.columns import (
@@ -17,25 +14,24 @@ from phalanx.adapters.slurm.columns import (
     SQUEUE_STEP_NAMES,
 )
 from phalanx.adapters.slurm.commands.array_rows import with_array_tasks
-from phalanx.adapters.slurm.commands.asked_nodes import hosts_named
-from phalanx.adapters.slurm.commands.job_json import job_json, json_of
 from phalanx.adapters.slurm.commands.rows import (
     Shown,
     ids_in,
     jobs_wanted,
     user_of,
 )
-from phalanx.adapters.slurm.commands.step_rows import by_job, running_steps, step_row, steps_of
 from phalanx.adapters.slurm.commands.usage import complain, read, refuse, words_of
 from phalanx.adapters.slurm.commands.users import user_names
+from phalanx.adapters.slurm.marks import NOTE, check_words
 from phalanx.adapters.slurm.options import Option, flag, from_environment, idle, maybe, parts
-from phalanx.adapters.slurm.request import NOTE, check_words
 from phalanx.adapters.slurm.sorting import sorted_rows
 from phalanx.adapters.slurm.states import elapsed, states_named
+from phalanx.cli.ending import Ended
 from phalanx.cli.reach import FAILED
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo
+from phalanx.runtime.os.accounts import user_name
 
 SQUEUE = (
     Option("account", "A"),
@@ -133,6 +129,8 @@ def _squeue(asked: Mapping[str, str]) -> None:
     jobs = with_array_tasks(jobs, _ids(asked), bool({"array", "array-unique"} & asked.keys()))
     jobs = [job for job in jobs if job.state in wanted]
     if "json" in asked:
+        from phalanx.adapters.slurm.commands.job_json import job_json, json_of
+
         shown = Shown()
         say(json_of([job_json(job, shown.row(job)) for job in jobs]))
         return
@@ -158,12 +156,16 @@ def _say(
 def _on_nodes(asked: Mapping[str, str], rows: Sequence[dict[str, str]]) -> Sequence[dict[str, str]]:
     if "nodelist" not in asked:
         return rows
+    from phalanx.adapters.slurm.commands.asked_nodes import hosts_named
+
     wanted = hosts_named("squeue", asked["nodelist"])
     return [row for row in rows if not wanted.isdisjoint(row["nodelist"].split(","))]
 
 
 def _steps(jobs: Sequence[JobInfo]) -> list[dict[str, str]]:
     """Return the running steps of these jobs."""
+    from phalanx.adapters.slurm.commands.step_rows import by_job, running_steps, step_row, steps_of
+
     found, now = by_job(running_steps()), time.time()
     rows = []
     for job in jobs:
@@ -186,8 +188,8 @@ def _chosen(asked: Mapping[str, str]) -> list[JobInfo]:
     jobs = jobs_wanted(ids, asked.get("name"))
     if len(ids) == 1 and not jobs:  # of several ids Slurm lists those that it knows
         say("slurm_load_jobs error: Invalid job id specified", err=True)
-        raise typer.Exit(FAILED)
-    users = user_names(words_of(asked, "user")) | ({getpass.getuser()} if "me" in asked else set())
+        raise Ended(FAILED)
+    users = user_names(words_of(asked, "user")) | ({user_name()} if "me" in asked else set())
     chosen = {option: words_of(asked, option) for option in ("partition", "account", "qos")}
     chosen |= {option: words_of(asked, option) for option in ("reservation", "licenses")}
     return [job for job in jobs if _is_meant(job, users, chosen)]

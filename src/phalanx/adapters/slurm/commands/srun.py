@@ -11,8 +11,6 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Self
 
-import typer
-
 from phalanx.adapters.slurm.commands.asked_nodes import AskedNodes
 from phalanx.adapters.slurm.commands.numbers import array_task_or_job, with_number
 from phalanx.adapters.slurm.commands.step_limits import limits_of
@@ -25,6 +23,7 @@ from phalanx.adapters.slurm.commands.step_places import (
     whole_number,
 )
 from phalanx.adapters.slurm.commands.usage import address, read, refuse
+from phalanx.adapters.slurm.marks import CLUSTER, check_words
 from phalanx.adapters.slurm.options import (
     ALLOCATION,
     STEP,
@@ -32,9 +31,7 @@ from phalanx.adapters.slurm.options import (
     from_environment,
 )
 from phalanx.adapters.slurm.request import (
-    CLUSTER,
     MAX_TASKS,
-    check_words,
     counts_tasks,
     exported,
     job_spec,
@@ -53,6 +50,7 @@ from phalanx.adapters.slurm.steps import (
 from phalanx.api.directories import current_directory
 from phalanx.cli.allocation import HOLDER, Allocation, reach, submit_with_streams
 from phalanx.cli.attached import Input, Program, follow
+from phalanx.cli.ending import Ended
 from phalanx.cli.reach import ask
 from phalanx.cli.table import say
 from phalanx.head.jobs.slurm import (
@@ -142,7 +140,7 @@ def salloc(words: Sequence[str]) -> None:
     with allocation("salloc", asked) as (held, places):
         told = allocation_variables(places, asked) | {"PATH": own_path(os.environ)}
         code = held.run_here(argv, told)
-    raise typer.Exit(code)
+    raise Ended(code)
 
 
 def own_path(variables: Mapping[str, str]) -> str:
@@ -196,7 +194,7 @@ def srun(words: Sequence[str]) -> None:
         if not found.members:
             refuse("srun", f"job {within} has no place to run in: {found.state}")
         each = int(os.environ.get("PHALANX_SLURM_TASKS_PER_MEMBER") or 1)
-        raise typer.Exit(_run(asked, places_of(found, each), argv, is_within=True))
+        raise Ended(_run(asked, places_of(found, each), argv, is_within=True))
     if "pty" in asked:
         asked.setdefault("ntasks", "1")
     asked = told | own | asked
@@ -211,7 +209,7 @@ def srun(words: Sequence[str]) -> None:
         return
     with allocation("srun", asked) as (held, places):
         held.code = _run(_without_amounts(asked), places, argv, is_within=False)
-    raise typer.Exit(held.code)
+    raise Ended(held.code)
 
 
 def _without_amounts(asked: Mapping[str, str]) -> dict[str, str]:

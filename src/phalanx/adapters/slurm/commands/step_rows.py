@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from phalanx.adapters.slurm.commands.numbers import slurm_id
 from phalanx.adapters.slurm.commands.usage import address
 from phalanx.adapters.slurm.states import attempt_state, code_of
-from phalanx.cli.accounting_view import length
 from phalanx.cli.history import ANSWER_S
 from phalanx.cli.reach import ask, is_elsewhere
-from phalanx.cli.times import clock
+from phalanx.cli.times import clock, length
 from phalanx.model.steps import RUNNING, Step
 from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
 from phalanx.protocol.requests.accounting import ListAttempts

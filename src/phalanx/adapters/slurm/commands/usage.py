@@ -6,10 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-import typer
-
 from phalanx.adapters.slurm.options import Option, OptionError, parts
 from phalanx.adapters.slurm.words import read_options
+from phalanx.cli.ending import Ended
 from phalanx.cli.reach import FAILED
 from phalanx.cli.table import say
 
@@ -34,10 +33,10 @@ def read(
         from phalanx import __version__
 
         say(f"slurm {SLURM_VERSION} (Phalanx {__version__})")
-        raise typer.Exit
+        raise Ended
     if "help" in asked or "usage" in asked:
         say(_help(command, known))
-        raise typer.Exit
+        raise Ended
     return asked, rest
 
 
@@ -45,7 +44,7 @@ def refuse(command: str, text: str) -> NoReturn:
     """End the command with an error in one sentence."""
     said = text if text.startswith(f"{command}:") else f"{command}: error: {text}"
     say(said, err=True)
-    raise typer.Exit(FAILED)
+    raise Ended(FAILED)
 
 
 def words_of(asked: Mapping[str, str], option: str) -> set[str]:

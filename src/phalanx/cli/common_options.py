@@ -1,0 +1,32 @@
+"""Options and arguments that many commands share, and rows as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from phalanx.cli.options import Argument, Option
+from phalanx.model.rows.row import Row
+
+Address = Annotated[
+    str | None,
+    Option(
+        help="Address of the head (HOST:PORT), or ray:auto. Default: PHALANX_ADDRESS, or the "
+        "cluster on this machine."
+    ),
+]
+Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
+Name = Annotated[str, Argument(help="Name of the job: NAME or NAMESPACE/NAME.")]
+Names = Annotated[list[str], Argument(help="Names of one or more jobs: NAME or NAMESPACE/NAME.")]
+Watch = Annotated[
+    bool,
+    Option("--watch", "-w", help="Print the list again every two seconds, until Ctrl-C."),
+]
+
+
+def rows_json(rows: Row | Sequence[Row], indent: int | None = 1) -> str:
+    """Return one row or several as JSON."""
+    import json
+
+    plain = rows.as_dict() if isinstance(rows, Row) else [row.as_dict() for row in rows]
+    return json.dumps(plain, indent=indent)

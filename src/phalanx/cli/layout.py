@@ -1,0 +1,123 @@
+"""Lines of a table that fit a width: each row is one line, and names are never cut.
+
+A terminal too narrow for all columns loses the least important ones, always in the same order.
+Then the texts that may be cut, such as reasons, get the room that is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+GAP = "  "
+CUT = "…"
+_LEAST_TEXT = 16
+"""Columns of the terminal below which a text is not cut: its whole column is left out first."""
+
+
+class Column(NamedTuple):
+    """A column of a listing."""
+
+    name: str
+    """Its name in lower case, as `-o` takes it; the head of the column is the same in capitals."""
+    cell: Callable[[Any], str]
+    """Makes a row's cell."""
+    rank: int = 0
+    """The order in which narrow terminals lose columns: the highest first, and never 0."""
+    is_right: bool = False
+    """Whether the cells are aligned to the right."""
+    is_text: bool = False
+    """Whether the cells are sentences, which may be cut."""
+    is_usual: bool = True
+    """Whether the column is shown unless `-o` asks for it."""
+
+
+def width_of(text: str) -> int:
+    """Return the number of columns of a terminal that a text takes."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(
+        0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def cut(text: str, width: int) -> str:
+    """Return the beginning of a text, with an ellipsis where it is longer than `width`."""
+    if width_of(text) <= width:
+        return text
+    while text and width_of(text) > width - 1:
+        text = text[:-1]
+    return text.rstrip() + CUT
+
+
+def columns_that_fit(
+    columns: Sequence[Column], widths: Sequence[int], width: int
+) -> tuple[list[int], list[int]]:
+    """Return the columns that a terminal of this width shows, by number, and their widths.
+
+    `widths`: of the widest cell of each column.
+    """
+    least = [
+        min(wide, _LEAST_TEXT) if column.is_text else wide
+        for column, wide in zip(columns, widths, strict=True)
+    ]
+    shown = list(range(len(columns)))
+
+    def needed() -> int:
+        return sum(least[one] for one in shown) + len(GAP) * (len(shown) - 1)
+
+    for one in sorted(shown, key=lambda one: (-columns[one].rank, -one)):
+        if needed() <= width or columns[one].rank == 0:
+            break
+        shown.remove(one)
+    room = width - needed()
+    found = []
+    for one in shown:
+        more = min(max(room, 0), widths[one] - least[one])
+        room -= more
+        found.append(least[one] + more)
+    return shown, found
+
+
+def lines_of(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    widths: Sequence[int],
+    right: Sequence[bool],
+) -> list[str]:
+    """Return the line of the heads and one line for each row; longer cells are cut."""
+    lines = []
+    for row in (heads, *rows):
+        cells = []
+        for text, width, is_right in zip(row, widths, right, strict=True):
+            shown = cut(text, width)
+            space = " " * (width - width_of(shown))
+            cells.append(space + shown if is_right else shown + space)
+        lines.append(GAP.join(cells).rstrip())
+    return lines
+
+
+def fitted(
+    columns: Sequence[Column], rows: Sequence[Any], width: int | None, safe: Callable[[str], str]
+) -> list[str]:
+    """Return the lines of a listing; `width` None keeps every column whole.
+
+    `safe` makes cells printable.
+    """
+    heads = [column.name.upper() for column in columns]
+    cells = [[safe(column.cell(row)) for column in columns] for row in rows]
+    widths = [
+        max(map(width_of, (head, *(row[number] for row in cells))))
+        for number, head in enumerate(heads)
+    ]
+    shown, room = list(range(len(columns))), widths
+    if width is not None:
+        shown, room = columns_that_fit(columns, widths, width)
+    return lines_of(
+        [heads[one] for one in shown],
+        [[row[one] for one in shown] for row in cells],
+        room,
+        [columns[one].is_right for one in shown],
+    )

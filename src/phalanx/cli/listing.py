@@ -1,0 +1,67 @@
+"""Options that all listings share, and the listing itself: `-o`, `--no-headers`, the width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from phalanx.cli.layout import Column, fitted
+from phalanx.cli.options import Option
+from phalanx.cli.reach import USAGE, fail
+from phalanx.cli.table import bold_head, echo, safe, terminal_width
+
+WIDE, NAME, ALL = "wide", "name", "all"
+Output = Annotated[
+    str,
+    Option(
+        "--output",
+        "-o",
+        help="Columns: wide (all), name (names alone), or names of columns separated by commas.",
+    ),
+]
+NoHeaders = Annotated[bool, Option("--no-headers", help="Print no line with the columns' names.")]
+
+
+def show(
+    columns: Sequence[Column], rows: Sequence[Any], output: str = "", no_headers: bool = False
+) -> None:
+    """Print a listing: one line for each row, within the width of the terminal.
+
+    `columns`: all columns of the listing, the row's name first. `output`: the value of `-o`.
+    """
+    echo(listing(columns, rows, output, no_headers))
+
+
+def listing(
+    columns: Sequence[Column], rows: Sequence[Any], output: str = "", no_headers: bool = False
+) -> str:
+    """Return a listing as text; see `show`. Ends the command for an unknown column."""
+    if output == NAME:
+        return "\n".join(safe(columns[0].cell(row)) for row in rows)
+    chosen = chosen_columns(columns, output)
+    # whoever names columns wants to see them whole, and a program reads whole lines
+    width = None if output else terminal_width()
+    lines = fitted(chosen, rows, width, safe)
+    return "\n".join(lines[1:] if no_headers else bold_head(lines))
+
+
+def chosen_columns(columns: Sequence[Column], output: str) -> list[Column]:
+    """Return the columns that the value of `-o` means. Ends the command for an unknown one."""
+    if output in ("", NAME):
+        return [one for one in columns if one.is_usual]
+    if output in (WIDE, ALL):
+        return list(columns)
+    known = {one.name: one for one in columns}
+    words = [word.strip().lower() for word in output.split(",") if word.strip()]
+    for word in words:
+        if word not in known:
+            from phalanx.model.nearest import nearest
+
+            fail(
+                f"There is no column {word!r}{nearest(word, list(known))}; the columns are "
+                f"{', '.join(known)}, and `wide` and `name` are sets of them.",
+                USAGE,
+            )
+    if not words:
+        fail("-o takes at least one column.", USAGE)
+    return [known[word] for word in words]

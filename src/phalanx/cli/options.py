@@ -1,0 +1,60 @@
+"""Declarations of options, arguments and groups of commands, made without Typer.
+
+A command is a function whose parameters are annotated with `Option` or `Argument`. `plain_words`
+reads the usual command lines from these declarations alone. `typer_form` makes Typer's declarations
+of them, for help, completion and errors: importing Typer takes longer than most commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Parameter:
+    """An option or an argument: `names`, such as `--queue`, and settings with Typer's names."""
+
+    def __init__(self, *names: str, **settings: Any) -> None:
+        self.names = names
+        self.settings = settings
+
+
+class Option(Parameter):
+    """An option; without names it has the name of its function's parameter."""
+
+
+class Argument(Parameter):
+    """A word of the command line that is no option."""
+
+
+class AllWords:
+    """All words of the command line as they are: the only parameter of a function of this kind."""
+
+
+class Group:
+    """A command with further commands below it, such as `phalanx queue`."""
+
+    def __init__(self, name: str, help: str) -> None:
+        """`help`: the line of the group in the help."""
+        self.name = name
+        self.help = help
+        self.commands: dict[str, Callable[..., Any]] = {}
+
+    def command(self, name: str | None = None) -> Callable[[F], F]:
+        """Add a function as a command, by its own name where none is given."""
+
+        def added(function: F) -> F:
+            self.commands[name or function.__name__.strip("_").replace("_", "-")] = function
+            return function
+
+        return added
+
+
+class Registrar(Protocol):
+    """Takes the commands that another package adds to `phalanx` (`phalanx.commands`)."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[F], Any]:
+        """Return a decorator that adds a function; `settings` have Typer's names."""
+        ...

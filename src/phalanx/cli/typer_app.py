@@ -1,0 +1,38 @@
+"""The group `phalanx` as Typer's app: help, completion, errors, and all unusual command lines."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from phalanx.cli.commands import HELP
+from phalanx.cli.lazy_group import LazyGroup
+
+app = typer.Typer(
+    name="phalanx",
+    cls=LazyGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from phalanx.cli.version import version
+
+        version()
+        raise typer.Exit
+
+
+@app.callback(help=HELP)
+def phalanx(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""

@@ -1,0 +1,112 @@
+"""Typer's form of the commands that `options` declares: for help, completion and errors."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+from typer.core import TyperGroup
+
+from phalanx.cli.ending import Ended
+from phalanx.cli.options import AllWords, F, Group, Option, Parameter
+
+
+class EndingGroup(TyperGroup):
+    """A group of commands that may end by `Ended`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except Ended as ended:
+            raise typer.Exit(ended.code) from None
+
+
+class App(typer.Typer):
+    """An app of Typer whose functions may be declared with `options`."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[F], F]:
+        """Return a decorator that adds a function as a command."""
+        add = super().command(name, **settings)
+
+        def added(function: F) -> F:
+            add(typer_form(function))
+            return function
+
+        return added
+
+
+def app_of(group: Group) -> App:
+    """Return a group of commands as an app."""
+    app = App(name=group.name, help=group.help, no_args_is_help=True)
+    if len(group.commands) == 1:
+        app.callback()(lambda: None)  # otherwise Typer takes the only command for the group itself
+    for name, function in group.commands.items():
+        app.command(name)(function)
+    return app
+
+
+def typer_form(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose parameters are declared in Typer's form; it calls `function`."""
+    hints = get_type_hints(function, include_extras=True)
+    if any(_takes_all_words(hint) for hint in hints.values()):
+        return _with_context(function)
+    forms = {name: _form(hint) for name, hint in hints.items()}
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def run(*given: Any, **named: Any) -> Any:
+        return function(*given, **named)
+
+    run.__annotations__ = forms
+    parameters = [
+        one.replace(annotation=forms.get(name, one.annotation))
+        for name, one in signature.parameters.items()
+    ]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
+
+
+def _takes_all_words(hint: Any) -> bool:
+    return get_origin(hint) is Annotated and isinstance(get_args(hint)[1], AllWords)
+
+
+def _with_context(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(context: typer.Context) -> Any:
+        return function(context.args)
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    run.__annotations__ = {"context": typer.Context}
+    return run
+
+
+def _form(hint: Any) -> Any:
+    if get_origin(hint) is not Annotated:
+        return hint
+    kind, *notes = get_args(hint)
+    made = [_declared(note) if isinstance(note, Parameter) else note for note in notes]
+    return Annotated[(kind, *made)]
+
+
+def _declared(parameter: Parameter) -> Any:
+    make = typer.Option if isinstance(parameter, Option) else typer.Argument
+    settings = dict(parameter.settings)
+    if "parser" in settings:
+        settings["parser"] = _refusing(settings["parser"])
+    return make(*parameter.names, **settings)
+
+
+def _refusing(parser: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a parser whose ValueError is shown as it is written."""
+
+    @functools.wraps(parser)
+    def read(given: Any) -> Any:
+        try:
+            return parser(given)
+        except ValueError as error:
+            raise typer.BadParameter(f"{error}.") from None
+
+    return read
