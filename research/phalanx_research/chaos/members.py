@@ -94,7 +94,7 @@ class NoJobFiles:
         """Return an empty piece of a log."""
         return b"", -1, 0
 
-    def shorten(self, path: str) -> None:
+    def shorten(self, path: str, before: int | None = None) -> None:
         """Do nothing: there are no logs."""
 
     def is_lost(self, path: str) -> bool:

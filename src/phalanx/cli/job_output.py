@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import json as json_module
+import os
+import select
+import stat
 import sys
 import time
 from collections.abc import Collection
 
+import msgspec
+
 from phalanx.cli.reach import FAILED, NOT_FOUND, ask, fail
+from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.jobs import GetJob, ListJobs, LogPart, ReadJobLog
+from phalanx.runtime.os.polling import wait_for
 
 _FOLLOW_S = 0.1
 TIMED_OUT = 124
 """Exit code of a command whose job ran out of time."""
+_BEAT_S = 10.0
+"""Seconds of waiting for the reader of the output after which the nodes are told."""
+_PARTS = 8
+"""Parts of one member's output after which the other members come first."""
+_LONGEST_LINE = 1 << 20
+"""Bytes of a line with a label; a longer one becomes several."""
 _STEP_BYTES = 1 << 20
 """Bytes that are read at a time, from the end backwards, to find the last lines."""
 
@@ -63,11 +76,28 @@ def follow(shown: JobOutput) -> JobDescription:
         found = shown.go_on()
         if found.state in st.SETTLED:
             return shown.go_on(is_last=True)
-        time.sleep(_FOLLOW_S)
+        if shown.is_at_end:
+            time.sleep(_FOLLOW_S)
+
+
+class _Reading(msgspec.Struct):
+    """How far a member's output was printed."""
+
+    attempt: int
+    """The start of the member whose output is printed, counted from 0."""
+    offset: int
+    partial: list[bytes] = []
+    """The beginning of a line whose end has not come."""
+    is_gone: bool = False
+    """Whether it was said that the log is gone."""
 
 
 class JobOutput:
-    """Prints the output of a job's members, and remembers how far each was printed."""
+    """Prints the output of a job's members, and remembers how far each was printed.
+
+    The output of one member is printed byte for byte. With several members, or as JSON, it is
+    printed in lines. All notes go to standard error.
+    """
 
     def __init__(
         self,
@@ -82,25 +112,26 @@ class JobOutput:
     ) -> None:
         """Print nothing yet.
 
-        `is_previous`: print the attempt before the last one. `is_run`: this command runs the job.
-        `tail`: the number of last lines of each member to begin with. `as_json`: print each line as
-        an object.
+        `is_previous`: print the attempt before the last one. `is_run`: this command runs the job,
+        prints all attempts, and has members wait for its reader. `tail`: the number of last lines
+        of each member to begin with. `as_json`: print each line as an object.
         """
         self._address = address
         self._job = job
         self._member = member
-        self._attempt = -2 if is_previous else -1
+        self._last = -2 if is_previous else -1
         self._is_run = is_run
         self._tail = tail
         self._as_json = as_json
-        self._read: dict[tuple[str, int], int] = {}
-        self._partial: dict[str, list[bytes]] = {}
+        self._readings: dict[str, _Reading] = {}
+        self._uid = job
+        self.is_at_end = True
+        """Whether everything that there was at the last look is printed."""
 
     def go_on(self, is_last: bool = False) -> JobDescription:
-        """Print new output; return the job."""
-        from phalanx.api.jobs import read_log
-
+        """Print new output; return the job. `is_last`: print all that is left."""
         found = ask(self._address, GetJob(self._job))
+        self.is_at_end = True
         if found.array and self._member is None and self._is_run:
             return found  # its array tasks have their own output
         if found.array:
@@ -114,26 +145,63 @@ class JobOutput:
         if not chosen:
             there = ", ".join(m.name for m in found.members)
             fail(f"Job {self._job} has no member {self._member!r}; it has {there}.", NOT_FOUND)
-        uid = f"{found.namespace}/{found.name}"
+        self._uid = f"{found.namespace}/{found.name}"
+        is_alone = len(found.members) == 1
         for member in chosen:
-            starts = len(member.logs)
-            attempt = starts + self._attempt
-            if attempt < 0:
+            until = len(member.logs) + self._last
+            if until < 0:
                 continue
-            key = (member.name, attempt)
-            if key not in self._read:
-                self._read[key] = self._beginning(uid, member.name, attempt)
-            is_alone = len(found.members) == 1
-            for data, end in read_log(self._ask, uid, member.name, attempt, self._read[key]):
-                self._read[key] = end
-                self._print(member.name, data, is_alone)
-            if is_last and self._partial.get(member.name):
-                self._print(member.name, b"\n", is_alone)
+            reading = self._readings.get(member.name)
+            if reading is None:
+                attempt = 0 if self._is_run else until
+                begin = self._beginning(self._uid, member.name, attempt)
+                reading = self._readings[member.name] = _Reading(attempt, begin)
+            self._print_new(member.name, reading, until, is_alone, is_last)
         sys.stdout.flush()
         return found
 
-    def _ask(self, request: ReadJobLog) -> LogPart:
-        return ask(self._address, request)
+    def _print_new(
+        self, member: str, reading: _Reading, until: int, is_alone: bool, is_last: bool
+    ) -> None:
+        """Print what a member has printed, up to its start number `until`."""
+        parts = 0
+        while True:
+            is_at_end = self._print_part(member, reading, is_alone)
+            parts += 1
+            if not is_at_end:
+                if parts >= _PARTS and not is_last:
+                    self.is_at_end = False  # the other members come first
+                    return
+            elif reading.attempt < until:
+                self._finish_line(member, reading)
+                reading.attempt, reading.offset = reading.attempt + 1, 0
+            else:
+                if is_last:
+                    self._finish_line(member, reading)
+                return
+
+    def _print_part(self, member: str, reading: _Reading, is_alone: bool) -> bool:
+        """Print the next part of a log; return whether there was no more."""
+        part = ask(
+            self._address,
+            ReadJobLog(
+                self._uid, member, reading.attempt, reading.offset, is_followed=self._is_run
+            ),
+        )
+        if part.size < 0 and not reading.is_gone:
+            reading.is_gone = True
+            self._note(f"the output of {member} cannot be read: its node or its file is gone")
+        if part.skipped:
+            self._note(f"{part.skipped} bytes of older output of {member} were dropped")
+            reading.offset += part.skipped
+        if part.data:
+            self._print(member, reading, part.data, is_alone)
+            reading.offset += len(part.data)
+        return reading.offset >= part.size or not (part.data or part.skipped)
+
+    def _note(self, text: str) -> None:
+        sys.stdout.flush()
+        say(f"phalanx: {text}", err=True)
 
     def _beginning(self, job: str, member: str, attempt: int) -> int:
         """Return the offset at which the wanted last lines begin."""
@@ -157,19 +225,60 @@ class JobOutput:
             end = begin
         return 0
 
-    def _print(self, member: str, data: bytes, is_alone: bool) -> None:
-        """Print whole lines; keep an unfinished line until its end comes."""
-        partial = self._partial.setdefault(member, [])
+    def _ask(self, request: ReadJobLog) -> LogPart:
+        return ask(self._address, request)
+
+    # ---- printing ----------------------------------------------------------------------------
+
+    def _print(self, member: str, reading: _Reading, data: bytes, is_alone: bool) -> None:
+        """Print output as it is, or whole lines of it; an unfinished line waits for its end."""
+        if is_alone and not self._as_json:
+            self._write(data)
+            return
         whole, newline, rest = data.rpartition(b"\n")
         if newline:
-            lines = b"".join((*partial, whole)).split(b"\n")
-            partial.clear()
-            sys.stdout.buffer.write(b"".join(self._line(member, one, is_alone) for one in lines))
+            lines = b"".join((*reading.partial, whole)).split(b"\n")
+            reading.partial = []
+            self._write(b"".join(self._line(member, one) for one in lines))
         if rest:
-            partial.append(rest)
+            reading.partial = [*reading.partial, rest]
+        if sum(map(len, reading.partial)) > _LONGEST_LINE:
+            self._finish_line(member, reading)
 
-    def _line(self, member: str, line: bytes, is_alone: bool) -> bytes:
+    def _finish_line(self, member: str, reading: _Reading) -> None:
+        """Print an unfinished line, as no more of it comes."""
+        if reading.partial:
+            line = b"".join(reading.partial)
+            reading.partial = []
+            self._write(self._line(member, line))
+
+    def _line(self, member: str, line: bytes) -> bytes:
         if self._as_json:
             text = line.decode(errors="replace")
             return json_module.dumps({"member": member, "text": text}).encode() + b"\n"
-        return line + b"\n" if is_alone else f"{member} | ".encode() + line + b"\n"
+        return f"{member} | ".encode() + line + b"\n"
+
+    def _write(self, data: bytes) -> None:
+        """Write to standard output, and let the members' nodes know that this command lives.
+
+        A reader such as a pager may take nothing for a long time. Without a word the nodes would
+        take this command for gone, and drop output.
+        """
+        if not self._is_run:
+            sys.stdout.buffer.write(data)
+            return
+        sys.stdout.flush()
+        fd = sys.stdout.fileno()
+        is_file = stat.S_ISREG(os.fstat(fd).st_mode)
+        left = memoryview(data)
+        while left:
+            if not is_file and not wait_for(fd, select.POLLOUT, _BEAT_S):
+                self._beat()
+                continue
+            # a pipe that is ready takes so much without waiting
+            left = left[os.write(fd, left if is_file else left[: select.PIPE_BUF]) :]
+
+    def _beat(self) -> None:
+        for member, reading in self._readings.items():
+            about = (self._uid, member, reading.attempt, reading.offset)
+            self._ask(ReadJobLog(*about, limit=0, is_followed=True))

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
+
 from phalanx.cli import panels
 from phalanx.cli.common_options import Address, Json, Name, rows_json
 from phalanx.cli.durations import METAVAR, seconds_at_least
@@ -409,6 +411,7 @@ def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool
     from phalanx.cli.allocation import cancelled_by_interrupt, wait_until_running
     from phalanx.cli.job_output import JobOutput, follow
 
+    spec = msgspec.structs.replace(spec, is_followed=not is_array)
     with cancelled_by_interrupt(address, spec):
         ask(address, new_request([job_manifest(spec)]))
         if not is_quiet:

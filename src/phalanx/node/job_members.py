@@ -19,6 +19,7 @@ from phalanx.node.device_holders import Holder
 from phalanx.node.directories import Directories, NoDirectories
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.error_files import ERROR_BYTES, told_in
+from phalanx.node.followed_logs import FollowedLogs
 from phalanx.node.head_link import HeadLink
 from phalanx.node.kept_logs import KeptLogs
 from phalanx.node.member_effects import (
@@ -139,6 +140,7 @@ class JobMembers:
         self._directories = directories or Directories(NoDirectories(), clock, note)
         self._shortage = shortage or Shortage(clock, note)
         self._kept_logs = KeptLogs(files)
+        self._followed = FollowedLogs()
         self._directories.make_room = self._kept_logs.drop_oldest
         self._report = report
         self._members: dict[MemberId, _Member] = {}
@@ -204,6 +206,8 @@ class JobMembers:
             self._never_began(key, order.attempt, why, is_nodes_fault=bool(trouble))
             return
         self._kept_logs.begins_again(log)
+        if order.is_followed:
+            self._followed.begin(log, self._clock())
         began_at = self._clock() + order.rest_s
         devices = [number for number, _ in held.instances.get("GPU", ())]
         member = _Member(
@@ -337,6 +341,8 @@ class JobMembers:
 
     def read_log(self, message: ReadLog) -> None:
         """Answer with a part of a log."""
+        if message.is_followed:
+            self._followed.read(message.path, message.offset, self._clock())
         data, size, skipped = self._files.read(message.path, message.offset, message.limit)
         self._head.notify(LogRead(message.token, data, size, skipped))
 
@@ -435,6 +441,7 @@ class JobMembers:
         if not member.is_ending:
             member.is_ending = True
             member.waiting = []
+            self._go_on_printing(member)
             self._signal(member, self._commands.terminate if grace_s else self._commands.kill)
         elif not grace_s:
             self._signal(member, self._commands.kill)
@@ -460,7 +467,7 @@ class JobMembers:
         if member.code and not member.reason:
             written = told_in(self._files.error(order, ERROR_BYTES))
             member.reason = f"exit code {member.code}: {written}" if written else ""
-        self._files.shorten(member.log)
+        self._bound(member.log)
         self._kept_logs.ended(order.job, member.log, self._clock())
         self._say_what_is_lost(member)
         del self._members[order.group, order.index]
@@ -524,14 +531,39 @@ class JobMembers:
             if now >= member.kill_at:
                 member.kill_at = NEVER
                 self._signal(member, self._commands.kill)
-        if self._members and now >= self._look_at_logs_at:
+        if (self._members or self._followed) and now >= self._look_at_logs_at:
             self._look_at_logs_at = now + LOOK_AT_LOGS_EVERY_S
-            for member in self._members.values():
-                self._files.shorten(member.log)
+            self._look_at_logs(now)
         self._kept_logs.tick(now)
         self._sample(now)
         for process, reason in self._memory.above(now):
             self._uses_too_much(process, reason)
+
+    def _look_at_logs(self, now: float) -> None:
+        """Bound all logs, and stop members whose commands in the foreground lag behind."""
+        by_log = {member.log: member for member in self._members.values()}
+        for path in self._followed.silent(now):
+            if path in by_log:
+                self._go_on_printing(by_log[path])
+            self._followed.forget(path)
+            self._files.shorten(path)
+        for path, member in by_log.items():
+            self._bound(path)
+            if self._followed.read_to(path) is not None and not member.is_ending:
+                _, size, _ = self._files.read(path, 0, 0)
+                self._send(member, self._followed.signal(path, size))
+
+    def _bound(self, log: str) -> None:
+        """Drop the oldest part of a log that is too large; what a command has not read stays."""
+        self._files.shorten(log, self._followed.read_to(log))
+
+    def _go_on_printing(self, member: _Member) -> None:
+        self._send(member, self._followed.go_on(member.log))
+
+    def _send(self, member: _Member, number: int) -> None:
+        if number:
+            for process in sorted(member.running):
+                self._commands.signal(process, number, "all")
 
     def _sample(self, now: float) -> None:
         """Take in the latest measurement of usage, and begin another when it is time."""

@@ -56,8 +56,11 @@ class JobFiles(Protocol):
         """
         ...
 
-    def shorten(self, path: str) -> None:
-        """Drop the oldest part of a log that is longer than logs may be."""
+    def shorten(self, path: str, before: int | None = None) -> None:
+        """Drop the oldest part of a log that is longer than logs may be.
+
+        `before`: nothing from this offset on is dropped.
+        """
         ...
 
     def is_lost(self, path: str) -> bool:

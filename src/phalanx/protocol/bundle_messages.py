@@ -153,6 +153,8 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     signal: int = 0
     only_shell: bool = False
     rest_s: float = 0.0
+    is_followed: bool = False
+    """Whether a command in the foreground reads all output: none is dropped before it has."""
 
 
 class EndMember(msgspec.Struct, array_like=True, tag=102):
@@ -289,6 +291,8 @@ class ReadLog(msgspec.Struct, array_like=True, tag=105):
     path: str
     offset: int
     limit: int
+    is_followed: bool = False
+    """Whether the reader has everything before the offset, and wants all that follows."""
 
 
 class LogRead(msgspec.Struct, array_like=True, tag=106):

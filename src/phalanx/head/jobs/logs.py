@@ -41,7 +41,9 @@ class Logs:
         self._asked[token] = asker
         if len(self._asked) > KEEP_ASKED:
             del self._asked[next(iter(self._asked))]
-        self._outbox.send_node(node_id, ReadLog(token, path, request.offset, MAX_BYTES))
+        limit = MAX_BYTES if request.limit is None else min(max(request.limit, 0), MAX_BYTES)
+        order = ReadLog(token, path, request.offset, limit, request.is_followed)
+        self._outbox.send_node(node_id, order)
         return LATER
 
     def answered(self, message: LogRead) -> None:

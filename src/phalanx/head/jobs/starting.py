@@ -109,6 +109,7 @@ class Starter:
             time_limit_s=template.time_limit_s or 0.0,
             signal=0 if warning is None else warning.number,
             only_shell=warning is not None and warning.only_shell,
+            is_followed=record.spec.is_followed,
         )
 
 

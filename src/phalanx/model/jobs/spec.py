@@ -164,6 +164,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The user who submitted it, by the user's own account; "": unknown."""
     umask: int = -1
     """The umask of its programs; -1: that of the node's starter."""
+    is_followed: bool = False
+    """Whether a command in the foreground shows all output of its members, who wait for it."""
     reservation: str = ""
     """The reservation that it runs inside, while that lasts; empty: none."""
     licenses: tuple[tuple[str, int], ...] = ()

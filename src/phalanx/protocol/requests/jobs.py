@@ -204,3 +204,8 @@ class ReadJobLog(Request[LogPart]):
     member: str
     attempt: int = -1
     offset: int = 0
+    limit: int | None = None
+    """The most bytes to read; None: as many as one answer takes."""
+    is_followed: bool = False
+    """Whether the reader has everything before the offset, and wants all that follows: the member
+    of a job that was submitted so (`JobSpec.is_followed`) waits for its reader."""

@@ -127,9 +127,9 @@ class JobDirectories:
                 data = os.pread(file.fileno(), limit, offset + skipped)
         return data, size, skipped
 
-    def shorten(self, path: str) -> None:
-        """Drop the older half of a log that is too large."""
-        self._shorten(path, self._log_bytes)
+    def shorten(self, path: str, before: int | None = None) -> None:
+        """Drop the older half of a log that is too large, but nothing from `before` on."""
+        self._shorten(path, self._log_bytes, before)
 
     def is_lost(self, path: str) -> bool:
         """Whether the log is gone from where it was written to."""
@@ -149,10 +149,11 @@ class JobDirectories:
         """Drop all of a log's contents."""
         self._shorten(path, 0)
 
-    def _shorten(self, path: str, limit_bytes: int) -> None:
+    def _shorten(self, path: str, limit_bytes: int, before: int | None = None) -> None:
         """Drop the older half of a file that takes more than this many bytes of its disk.
 
-        The rest stays at its offset, behind a hole, so a process that appends needs no notice.
+        The rest stays at its offset, behind a hole, so a process that appends needs no notice. A
+        file system without holes drops all of the file, unless something must stay.
         """
         with contextlib.suppress(OSError):
             if os.lstat(path).st_blocks * _STAT_BLOCK <= limit_bytes:
@@ -160,7 +161,11 @@ class JobDirectories:
             fd = open_below(self._root, os.path.relpath(path, self._root), os.O_WRONLY)
             try:
                 size = os.fstat(fd).st_size
-                _drop_until(fd, (size - limit_bytes // 2) & -_HOLE_ALIGN if limit_bytes else size)
+                end = size - limit_bytes // 2 if limit_bytes else size
+                if before is not None and before < end:
+                    _punch(fd, before & -_HOLE_ALIGN)
+                elif not _punch(fd, end & -_HOLE_ALIGN if limit_bytes else end):
+                    os.ftruncate(fd, 0)  # appending continues at the file's beginning
             finally:
                 os.close(fd)
 
@@ -181,10 +186,9 @@ def _error(member: str, attempt: int) -> str:
     return f"{member}.{attempt}.error.json"
 
 
-def _drop_until(fd: int, end: int) -> None:
-    if not _fallocate()(fd, _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE, 0, end):
-        return
-    os.ftruncate(fd, 0)  # a file system without holes; appending continues at the file's beginning
+def _punch(fd: int, end: int) -> bool:
+    """Free the file before `end`; return whether its file system can."""
+    return end <= 0 or not _fallocate()(fd, _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE, 0, end)
 
 
 @functools.cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from tests.command_starting import start_command
 
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.model.ids import GangId, GroupId
+from phalanx.node import followed_logs
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.directories import Directories, DirectorySample
 from phalanx.node.job_members import LOOK_AT_LOGS_EVERY_S, JobMembers
@@ -27,6 +29,7 @@ from phalanx.protocol.bundle_messages import (
     EndMember,
     MemberNews,
     MemberUsed,
+    ReadLog,
     StartMember,
     StartStep,
     StepStarted,
@@ -302,6 +305,45 @@ def test_of_a_log_without_end_the_last_part_is_kept(node, tmp_path, monkeypatch)
     assert 32 << 10 <= len(data) <= 64 << 10
     assert files.read(log, length - 16, 100) == (line, length, 0)
     assert files.read(log, length, 100) == (b"", length, 0)
+
+
+def test_output_that_a_command_has_not_read_stays_and_its_member_waits(node, monkeypatch):
+    monkeypatch.setattr(job_files, "LOG_BYTES", 64 << 10)
+    monkeypatch.setattr(followed_logs, "MOST_UNREAD_BYTES", 200 << 10)
+    node.start(is_followed=True)
+    log = node.news[-1].log
+    with open(log, "ab") as file:
+        file.write(b"x" * (400 << 10))
+    node.later(1)
+    assert node.signals == [(signal.SIGSTOP, "all", 0)]
+    assert node.files.read(log, 0, 1)[2] == 0, "nothing is dropped"
+    node.members.read_log(ReadLog(1, log, 399 << 10, 10, is_followed=True))
+    node.later(1)
+    assert node.signals[1:] == [(signal.SIGCONT, "all", 0)]
+    assert os.stat(log).st_blocks * 512 <= 64 << 10
+    assert node.files.read(log, 399 << 10, 1)[2] == 0, "what is unread is there"
+
+
+@pytest.mark.parametrize("ends", ["asked", "silent"])
+def test_a_member_that_waits_for_its_reader_goes_on_when_it_ends_or_nobody_reads(
+    node, monkeypatch, ends
+):
+    monkeypatch.setattr(job_files, "LOG_BYTES", 64 << 10)
+    monkeypatch.setattr(followed_logs, "MOST_UNREAD_BYTES", 100 << 10)
+    node.start(is_followed=True, grace_s=30.0)
+    log = node.news[-1].log
+    with open(log, "ab") as file:
+        file.write(b"x" * (400 << 10))
+    node.later(1)
+    if ends == "asked":
+        node.end()
+        assert node.signals[1:] == [(signal.SIGCONT, "all", 0), ("TERM", 0)]
+        node.later(1)
+        assert len(node.signals) == 3, "it is not stopped again"
+    else:
+        node.later(followed_logs.PATIENCE_S + 1)
+        assert node.signals[1:] == [(signal.SIGCONT, "all", 0)]
+        assert node.files.read(log, 0, 1)[2] > 0, "its log is bounded as every other"
 
 
 def test_of_the_output_of_old_attempts_little_is_kept(node, tmp_path, monkeypatch):

@@ -1,0 +1,81 @@
+"""The logs that a command in the foreground shows whole: what is unread is kept, and writers wait.
+
+Pure. A member writes into its log itself, and may write faster than the command prints. Unread
+output is never dropped; when much of it waits, the member is stopped until the command has read
+most of it. A command that is not heard of for a while is taken for gone: then its member goes on,
+and its log is bounded as every other.
+"""
+
+from __future__ import annotations
+
+from signal import SIGCONT, SIGSTOP
+
+import msgspec
+
+MOST_UNREAD_BYTES = 32 << 20
+"""Unread bytes of a log above which its member is stopped."""
+ENOUGH_UNREAD_BYTES = 4 << 20
+"""Unread bytes at which it goes on."""
+PATIENCE_S = 60.0
+"""Seconds without a question of the command after which it is taken for gone."""
+
+
+class _Followed(msgspec.Struct, kw_only=True):
+    heard_at: float
+    read_to: int = 0
+    """The offset up to which everything was read."""
+    is_stopped: bool = False
+
+
+class FollowedLogs:
+    """The followed logs of one node, by path."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, _Followed] = {}
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def begin(self, path: str, now: float) -> None:
+        """Keep all output of a member that begins, for a command that will read it."""
+        self._logs[path] = _Followed(heard_at=now)
+
+    def read(self, path: str, offset: int, now: float) -> None:
+        """Note that the command has read everything before this offset."""
+        found = self._logs.get(path)
+        if found is not None:
+            found.heard_at = now
+            found.read_to = max(found.read_to, offset)
+
+    def read_to(self, path: str) -> int | None:
+        """Return the offset before which output may be dropped; None for a log of no command."""
+        found = self._logs.get(path)
+        return None if found is None else found.read_to
+
+    def signal(self, path: str, size: int) -> int:
+        """Return the signal that a member of a log of `size` bytes is due now; 0: none.
+
+        A member that is to wait gets its signal each time: it may have started more processes.
+        """
+        found = self._logs[path]
+        unread = size - found.read_to
+        if unread > MOST_UNREAD_BYTES or (found.is_stopped and unread > ENOUGH_UNREAD_BYTES):
+            found.is_stopped = True
+            return SIGSTOP
+        return self.go_on(path)
+
+    def go_on(self, path: str) -> int:
+        """Return the signal by which a member goes on; 0: it was not stopped."""
+        found = self._logs.get(path)
+        if found is None or not found.is_stopped:
+            return 0
+        found.is_stopped = False
+        return SIGCONT
+
+    def silent(self, now: float) -> list[str]:
+        """Return the logs whose commands are gone."""
+        return [path for path, one in self._logs.items() if now - one.heard_at > PATIENCE_S]
+
+    def forget(self, path: str) -> None:
+        """Bound a log as every other from now on."""
+        self._logs.pop(path, None)
