@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 
 from phalanx import errors
 from phalanx.cli import registry
-from phalanx.cli.commands import app as command_line
+from phalanx.cli.typer_app import app as command_line
 
 INTERFACE = {
     "Start and stop": ["init", "shutdown", "is_initialized"],

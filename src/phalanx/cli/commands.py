@@ -9,16 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 from phalanx.cli.ending import Ended
 from phalanx.cli.options import Group
-from phalanx.cli.registry import ENTRIES
+from phalanx.cli.registry import ENTRIES, definition
 from phalanx.cli.table import drop_output, open_input, say
 
-HELP = "Tasks, actors and gangs on shared CPUs and GPUs."
-"""The first line of the help."""
 _COMPLETION = "_PHALANX_COMPLETE"
 """Variable that a shell sets when it asks for completions."""
 
@@ -88,9 +85,3 @@ def _plain(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]] |
         return target, read(target, rest)
     except NotPlain:
         return None
-
-
-def definition(name: str) -> Any:
-    """Import and return a command of the registry: a function, a `Group` or an app of Typer."""
-    module, _, attribute = ENTRIES[name].target.partition(":")
-    return getattr(import_module(f"phalanx.cli.{module}"), attribute)

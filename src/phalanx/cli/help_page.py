@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from phalanx.cli import registry
-from phalanx.cli.commands import HELP
 from phalanx.cli.options import F
+from phalanx.cli.registry import HELP
 from phalanx.runtime.engine import entry_points
 
 GROUP = "phalanx.commands"

@@ -9,8 +9,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from phalanx.cli import registry
-from phalanx.cli.commands import definition
 from phalanx.cli.options import Group
+from phalanx.cli.registry import definition
 from phalanx.cli.typer_form import App, EndingGroup, app_of
 from phalanx.runtime.engine import entry_points
 

@@ -7,7 +7,11 @@ imports of others. Adapters and other packages add commands through the entry po
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
+
+HELP = "Tasks, actors and gangs on shared CPUs and GPUs."
+"""The first line of the help."""
 
 
 class Entry(NamedTuple):
@@ -128,3 +132,9 @@ IN_OTHER_PACKAGES = {
     "simulate": "phalanx-research",
 }
 """Commands of packages that are installed separately, with the names of the packages."""
+
+
+def definition(name: str) -> Any:
+    """Import and return a command of the registry: a function, a `Group` or an app of Typer."""
+    module, _, attribute = ENTRIES[name].target.partition(":")
+    return getattr(import_module(f"phalanx.cli.{module}"), attribute)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from phalanx.cli.commands import HELP
 from phalanx.cli.lazy_group import LazyGroup
+from phalanx.cli.registry import HELP
 
 app = typer.Typer(
     name="phalanx",

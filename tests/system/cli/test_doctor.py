@@ -1,4 +1,4 @@
-"""`phalanx doctor` on a real home: a fresh one, one with a head, one whose token others can read."""
+"""`phalanx doctor` on real homes: a fresh one, one with a head, one with a readable token."""
 
 from __future__ import annotations
 

@@ -13,10 +13,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from phalanx.cli.commands import definition
 from phalanx.cli.options import Group, Option
 from phalanx.cli.plain_words import NotPlain, _parameters, read
-from phalanx.cli.registry import ENTRIES
+from phalanx.cli.registry import ENTRIES, definition
 from phalanx.cli.typer_form import App
 
 VALUES = (

@@ -66,7 +66,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceMaps:
-    """Makes the map anew from each picture; a job keeps its look for as long as it is there."""
+    """Makes the map again from each snapshot; a job keeps its look while the map has it."""
 
     def __init__(self) -> None:
         self._jobs, self._queues = Looks(), Looks()

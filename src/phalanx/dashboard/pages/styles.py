@@ -16,7 +16,7 @@ LOOKS = COLOURS * TEXTURES
 
 
 class Looks:
-    """The look of each name that is on a map. A name keeps its look for as long as it is there."""
+    """The look of each name that is on a map. A name keeps its look while the map has it."""
 
     def __init__(self) -> None:
         self._looks: dict[str, int] = {}
