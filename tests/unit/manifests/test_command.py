@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from phalanx.cli import commands
+from phalanx.cli.typer_app import app
 
 GOOD = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j}\n"
 GOOD += "spec: {queue: q, tasks: [{name: t, replicas: 2, template: {spec: {containers: "
@@ -24,7 +24,7 @@ def run(tmp_path):
             (tmp_path / name).write_text(content)
         words = [str(tmp_path / a) if a in dict(files) else a for a in arguments]
         file = "-" if given is not None else str(tmp_path / "f.yaml")
-        return CliRunner().invoke(commands.app, ["validate", file, *words], input=given)
+        return CliRunner().invoke(app, ["validate", file, *words], input=given)
 
     return run
 
@@ -85,7 +85,7 @@ def test_an_update_and_a_deletion(run) -> None:
 def test_what_cannot_be_read(run) -> None:
     assert run(GOOD, "--queues", "/nowhere").exit_code == 2
     assert run(GOOD, "--queues", "q.yaml", files={"q.yaml": "a: &x 1\nb: *x"}).exit_code == 2
-    assert CliRunner().invoke(commands.app, ["validate", "/nowhere"]).exit_code == 2
+    assert CliRunner().invoke(app, ["validate", "/nowhere"]).exit_code == 2
     assert run("a: [1").exit_code == 1
 
 

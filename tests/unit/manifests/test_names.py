@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import phalanx
 from phalanx import Job
-from phalanx.cli import commands
+from phalanx.cli.typer_app import app
 from phalanx.manifests.names import label_fault, object_fault, qualified_fault, subdomain_fault
 from phalanx.manifests.queue_rules import QueueTree, queue_faults
 from phalanx.manifests.reading import read_manifests
@@ -74,7 +74,7 @@ def test_a_job_made_in_python_is_under_the_same_rule(name) -> None:
 
 @pytest.mark.parametrize("name", [n for n in HOSTILE if n not in ("nul", "surrogate", "empty")])
 def test_a_command_is_under_the_same_rule(name) -> None:
-    done = CliRunner().invoke(commands.app, ["run", f"--name={HOSTILE[name]}", "--", "true"])
+    done = CliRunner().invoke(app, ["run", f"--name={HOSTILE[name]}", "--", "true"])
     assert done.exit_code == 2
     assert "not a valid name" in done.stderr
 
