@@ -23,6 +23,8 @@ class End:
 
     def __init__(self, peer):
         self.peer = peer
+        self.is_dialling = False
+        self.refusal = ""
 
 
 class Owner:
@@ -77,7 +79,7 @@ class Owner:
 
     def granted(self, process, lease=1, class_number=None):
         number = self.scheduling_class.number if class_number is None else class_number
-        worker = self.workers.granted(Granted(number, lease, process, {}, {}), 0.0)
+        worker = self.workers.granted(Granted(number, lease, process, {}, {}), self.machine.now)
         if worker is not None:
             self.machine.pump(worker.scheduling_class)
         return worker
@@ -118,6 +120,52 @@ def test_a_worker_elsewhere_is_ended_before_others_do_its_work():
     assert owner.log == ["send 1"]
     owner.workers.worker_died(WorkerDied(ELSEWHERE, "it was ended", "killed"))
     assert owner.log == ["send 1", "again 1: it was ended"]
+
+
+def unreached(owner: Owner) -> None:
+    """The worker cannot be reached, as when a gateway on the way stands still."""
+    owner.granted(ELSEWHERE, lease=7)
+    end = owner.ends.pop(ELSEWHERE)
+    end.is_dialling, end.refusal = True, "its gateway did not answer within 5 s"
+    owner.workers.connection_ended(end)
+
+
+@pytest.mark.parametrize("max_retries", [0, 3, -1])
+def test_what_was_never_sent_is_no_attempt(max_retries):
+    """A pause of a gateway of six seconds failed tasks that may run once."""
+    owner = Owner(tasks=2, max_retries=max_retries)
+    unreached(owner)
+    assert owner.sent == [LeaseReturned(7)], "the worker may be used by others"
+    assert owner.log[1:] == ["again 1: not sent: its gateway did not answer within 5 s"]
+    assert not owner.workers
+    owner.machine.tick(owner.machine.now + 1.0)
+    owner.log.clear()
+    worker = owner.granted(HERE)
+    assert sorted(worker.inflight) == [1] or sorted(worker.inflight) == [2]
+    tasks = [*worker.inflight.values(), *owner.machine.pending.values()]
+    assert {task.retries for task in tasks} == {max_retries}
+
+
+def test_what_was_cancelled_meanwhile_does_not_run():
+    owner = Owner()
+    owner.granted(ELSEWHERE, lease=7)
+    worker = owner.workers._by_connection[owner.ends[ELSEWHERE]][0]
+    worker.inflight[1].cancelled = "cancelled"
+    end = owner.ends.pop(ELSEWHERE)
+    end.is_dialling = True
+    owner.workers.connection_ended(end)
+    assert owner.log == ["send 1", "fail 1: "]
+    assert owner.machine.resting == []
+
+
+def test_what_cannot_be_sent_for_long_counts_as_lost():
+    owner = Owner()
+    for _ in range(30):
+        unreached(owner)
+        owner.machine.tick(owner.machine.now + 1.0)
+        if KillWorker(7) in owner.sent:
+            break
+    assert 20.0 < owner.machine.now < 25.0
 
 
 def test_with_the_node_gone_nobody_is_left_to_say_why():

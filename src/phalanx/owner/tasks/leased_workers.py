@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from phalanx.owner.peers.connections import Peers
+from phalanx.owner.peers.redialling import GIVE_UP_S
 from phalanx.owner.tasks.leases import TaskMachine
 from phalanx.owner.tasks.records import LeasedWorker, PendingTask, SchedulingClass
 from phalanx.owner.transport import Connection, NodeLink, Outbox
@@ -34,6 +35,8 @@ class LeasedWorkers:
         self._node = node
         self._by_connection: dict[Connection, list[LeasedWorker]] = {}
         self._functions: dict[Connection, set[bytes]] = {}
+        self._unreached_since: dict[int, float] = {}
+        """By class: since when workers could not be reached, and none has finished a task."""
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -115,6 +118,8 @@ class LeasedWorkers:
         """Take task `number`, which has ended, off its worker; None when no worker there had it."""
         for worker in self._by_connection.get(connection, ()):
             if number in worker.inflight:
+                if self._unreached_since:
+                    self._unreached_since.pop(worker.scheduling_class.number, None)
                 return self._machine.finished(worker, number, now)
         return None
 
@@ -149,12 +154,28 @@ class LeasedWorkers:
             worker.ended = True
             if is_node_gone:
                 worker.died = worker.died or ("the node is gone", "crashed")
+            elif connection.is_dialling and self._may_try_again(worker):
+                self._forget(worker)
+                self._node.send(LeaseReturned(worker.lease))
+                self._machine.unreached(worker, f"not sent: {connection.refusal}")
+                continue
             elif worker.died is None and not self._peers.is_here(connection.peer):
                 # Perhaps only the connection has ended: the worker must end before others do its
                 # work.
                 self._node.send(KillWorker(worker.lease))
             self._bury(worker)
         self._functions.pop(connection, None)
+
+    def _may_try_again(self, worker: LeasedWorker) -> bool:
+        """Whether a worker that could not be reached may be asked for again.
+
+        A process on the way to it may stand still for a while. If nothing of its class is reached
+        for longer than that may take, its tasks are tried again as after a death.
+        """
+        if worker.died is not None or not worker.inflight:
+            return False
+        now, number = self._machine.now, worker.scheduling_class.number
+        return now - self._unreached_since.setdefault(number, now) <= GIVE_UP_S
 
     def _bury(self, worker: LeasedWorker) -> None:
         if worker.died is None or not worker.ended:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from phalanx.model.crash_pauses import LONGEST_PAUSE_S, pause_s
 from phalanx.model.lifecycle import PENDING_NODE
+from phalanx.owner.peers.redialling import DIAL_AGAIN_S
 from phalanx.owner.tasks.node_deaths import NodeDeaths
 from phalanx.owner.tasks.records import ClassKey, LeasedWorker, PendingTask, SchedulingClass
 from phalanx.owner.work import CANCELLED, TIMED_OUT
@@ -336,6 +337,11 @@ class TaskMachine:
         """Whether this class is not over: grants to a class that is over go back."""
         return class_number in self._numbered
 
+    @property
+    def now(self) -> float:
+        """The time of the last tick or grant."""
+        return self._now
+
     def unreachable(self, class_number: int) -> None:
         """Ask for another worker: a granted one was gone before it could be reached."""
         self.dirty.add(self._count_grant(class_number).number)
@@ -400,6 +406,22 @@ class TaskMachine:
                 task.worker, task.cancelled = None, CANCELLED
                 self.pending.pop(task.number, None)
                 self._effects.fail(task, "cancelled", "")
+
+    def unreached(self, worker: LeasedWorker, reason: str) -> None:
+        """Queue the tasks of a worker again that could not be reached, after a moment.
+
+        None of them has started, so that costs no attempt.
+        """
+        self._forget(worker)
+        tasks = list(worker.inflight.values())
+        worker.inflight.clear()
+        again = [task for task in tasks if not task.cancelled]
+        self._take_back([task for task in tasks if task.cancelled])
+        for task in again:
+            task.worker = None
+            self._effects.requeued(task, reason)
+            self.pending[task.number] = task
+            self.resting.append((self._now + DIAL_AGAIN_S, task))
 
     def worker_lost(self, worker: LeasedWorker, reason: str, kind: str) -> None:
         """Retry or fail the tasks of a worker whose process is gone and whose results are all in.
