@@ -14,12 +14,7 @@ from tests.fuzz.values import Known, Maker
 from tests.fuzz.world import is_meant
 
 from phalanx.model.exit_codes import NOT_STARTED
-from phalanx.model.ids import (
-    GangId,
-    GroupId,
-    node_prefix,
-    process_id,
-)
+from phalanx.model.ids import GangId, GroupId, JobId, node_prefix, process_id
 from phalanx.node.checks import NoChecks
 from phalanx.node.cluster_node import cluster_node
 from phalanx.node.devices import NoDeviceReading
@@ -191,7 +186,7 @@ ORDERS: list[tuple[Any, Callable[[Any], bool]]] = [
         lambda n: isinstance(n, Prepared) and not n.ok,
     ),
     (
-        StartMember(GangId(GroupId(bytes(18))), 0, 1, "j", "m", [], [], {}, 1.0),
+        StartMember(GangId(GroupId(bytes(18))), 0, 1, JobId("j"), "m", [], [], {}, 1.0),
         lambda n: n.code == NOT_STARTED,
     ),
     (

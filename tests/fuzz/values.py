@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -63,6 +63,8 @@ class Maker:
 
     def value(self, kind: Any, name: str = "") -> Any:
         """A value of this type; `name` is that of the field that it is for."""
+        while isinstance(kind, NewType):  # at run time an id is what it is made of
+            kind = kind.__supertype__
         meant = self._known.get((name, kind))
         if meant is not None and not self.is_wild():
             return self.rng.choice(meant)

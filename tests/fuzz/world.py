@@ -18,10 +18,7 @@ import phalanx
 from phalanx.errors import SystemFailureError
 from phalanx.head.gangs.interface import Held
 from phalanx.head.state_store import read_state
-from phalanx.model.ids import (
-    GangId,
-    MemberId,
-)
+from phalanx.model.ids import GangId, MemberId
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.observe.state.query import StatePart
 from phalanx.protocol.bundle_messages import (

@@ -12,11 +12,7 @@ from phalanx.head.jobs.probing import NoAnswers
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.holds import DRAIN, Hold
-from phalanx.model.ids import (
-    CONTROL,
-    PREFIX_BYTES,
-    GroupId,
-)
+from phalanx.model.ids import CONTROL, PREFIX_BYTES, GroupId
 from phalanx.model.lifecycle import ALIVE, CREATED, DEAD
 from phalanx.model.own_time import OwnTime
 from phalanx.protocol.bundle_messages import (

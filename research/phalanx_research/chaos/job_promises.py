@@ -10,6 +10,7 @@ from phalanx.head.groups.record import KnownGroup
 from phalanx.head.head import Head
 from phalanx.head.jobs import dependencies
 from phalanx.manifests.dependencies import written_dependencies
+from phalanx.model.ids import JobId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import Indices, array_task_uid, split_element
 from phalanx.model.jobs.dependencies import AFTER, AFTER_CORR, AFTER_OK, SINGLETON, Dependency
@@ -254,7 +255,7 @@ class JobPromises:
             element = record.spec.element
             assert element is not None
             self._history.count("elements after elements")
-            return bool(self._succeeded.get(array_task_uid(need.job, element.index)))
+            return bool(self._succeeded.get(array_task_uid(JobId(need.job), element.index)))
         of_it = [uid for uid, _ in self._runs if uid == need.job or _array_of(uid) == need.job]
         if need.kind != AFTER_OK:
             runs = [run for (uid, _), runs in self._runs.items() if uid in of_it for run in runs]
@@ -272,7 +273,7 @@ class JobPromises:
         scheduler = None if control is None else control.gangs_if_used
         if scheduler is None:
             return sorted(self._taken.keys() - self._deleted)
-        known = {job.uid: job for job in scheduler.jobs.table.all()}
+        known: dict[str, JobRecord] = {job.uid: job for job in scheduler.jobs.table.all()}
         open_jobs = {uid: job for uid, job in known.items() if job.state not in AT_REST}
         # The driver that would have released a held job may have ended.
         left = [

@@ -53,7 +53,7 @@ class Day:
         self.store = Store()
         self.gpus = GpuUsage(kernel, size.gpus)
         self.estimates = Estimates(MIDNIGHT)
-        self.of_job = {one.spec.uid: one for one in self.work}
+        self.of_job: dict[str, Submission] = {one.spec.uid: one for one in self.work}
         self.gave_up: set[str] = set()
         self.refused: list[str] = []
         self.promises_met = 0

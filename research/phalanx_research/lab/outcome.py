@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import msgspec
 
+from phalanx.model.ids import JobId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import array_task_uid, split_element
 from phalanx.model.jobs.records import JobRecord
@@ -107,7 +108,7 @@ def _kind(
     day: Day,
     kind: str,
     work: list[Submission],
-    records: dict[str, JobRecord],
+    records: dict[JobId, JobRecord],
     elements: dict[str, list[str]],
 ) -> KindFigures:
     waits = []
@@ -130,7 +131,7 @@ def _kind(
     )
 
 
-def _lost(day: Day, records: dict[str, JobRecord]) -> list[str]:
+def _lost(day: Day, records: dict[JobId, JobRecord]) -> list[str]:
     """Return everything that was accepted and is not accounted for."""
     found = []
     refused = {text.partition(":")[0] for text in day.refused}

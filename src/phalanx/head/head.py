@@ -36,10 +36,7 @@ from phalanx.head.state_queries import StateQueries
 from phalanx.head.state_store import StateStore, StoredState
 from phalanx.head.stranded import Stranded
 from phalanx.model.holds import Hold
-from phalanx.model.ids import (
-    PREFIX_BYTES,
-    GroupId,
-)
+from phalanx.model.ids import PREFIX_BYTES, GroupId
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.node_deaths import KILLED, ORDERLY
 from phalanx.model.rows.row import Row

@@ -30,6 +30,10 @@ BundleId: TypeAlias = tuple[GroupId, int]
 """A bundle: its placement group, and its index there. As a place for tasks, index -1 is any."""
 AttemptId: TypeAlias = tuple[GroupId, int]
 """An attempt to place bundles: their placement group, and the attempt's number."""
+JobId = NewType("JobId", str)
+"""The name of a submitted job in its namespace: `default/train`, or `default/sweep[3]` for an array
+task. Ray's JobID, of 4 bytes, is a driver's.
+"""
 MemberId: TypeAlias = tuple[GangId, int]
 """A member of a gang: the gang, and the member's index there."""
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from phalanx.model.ids import (
-    CONTROL,
-    BundleId,
-    GroupId,
-    group_id_of,
-)
+from phalanx.model.ids import CONTROL, BundleId, GroupId, group_id_of
 from phalanx.node.dispatch import MessageTable, PeerMessageTable
 from phalanx.node.head_link import HeadLink
 from phalanx.node.known_jobs import KnownJobs

@@ -12,11 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from phalanx.errors import TaskPlacementGroupRemoved
-from phalanx.model.ids import (
-    AttemptId,
-    BundleId,
-    GroupId,
-)
+from phalanx.model.ids import AttemptId, BundleId, GroupId
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.protocol.bundle_messages import BundleInventory
 from phalanx.protocol.wire_errors import code_of

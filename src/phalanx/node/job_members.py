@@ -8,10 +8,7 @@ from functools import partial
 import msgspec
 
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, SIGNALLED, TIMED_OUT
-from phalanx.model.ids import (
-    GangId,
-    MemberId,
-)
+from phalanx.model.ids import GangId, MemberId
 from phalanx.model.shortages import is_shortage
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable

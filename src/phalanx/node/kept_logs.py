@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple, Protocol
 
+from phalanx.model.ids import JobId
+
 KEPT_S = 30 * 86_400.0
 """Seconds that a log is kept."""
 
@@ -30,7 +32,7 @@ class LogFiles(Protocol):
 
 
 class _Kept(NamedTuple):
-    job: str
+    job: JobId
     path: str
     size: int
     ended_at: float
@@ -44,7 +46,7 @@ class KeptLogs:
         self._kept: deque[_Kept] = deque()
         self._total = 0
 
-    def ended(self, job: str, path: str, now: float) -> None:
+    def ended(self, job: JobId, path: str, now: float) -> None:
         """Keep the log of a member that has ended."""
         size = self._files.size(path)
         if not size:
@@ -59,7 +61,7 @@ class KeptLogs:
         """Stop counting a log into which a member prints again."""
         self._let_go([one for one in self._kept if one.path == path])
 
-    def forget(self, job: str) -> None:
+    def forget(self, job: JobId) -> None:
         """Forget the logs of a job that is gone; with an array go all its array tasks."""
         self._let_go([one for one in self._kept if _is_of(one.job, job)])
 
@@ -84,5 +86,5 @@ class KeptLogs:
             self._kept = deque(one for one in self._kept if one not in known)
 
 
-def _is_of(job: str, name: str) -> bool:
+def _is_of(job: JobId, name: str) -> bool:
     return job == name or job.startswith(f"{name}[")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
+from phalanx.model.ids import JobId
 from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
 
 
@@ -44,7 +45,7 @@ class JobFiles(Protocol):
         """Return what a member wrote about its failure, at most `limit` bytes; may be empty."""
         ...
 
-    def remove(self, job: str) -> None:
+    def remove(self, job: JobId) -> None:
         """Delete all files of a job."""
         ...
 

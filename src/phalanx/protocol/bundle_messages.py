@@ -7,10 +7,7 @@ from typing import Literal
 import msgspec
 
 from phalanx.model.attempts import Used
-from phalanx.model.ids import (
-    GangId,
-    GroupId,
-)
+from phalanx.model.ids import GangId, GroupId, JobId
 
 
 class BundleInventory(msgspec.Struct, array_like=True):
@@ -143,7 +140,7 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     group: GangId
     index: int
     attempt: int
-    job: str
+    job: JobId
     name: str
     before: list[Command]
     commands: list[Command]
@@ -281,7 +278,7 @@ class StepStarted(msgspec.Struct, array_like=True, tag=117):
 class ForgetJob(msgspec.Struct, array_like=True, tag=104):
     """Head to nodes: the job is gone; the files of its members may go."""
 
-    job: str
+    job: JobId
 
 
 class ReadLog(msgspec.Struct, array_like=True, tag=105):

@@ -11,7 +11,7 @@ from tests.present import present
 
 from phalanx.adapters.ray.scheduler.command_server import start_command_server
 from phalanx.adapters.ray.scheduler.node_machines import NodeMachines
-from phalanx.model.ids import GangId, GroupId
+from phalanx.model.ids import GangId, GroupId, JobId
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     Command,
@@ -96,7 +96,7 @@ def test_a_command_runs_in_its_bundle_and_its_end_is_reported(agent):
     assert prepared == Prepared(GROUP, 1, True, {0: {"GPU": [0, 1]}})
     assert agent.hear(CommitBundles(GROUP, 1)) == [Committed(GROUP, 1, True)]
     command = Command(argv=["sh", "-c", "echo $WHO; exit 3"], variables={"WHO": "me"})
-    member = StartMember(GROUP, 0, 1, "a-job", "worker-0", [], [command], {}, 1.0)
+    member = StartMember(GROUP, 0, 1, JobId("a-job"), "worker-0", [], [command], {}, 1.0)
     (running,) = agent.hear(member)
     assert (running.code, running.index) == (None, 0)
     (ended,) = agent.wait()

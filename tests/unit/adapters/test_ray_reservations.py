@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.adapters.ray.scheduler.reservation import Amounts, Reservations, Row, Whole
-from phalanx.model.ids import (
-    AttemptId,
-    GroupId,
-)
+from phalanx.model.ids import AttemptId, GroupId
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     CommitBundles,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.errors import SystemFailureError
 from phalanx.model.exit_codes import NOT_STARTED
-from phalanx.model.ids import GangId, GroupId
+from phalanx.model.ids import GangId, GroupId, JobId
 from phalanx.node.claims import Claims
 from phalanx.node.failed_orders import refusal
 from phalanx.protocol.bundle_messages import (
@@ -52,7 +52,7 @@ def test_an_order_that_a_node_failed_at_is_answered_so_that_nobody_waits() -> No
     error = ValueError("x" * 1000)
     reason = f"an internal error on its node: ValueError: {error}"[:300]
     assert refusal(PrepareBundles(A, 3, {0: {"CPU": 1.0}}), error) == Prepared(A, 3, False)
-    start = StartMember(A, 2, 3, "j", "m", [], [], {}, 1.0)
+    start = StartMember(A, 2, 3, JobId("j"), "m", [], [], {}, 1.0)
     assert refusal(start, error) == MemberNews(A, 2, 3, NOT_STARTED, reason)
     place = PlaceActor(b"actor", 0, b"j", b"", "", "", {}, {}, b"", {}, 0)
     assert refusal(place, error) == ActorRefused(b"actor", reason, code_of(SystemFailureError))

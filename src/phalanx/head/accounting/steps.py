@@ -14,10 +14,7 @@ from phalanx.errors import JobCommandError
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.state_store import StateStore
 from phalanx.model import attempts as at
-from phalanx.model.ids import (
-    GangId,
-    GroupId,
-)
+from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs import states as st
 from phalanx.model.steps import Step, StepRow
 from phalanx.observe.accounting.questions import AttemptQuery, is_step_meant

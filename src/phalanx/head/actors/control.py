@@ -17,11 +17,7 @@ from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
-from phalanx.model.ids import (
-    PREFIX_BYTES,
-    GroupId,
-    group_id_of,
-)
+from phalanx.model.ids import PREFIX_BYTES, GroupId, group_id_of
 from phalanx.model.lifecycle import ALIVE, DEAD, DEPENDENCIES_UNREADY, RESTARTING
 from phalanx.model.rows.explanation import Explanation
 from phalanx.observe.metrics.meter import Meter

@@ -16,10 +16,7 @@ from typing import Any
 from phalanx.errors import ActorUnschedulableError
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.groups.table import GroupTable
-from phalanx.model.ids import (
-    GroupId,
-    group_id_of,
-)
+from phalanx.model.ids import GroupId, group_id_of
 from phalanx.protocol.wire_errors import code_of
 from phalanx.scheduler.devices.ports import RandomSource
 from phalanx.scheduler.devices.quantities import from_units

@@ -45,11 +45,7 @@ from phalanx.head.gangs.member_states import (
 )
 from phalanx.head.groups.attempts import Attempt, Attempts
 from phalanx.head.groups.give_backs import AT_ONCE, Ending, GiveBacks
-from phalanx.model.ids import (
-    AttemptId,
-    BundleId,
-    GroupId,
-)
+from phalanx.model.ids import AttemptId, BundleId, GroupId
 from phalanx.model.node_deaths import KILLED, ORDERLY
 from phalanx.protocol.bundle_messages import BundleInventory
 

@@ -11,10 +11,7 @@ from phalanx.head.groups.control import GroupControl
 from phalanx.head.groups.give_backs import Ending
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
-from phalanx.model.ids import (
-    GangId,
-    GroupId,
-)
+from phalanx.model.ids import GangId, GroupId
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
 from phalanx.protocol.bundle_messages import CommitBundles, GiveBackBundles, PrepareBundles
 from phalanx.scheduler.devices.sets import ResourceSet

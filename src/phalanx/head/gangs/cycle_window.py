@@ -15,9 +15,7 @@ from typing import Any
 import msgspec
 
 from phalanx.head.gangs.gang import Gang
-from phalanx.model.ids import (
-    GroupId,
-)
+from phalanx.model.ids import GroupId
 
 WINDOW = 32
 """How many equal gangs are looked at together, shared among their users (one each at least)."""

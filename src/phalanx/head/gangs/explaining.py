@@ -28,9 +28,7 @@ from phalanx.head.gangs.member_states import (
 from phalanx.head.gangs.quarantine import Quarantine
 from phalanx.head.gangs.scheduler_cache import gentle
 from phalanx.head.gangs.snapshot_source import SnapshotSource
-from phalanx.model.ids import (
-    group_id_of,
-)
+from phalanx.model.ids import group_id_of
 from phalanx.model.nearest import nearest
 from phalanx.model.rows.explanation import ExpectedStart, Explanation, Reason
 from phalanx.model.rows.plan import TimePlan

@@ -8,7 +8,7 @@ from functools import cached_property
 import msgspec
 
 from phalanx.head.gangs.member_states import ENDED, HELD, PLACELESS, WAITING
-from phalanx.model.ids import GangId
+from phalanx.model.ids import GangId, JobId
 from phalanx.model.jobs.records import moved
 from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.scheduler.cycle.specs import Labels
@@ -72,7 +72,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     grace_s: float = 0.0
     user: str = ""
     """The user whose usage it counts towards, if known."""
-    job: str = ""
+    job: JobId = JobId("")
     """The job whose commands its members are; empty when they are tasks or actors."""
     revision: int = 0
     """For a gang of a job: the revision of the job's record when the gang was made."""

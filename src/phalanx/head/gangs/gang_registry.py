@@ -10,9 +10,7 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import HOLDING, WAITING
 from phalanx.head.gangs.queue_positions import QueuePositions, came
-from phalanx.model.ids import (
-    GroupId,
-)
+from phalanx.model.ids import GroupId
 from phalanx.model.rows.work import Amounts
 
 Keep = Callable[[str, bytes, Gang | None], None]

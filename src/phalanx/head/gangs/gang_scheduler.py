@@ -72,9 +72,7 @@ from phalanx.head.shares.usage_ledger import UsageLedger, UsageRow
 from phalanx.head.state_store import StateStore
 from phalanx.head.time_series import TimeSeries
 from phalanx.manifests.hypernodes import HyperNode
-from phalanx.model.ids import (
-    GroupId,
-)
+from phalanx.model.ids import GroupId, JobId
 from phalanx.model.jobs.records import CronRecord, FlowRecord, JobRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass
 from phalanx.model.jobs.states import TERMINATE_JOB
@@ -464,7 +462,7 @@ class GangScheduler:
     def _job_states(self) -> Iterator[str]:
         return (job.state for job in self.jobs.table.all() if job.spec.element is None)
 
-    def _end_idle(self, job: str, why: str) -> None:
+    def _end_idle(self, job: JobId, why: str) -> None:
         with contextlib.suppress(JobCommandError):  # the job ends already
             self.jobs.handle(Commanded(job=job, action=TERMINATE_JOB, reason=why))
 

@@ -15,10 +15,7 @@ from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_lifecycle import Evicted
 from phalanx.head.gangs.member_states import HELD, PLACING, WAITING
 from phalanx.head.gangs.minimums import GangSpecs, has_minimum
-from phalanx.model.ids import (
-    GangId,
-    GroupId,
-)
+from phalanx.model.ids import GangId, GroupId
 from phalanx.observe.metrics.meter import Meter
 from phalanx.scheduler.cycle.plan import Plan
 

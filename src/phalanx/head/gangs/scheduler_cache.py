@@ -17,10 +17,7 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import GOING, HELD, PLACING, WAITING
 from phalanx.head.gangs.quarantine import Quarantine, culprit
-from phalanx.model.ids import (
-    GangId,
-    GroupId,
-)
+from phalanx.model.ids import GangId, GroupId
 from phalanx.scheduler.cycle import jobs as j
 from phalanx.scheduler.cycle.cluster import Cluster
 from phalanx.scheduler.cycle.config import Configuration

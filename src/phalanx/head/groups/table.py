@@ -25,11 +25,7 @@ from phalanx.head.groups.record import (
     restored,
     settling_order,
 )
-from phalanx.model.ids import (
-    AttemptId,
-    BundleId,
-    GroupId,
-)
+from phalanx.model.ids import AttemptId, BundleId, GroupId
 from phalanx.model.lifecycle import CREATED, GROUP, PREPARED, REMOVED, RESCHEDULING, move
 from phalanx.protocol.wire_errors import code_of
 from phalanx.scheduler.devices.sets import ResourceSet

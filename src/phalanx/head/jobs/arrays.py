@@ -24,8 +24,9 @@ from phalanx.head.jobs.array_tasks import (
     Logs,
     end_of,
 )
+from phalanx.model.ids import JobId
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.arrays import ArrayTask, array_task_uid, split_element
+from phalanx.model.jobs.arrays import ArrayTask, array_task_name, array_task_uid, split_element
 from phalanx.model.jobs.dependencies import MET, NEVER, WAITS
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
@@ -59,7 +60,7 @@ class Arrays:
         self._effects = effects
         self._job_of = job_of
         self._arrays: dict[str, ArrayTasks] = {}
-        self._live: dict[str, dict[str, str]] = {}
+        self._live: dict[str, dict[JobId, str]] = {}
         """The living tasks of each array, each with the state as which it counts: PENDING or
         RUNNING.
         """
@@ -155,7 +156,7 @@ class Arrays:
         job.count_element(was, now_is)
         self._effects.take_in(ev.ArrayTasksChanged(job=uid))
 
-    def task_over(self, task: JobRecord, logs: Logs) -> str:
+    def task_over(self, task: JobRecord, logs: Logs) -> JobId:
         """Fold a task into its array before its job is forgotten: the task has ended, or will wait
         again. Returns the array to look at afterwards; "" for none.
         """
@@ -164,7 +165,7 @@ class Arrays:
         tasks, job = self._arrays.get(uid), self._job_of(uid)
         was = self._live.get(uid, {}).pop(task.uid, None)
         if tasks is None or job is None or was is None:
-            return ""
+            return JobId("")
         position = tasks.indices.position(index)
         assert position is not None
         if task.is_deleted and task.state == st.TERMINATED and job.state in _GOES_ON:
@@ -297,7 +298,7 @@ class Arrays:
         for number in dict.fromkeys(position // PART for position in positions):
             self._effects.keep(TABLE, _key(uid, number), tasks.part(uid, number))
 
-    def restore(self, jobs: dict[str, JobRecord], parts: Iterable[ArrayTaskRows]) -> list[str]:
+    def restore(self, jobs: dict[str, JobRecord], parts: Iterable[ArrayTaskRows]) -> list[JobId]:
         """Restore what an earlier head wrote, before the jobs live again. Returns the jobs of tasks
         that were folded already and must be forgotten.
         """
@@ -383,7 +384,7 @@ def array_task_spec(job: JobRecord, index: int, now: float) -> JobSpec:
     )
     return msgspec.structs.replace(
         spec,
-        name=array_task_uid(spec.name, index),
+        name=array_task_name(spec.name, index),
         timing=timing,
         after=None,
         array=None,

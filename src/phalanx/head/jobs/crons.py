@@ -12,6 +12,7 @@ from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.cron import Schedule, parse_schedule
+from phalanx.model.ids import JobId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import CronRecord, JobCommandError, JobRecord, note
 from phalanx.model.jobs.spec import CronSpec, JobSpec
@@ -391,7 +392,7 @@ class Crons:
 
     def delete_job(self, cron: CronRecord, name: str) -> None:
         """End and forget a job of a cron job."""
-        uid = f"{cron.spec.namespace}/{name}"
+        uid = JobId(f"{cron.spec.namespace}/{name}")
         if self._jobs.table.get(uid) is not None:
             self._jobs.later(ev.Deleted(job=uid))
 

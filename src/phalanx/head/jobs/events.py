@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from phalanx.model.ids import JobId
 from phalanx.model.jobs.records import WHOLE
 from phalanx.model.jobs.spec import JobSpec
 
@@ -11,7 +12,7 @@ from phalanx.model.jobs.spec import JobSpec
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Something that happened to a job."""
 
-    job: str
+    job: JobId
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -13,6 +13,7 @@ from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.jobs.probing import Prober, Probing, Watch
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.patching import job_name, step_job
+from phalanx.model.ids import JobId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import FlowRecord, JobCommandError, JobRecord, StepRecord, note
 from phalanx.model.jobs.spec import FlowSpec, JobSpec, Probe, Step
@@ -278,8 +279,8 @@ class Flows:
         self.table.handle(event, self._jobs.wall())
         self._jobs.work_off()
 
-    def _know(self, flow: FlowRecord, step: str) -> str:
-        uid = f"{flow.spec.namespace}/{job_name(flow.spec, step)}"
+    def _know(self, flow: FlowRecord, step: str) -> JobId:
+        uid = JobId(f"{flow.spec.namespace}/{job_name(flow.spec, step)}")
         self._steps[uid] = (flow.spec.uid, step)
         return uid
 

@@ -17,6 +17,7 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_states import HELD
 from phalanx.manifests.idle_rules import IdleRule
 from phalanx.manifests.times import length_text
+from phalanx.model.ids import JobId
 
 LOOK_EVERY_S = 5.0
 COVERED_S = 30.0
@@ -26,7 +27,7 @@ COVERED_S = 30.0
 class Holding(NamedTuple):
     """A running job, with its GPUs as (node, number)."""
 
-    job: str
+    job: JobId
     """The job as NAMESPACE/NAME."""
     queue: str
     devices: tuple[tuple[str, int], ...]
@@ -62,7 +63,7 @@ class IdleGpus:
         rule_of: Callable[[str], IdleRule | None],
         busy: Callable[[str, int, float], float | None],
         event_log: EventLog,
-        end: Callable[[str, str], None],
+        end: Callable[[JobId, str], None],
     ) -> None:
         """`rule_of` returns the rule of a queue. `busy` returns how busy a device of a node was, if
         it was read within this many seconds. `end` ends a job, for a reason.

@@ -40,11 +40,7 @@ from phalanx.head.jobs.starting import Starter, WantedStep
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
 from phalanx.model.attempts import NODE_LOST, PREEMPTED
-from phalanx.model.ids import (
-    GangId,
-    GroupId,
-    PlacementGroupID,
-)
+from phalanx.model.ids import GangId, GroupId, JobId, PlacementGroupID
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
@@ -250,7 +246,7 @@ class JobGangs:
     def tell_others(self, jobs: list[str]) -> None:
         """Let these jobs look at the jobs that they wait for, after the current action."""
         for uid in jobs:
-            self.later(ev.OthersChanged(job=uid))
+            self.later(ev.OthersChanged(job=JobId(uid)))
 
     def count(self, job: JobRecord, what: str) -> None:
         """Count an occurrence for metrics."""

@@ -42,6 +42,7 @@ from phalanx.manifests.hypernodes import HyperNode
 from phalanx.manifests.job_rules import job_faults
 from phalanx.manifests.names import shown
 from phalanx.manifests.shapes import shape_of
+from phalanx.model.ids import JobId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import CronRecord, FlowRecord, JobRecord
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, PriorityClass
@@ -502,5 +503,5 @@ def _read(manifest: Manifest) -> Any:
     return spec
 
 
-def _uid(name: str) -> str:
-    return name if "/" in name else f"default/{name}"
+def _uid(name: str) -> JobId:
+    return JobId(name if "/" in name else f"default/{name}")

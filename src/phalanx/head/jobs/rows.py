@@ -11,7 +11,7 @@ from phalanx.head.jobs.judging import gang_minimum
 from phalanx.manifests.arrays import written_array
 from phalanx.manifests.dependencies import written_dependencies
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.arrays import array_task_uid
+from phalanx.model.jobs.arrays import array_task_name
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.rows.work import (
@@ -121,7 +121,7 @@ def array_task_description(
         for name, files in ended.logs.items()
     ]
     about = row.as_dict() | {
-        "name": array_task_uid(array.spec.name, index),
+        "name": array_task_name(array.spec.name, index),
         "state": state,
         "kind": "batch",
         "reason": "" if state != st.PENDING else "it waits for its turn in the array",

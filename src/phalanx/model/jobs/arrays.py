@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from phalanx.model.ids import JobId
+
 MAX_ELEMENTS = 1_000_000
 """The most array tasks of one array."""
 MAX_INDEX = 2**31 - 1
@@ -90,7 +92,7 @@ class Indices:
 class ArrayTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The facts that an array task's job has about its array."""
 
-    array: str
+    array: JobId
     """The array's `namespace/name`."""
     index: int
     count: int
@@ -101,9 +103,14 @@ class ArrayTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """When the array began to count as waiting, in seconds since the epoch."""
 
 
-def array_task_uid(array: str, index: int) -> str:
-    """Return the name of an array task."""
+def array_task_name(array: str, index: int) -> str:
+    """Return the name of an array task within its namespace."""
     return f"{array}[{index}]"
+
+
+def array_task_uid(array: JobId, index: int) -> JobId:
+    """Return the id of an array task."""
+    return JobId(array_task_name(array, index))
 
 
 def split_element(name: str) -> tuple[str, str] | None:

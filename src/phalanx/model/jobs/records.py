@@ -9,6 +9,7 @@ from functools import cached_property
 import msgspec
 
 from phalanx.errors import JobCommandError as JobCommandError  # noqa: PLC0414 -- read from here
+from phalanx.model.ids import JobId
 from phalanx.model.jobs.dependencies import AFTER_CORR, Outcome
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec
 from phalanx.model.jobs.states import BLOCKED, FINISHED, PENDING, WAITING
@@ -149,7 +150,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
             self.recorded = self.submitted
 
     @cached_property
-    def uid(self) -> str:
+    def uid(self) -> JobId:
         """Its name in all tables, kept, as a head asks for it a dozen times a job."""
         return self.spec.uid
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from phalanx.model.ids import JobId
 from phalanx.model.jobs.arrays import ArraySpec, ArrayTask
 from phalanx.model.jobs.dependencies import Dependencies
 from phalanx.model.jobs.timing import Timing
@@ -174,8 +175,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     annotations: Pairs = ()
 
     @property
-    def uid(self) -> str:
-        return f"{self.namespace}/{self.name}"
+    def uid(self) -> JobId:
+        return JobId(f"{self.namespace}/{self.name}")
 
     @property
     def replicas(self) -> int:

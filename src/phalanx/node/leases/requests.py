@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from phalanx.model.ids import (
-    PREFIX_BYTES,
-    group_id_of,
-)
+from phalanx.model.ids import PREFIX_BYTES, group_id_of
 from phalanx.node.actors import GroupLookup
 from phalanx.node.dispatch import PeerMessageTable
 from phalanx.node.events import NodeEvents

@@ -11,11 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from phalanx.errors import LocalNodeDiedError
-from phalanx.model.ids import (
-    INDEX_BITS,
-    group_id_of,
-    task_id_bytes,
-)
+from phalanx.model.ids import INDEX_BITS, group_id_of, task_id_bytes
 from phalanx.model.lifecycle import FAILED as STATE_FAILED
 from phalanx.model.lifecycle import FINISHED, INFEASIBLE, PENDING_ARGS, PENDING_NODE, SUBMITTED
 from phalanx.objects import failures

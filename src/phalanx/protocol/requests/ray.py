@@ -6,10 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
-from phalanx.model.ids import (
-    GangId,
-    GroupId,
-)
+from phalanx.model.ids import GangId, GroupId
 from phalanx.protocol.requests.request import Effect, Request
 
 

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 import msgspec
 
 from phalanx.errors import LocalNodeDiedError, PhalanxError, TaskError
-from phalanx.model.ids import (
-    PREFIX_BYTES,
-    GangId,
-    GroupId,
-)
+from phalanx.model.ids import PREFIX_BYTES, GangId, GroupId
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.signatures import ActorShape
 from phalanx.objects import failures

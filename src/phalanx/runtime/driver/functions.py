@@ -10,11 +10,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.model.ids import (
-    INDEX_BITS,
-    GangId,
-    GroupId,
-)
+from phalanx.model.ids import INDEX_BITS, GangId, GroupId
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.signatures import count_of

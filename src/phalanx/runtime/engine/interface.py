@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from phalanx.model.ids import (
-    GangId,
-    GroupId,
-)
+from phalanx.model.ids import GangId, GroupId
 
 if TYPE_CHECKING:
     from phalanx.model.rows.explanation import Explanation

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from typing import NamedTuple
 
+from phalanx.model.ids import JobId
 from phalanx.model.raw_bytes import native
 from phalanx.protocol.bundle_messages import ERROR_FILE, FILES, Command, StartMember
 from phalanx.runtime.os.below import directory_name, make_below, open_below
@@ -61,7 +62,7 @@ class JobDirectories:
         """The most bytes that are kept of one log."""
         return min(LOG_BYTES, max(self._disk_bytes // LOG_PART, LEAST_LOG_BYTES))
 
-    def _directory(self, job: str) -> str:
+    def _directory(self, job: JobId) -> str:
         return os.path.join(self._root, _below(job))
 
     def make(self, order: StartMember) -> str:
@@ -112,7 +113,7 @@ class JobDirectories:
                 os.close(fd)
         return b""
 
-    def remove(self, job: str) -> None:
+    def remove(self, job: JobId) -> None:
         """Delete a job's directory."""
         shutil.rmtree(self._directory(job), ignore_errors=True)
 
@@ -170,7 +171,7 @@ class JobDirectories:
                 os.close(fd)
 
 
-def _below(job: str) -> str:
+def _below(job: JobId) -> str:
     """Return a job's directory. That of an array task, `NAME[7]`, is inside its array's."""
     array, bracket, index = job.partition("[")
     if bracket and index.endswith("]") and index[:-1].isdecimal() and index.isascii():

@@ -8,10 +8,7 @@ from tests.asking import ask
 from tests.present import present
 from tests.unit.head.making import make_control
 
-from phalanx.model.ids import (
-    GangId,
-    GroupId,
-)
+from phalanx.model.ids import GangId, GroupId
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     CommitBundles,

@@ -15,7 +15,7 @@ import pytest
 from tests.command_starting import start_command
 
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
-from phalanx.model.ids import GangId, GroupId
+from phalanx.model.ids import GangId, GroupId, JobId
 from phalanx.node import followed_logs
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.directories import Directories, DirectorySample
@@ -41,6 +41,7 @@ from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
 
 GROUP = GangId(GroupId(bytes(18)))
+JOB = JobId("default/j")
 
 
 class Node:
@@ -114,7 +115,7 @@ class Node:
                 GROUP,
                 0,
                 attempt,
-                "default/job",
+                JobId("default/job"),
                 "a-0",
                 [],
                 [command] * commands,
@@ -385,7 +386,7 @@ def test_links_that_a_job_makes_in_its_directory_are_not_followed(tmp_path):
     secret.write_text("x" * 100_000)
     files = JobDirectories(str(root))
     at_home, files_of_job = [Command(["true"], {})], {"secret": "overwritten"}
-    order = StartMember(GROUP, 0, 3, "default/j", "m", [], at_home, files_of_job, 0.0)
+    order = StartMember(GROUP, 0, 3, JOB, "m", [], at_home, files_of_job, 0.0)
     log = files.make(msgspec.structs.replace(order, files={}))
     directory = Path(log).parent
     Path(log).symlink_to(secret)
@@ -403,19 +404,19 @@ def test_links_that_a_job_makes_in_its_directory_are_not_followed(tmp_path):
     assert files.read(str(directory / "up" / "secret"), 0, 100) == (b"", -1, 0)
     assert files.read(str(root / ".." / "outside" / "secret"), 0, 100) == (b"", -1, 0)
     assert secret.read_text() == "x" * 100_000
-    files.remove("default/j")
+    files.remove(JOB)
     assert secret.exists()
 
 
 def test_a_member_has_a_directory_where_a_command_runs_in_it(tmp_path):
     files = JobDirectories(str(tmp_path))
     elsewhere, at_home = Command(["true"], {}, "/"), Command(["true"], {})
-    order = StartMember(GROUP, 0, 1, "default/j", "m", [], [elsewhere], {}, 0.0)
+    order = StartMember(GROUP, 0, 1, JOB, "m", [], [elsewhere], {}, 0.0)
     files.make(order)
     assert list(tmp_path.iterdir()) == []
     step = files.place(order, at_home)
     assert os.path.isdir(step.directory)
-    files.remove("default/j")
+    files.remove(JOB)
     files.make(msgspec.structs.replace(order, before=[at_home]))
     assert os.path.isdir(step.directory)
 
@@ -430,7 +431,7 @@ def test_a_command_does_not_write_its_output_through_a_link(tmp_path):
 
 
 def test_a_member_says_in_its_error_file_why_it_failed(node, tmp_path):
-    order = StartMember(GROUP, 0, 1, "default/job", "a-0", [], [], {}, 0.0)
+    order = StartMember(GROUP, 0, 1, JobId("default/job"), "a-0", [], [], {}, 0.0)
     command = Command(["true"], {"TORCHELASTIC_ERROR_FILE": ERROR_FILE})
     node.start()
     path = JobDirectories(str(tmp_path)).place(order, command).variables["TORCHELASTIC_ERROR_FILE"]
@@ -445,7 +446,7 @@ def test_a_member_says_in_its_error_file_why_it_failed(node, tmp_path):
 def test_an_error_file_is_read_only_where_it_is_one(node, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text('{"message": "of somebody else"}')
-    order = StartMember(GROUP, 0, 1, "default/job", "a-0", [], [], {}, 0.0)
+    order = StartMember(GROUP, 0, 1, JobId("default/job"), "a-0", [], [], {}, 0.0)
     command = Command([ERROR_FILE], {})
     for make in (lambda path: os.symlink(secret, path), os.mkfifo, os.mkdir):
         there = Node(tmp_path / str(len(os.listdir(tmp_path))))

@@ -20,13 +20,14 @@ from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.counts import JobCounts
 from phalanx.head.jobs.lifecycle import JobTable
 from phalanx.manifests.reading import read_checked
+from phalanx.model.ids import JobId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import WarningSignal
 from phalanx.observe.metrics.meter import Meter
 
-J = "default/j"
+J = JobId("default/j")
 
 
 def job_spec(text: str) -> JobSpec:

@@ -15,6 +15,7 @@ from phalanx.manifests.dependencies import (
     read_dependencies,
     written_dependencies,
 )
+from phalanx.model.ids import JobId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.dependencies import MAX_DEPENDENCIES
 from phalanx.model.jobs.records import JobCommandError, JobRecord
@@ -30,7 +31,9 @@ class Line(Shell):
 
     def tell_jobs(self) -> None:
         while self.awaiting:
-            self.table.handle(ev.OthersChanged(job=self.awaiting.pop(0)), self.wall, self.now)
+            self.table.handle(
+                ev.OthersChanged(job=JobId(self.awaiting.pop(0))), self.wall, self.now
+            )
 
     def handle(self, event: ev.Event) -> None:
         super().handle(event)
@@ -51,9 +54,9 @@ class Line(Shell):
             job = f"default/{name}"
             if what in ("cancel", "suspend", "resume"):
                 action = {"cancel": st.TERMINATE_JOB, "suspend": st.ABORT_JOB}
-                self.handle(ev.Commanded(job=job, action=action.get(what, st.RESUME_JOB)))
+                self.handle(ev.Commanded(job=JobId(job), action=action.get(what, st.RESUME_JOB)))
             elif what == "delete":
-                self.handle(ev.Deleted(job=job))
+                self.handle(ev.Deleted(job=JobId(job)))
             else:
                 self.member(job, what)
         return self

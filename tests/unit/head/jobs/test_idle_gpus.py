@@ -13,6 +13,7 @@ from phalanx.api.jobs import job_manifest
 from phalanx.errors import JobCommandError
 from phalanx.head.jobs.idle_gpus import COVERED_S, LOOK_EVERY_S, Holding, IdleGpus
 from phalanx.manifests.idle_rules import IdleRule, read_idle_rule
+from phalanx.model.ids import JobId
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.observe.devices import DeviceSample
 from phalanx.observe.events import EventQuery
@@ -22,7 +23,7 @@ from phalanx.protocol.requests.jobs import ApplyManifests
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields, UpdateQueue
 
 RULE = IdleRule(below=0.05, window_s=600.0)
-JOB = Holding("default/j", "q", (("n1", 0), ("n1", 1)))
+JOB = Holding(JobId("default/j"), "q", (("n1", 0), ("n1", 1)))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.judging import gang_minimum
 from phalanx.head.jobs.podgroup import podgroup_of
 from phalanx.manifests.reading import read_checked
+from phalanx.model.ids import JobId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import KEEP_TRANSITIONS, JobCommandError, JobRecord, new_job
 
@@ -209,7 +210,7 @@ def test_a_command_for_nobody_is_refused():
     with pytest.raises(JobCommandError, match="no member z"):
         Shell(TWO).play("run do RestartTask:z")
     with pytest.raises(JobCommandError, match="there is no job"):
-        Shell(TWO).handle(ev.Deleted(job="default/none"))
+        Shell(TWO).handle(ev.Deleted(job=JobId("default/none")))
 
 
 def test_old_news_changes_nothing():

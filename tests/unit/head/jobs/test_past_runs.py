@@ -23,7 +23,7 @@ def completed(record: JobRecord, run_time_s: float) -> JobRecord:
 
 def test_jobs_of_one_kind_run_the_same_command_in_the_same_queue() -> None:
     waiting = job("c"), job("d", command="test"), job("e", queue="other")
-    known = {record.uid: record for record in waiting}
+    known: dict[str, JobRecord] = {record.uid: record for record in waiting}
     past = PastJobs(known.get)
     for name, run_time_s in (("a", 50.0), ("b", 70.0)):
         past.job_changed(completed(job(name), run_time_s))
@@ -36,7 +36,8 @@ def test_jobs_of_one_kind_run_the_same_command_in_the_same_queue() -> None:
 
 def test_only_what_completed_counts_and_only_once() -> None:
     record = job("a")
-    past = PastJobs({record.uid: record}.get)
+    known: dict[str, JobRecord] = {record.uid: record}
+    past = PastJobs(known.get)
     group = PodGroupSpec(name="a", queue="q")
     past.job_changed(record)
     failed = completed(job("a"), 50.0)

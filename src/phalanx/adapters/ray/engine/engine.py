@@ -25,10 +25,7 @@ from phalanx.adapters.ray.engine.strategies import native_group
 from phalanx.adapters.ray.engine.task_batches import TaskBatches
 from phalanx.adapters.ray.scheduler.client import SchedulerClient
 from phalanx.errors import PhalanxError
-from phalanx.model.ids import (
-    GangId,
-    GroupId,
-)
+from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs.spec import DEFAULT_QUEUE
 from phalanx.model.options import DEFAULT_RETRIES, required_resources
 from phalanx.model.rows.explanation import Explanation

@@ -10,10 +10,7 @@ from typing import Any
 
 import ray
 
-from phalanx.model.ids import (
-    GangId,
-    MemberId,
-)
+from phalanx.model.ids import GangId, MemberId
 from phalanx.model.options import check_method_options
 from phalanx.model.signatures import MethodShape
 from phalanx.objects.handle import ActorHandle, ActorMethod

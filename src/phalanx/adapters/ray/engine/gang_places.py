@@ -10,10 +10,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from phalanx.adapters.ray.engine.strategies import native_group
 from phalanx.adapters.ray.scheduler.client import SchedulerClient
 from phalanx.errors import TaskPlacementGroupRemoved
-from phalanx.model.ids import (
-    GangId,
-    group_id_of,
-)
+from phalanx.model.ids import GangId, group_id_of
 from phalanx.protocol.requests.gangs import EndMembers
 from phalanx.protocol.requests.groups import WaitGroup
 from phalanx.protocol.requests.ray import GangPlace, GetMemberState, ListGangPlaces, ReportBatches

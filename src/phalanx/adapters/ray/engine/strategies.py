@@ -9,10 +9,7 @@ import ray
 from ray.util import scheduling_strategies as theirs
 from ray.util.placement_group import PlacementGroup
 
-from phalanx.model.ids import (
-    GroupId,
-    group_id_of,
-)
+from phalanx.model.ids import GroupId, group_id_of
 from phalanx.model.options import named_strategy, required_resources
 
 OURS = frozenset(

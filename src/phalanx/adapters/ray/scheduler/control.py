@@ -13,10 +13,7 @@ from phalanx.head.head import Head
 from phalanx.head.nodes import HealthLimits, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore, StoredState
-from phalanx.model.ids import (
-    GroupId,
-    node_prefix,
-)
+from phalanx.model.ids import GroupId, node_prefix
 from phalanx.protocol.cluster_messages import ForwardedReply, NodeReport
 from phalanx.runtime.os.probing import ThreadProber
 from phalanx.runtime.os.system import SystemClock, log_defect, unforeseeable

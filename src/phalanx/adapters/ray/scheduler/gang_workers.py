@@ -6,10 +6,7 @@ import os
 import signal
 from collections.abc import Sequence
 
-from phalanx.model.ids import (
-    BundleId,
-    GroupId,
-)
+from phalanx.model.ids import BundleId, GroupId
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
 from phalanx.runtime.os.own_time import own_time

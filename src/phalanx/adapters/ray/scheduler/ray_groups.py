@@ -20,10 +20,7 @@ from ray.util.placement_group import (
 
 from phalanx.adapters.ray.scheduler.options import GROUP
 from phalanx.adapters.ray.scheduler.reservation import Amounts
-from phalanx.model.ids import (
-    AttemptId,
-    group_id_of,
-)
+from phalanx.model.ids import AttemptId, group_id_of
 from phalanx.runtime.os.own_time import own_time
 
 NODE_LABEL = "ray.io/node-id"

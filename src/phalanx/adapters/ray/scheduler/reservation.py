@@ -16,11 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from phalanx.model.ids import (
-    AttemptId,
-    BundleId,
-    GroupId,
-)
+from phalanx.model.ids import AttemptId, BundleId, GroupId
 from phalanx.protocol.bundle_messages import BundlesGone, GiveBackBundles, PrepareBundles, Prepared
 
 Amounts = dict[str, float]
