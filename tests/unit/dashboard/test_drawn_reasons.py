@@ -43,7 +43,7 @@ class Drawn(GpuWorld):
         """Let all members of a job complete."""
         gang = present(self.shell.gang_scheduler.jobs.gang_of(f"default/{name}"))
         for index, member in enumerate(list(gang.members)):
-            news = MemberNews(gang.group, index, member.attempt, code=0)
+            news = MemberNews(gang.gang_id, index, member.attempt, code=0)
             self.hear(member.node, news)
 
 
