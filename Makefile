@@ -13,7 +13,7 @@ CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_w
 CORE := $(addprefix --cov=phalanx.,head node owner scheduler)
 TESTS_OF_CORE := $(addprefix tests/,unit/head unit/node unit/owner unit/objects unit/protocol unit/scheduler simulation)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run integrations test test-versions test-gpu test-browser fuzz conformance conformance-libraries test-ray test-ray-slow test-slow docs cover check hooks fmt bench reproduce explore clean mpi
+.PHONY: help setup redis run integrations test test-versions test-gpu test-browser fuzz conformance conformance-libraries test-ray test-ray-slow test-slow docs cover check hooks fmt bench reproduce beside explore clean mpi
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -135,6 +135,9 @@ bench: setup ## every row of Ray's microbenchmark, placement, batch, store (PEER
 
 reproduce: setup ## the published fragmentation table beside ours, ten seeds (a few minutes)
 	@$(BIN)/python -m phalanx_research.arrival.reproduce examples/traces
+
+beside: setup ## Phalanx beside a real system, started here: SYSTEM=slurm, CASES=commands,orders,shares or backfill, SEED=1
+	@$(BIN)/python -m phalanx_benchmarks.beside $(or $(SYSTEM),slurm) --seed $(or $(SEED),1) $(if $(CASES),--cases $(CASES))
 
 explore: setup ## simulated clusters under faults from random seeds, for SECONDS (60)
 	@$(BIN)/python -m phalanx_research.chaos.explore --seconds $(or $(SECONDS),60) \

@@ -24,7 +24,15 @@ USUAL = ("commands", "orders", "shares")
 """The cases of a plain run; `backfill` takes half an hour and is run by its name."""
 TREES = 6
 WORKLOADS = 10
-_TWO_TIERS = {"PreemptType": "preempt/partition_prio", "PreemptMode": "REQUEUE"}
+_ORDERS = {
+    "PreemptType": "preempt/partition_prio",
+    "PreemptMode": "REQUEUE",
+    "PriorityCalcPeriod": "1",
+    "PriorityMaxAge": "1-0",
+    "PriorityWeightAge": "100000",
+    "PriorityWeightJobSize": "1000",
+}
+"""Settings with which ages and --nice count; jobs of the upper partition preempt."""
 _HIGH = (
     "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1\n"
     "PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10"
@@ -68,7 +76,7 @@ def _commands(folder: Path, _: int) -> Iterable[Row]:
 
 
 def _orders(folder: Path, _: int) -> Iterable[Row]:
-    real = SlurmCluster(folder, nodes=2, settings=_TWO_TIERS, partitions=_HIGH, has_accounts=False)
+    real = SlurmCluster(folder, nodes=2, settings=_ORDERS, partitions=_HIGH, has_accounts=False)
     with real, PhalanxCluster(nodes=2) as ours:
         yield from commands.compare(real, ours, read_cases(ORDERS.read_text()))
 
@@ -81,8 +89,9 @@ def _shares(folder: Path, seed: int) -> Iterable[Row]:
 
 def _backfill(folder: Path, seed: int) -> None:
     """Run ten workloads on both sides, in turns, and print their figures."""
-    size = {"nodes": workloads.NODES, "cpus": workloads.CPUS}
-    with SlurmCluster(folder, **size, has_accounts=False) as real, PhalanxCluster(**size) as ours:
+    nodes, cpus = workloads.NODES, workloads.CPUS
+    real = SlurmCluster(folder, nodes=nodes, cpus=cpus, has_accounts=False)
+    with real, PhalanxCluster(nodes=nodes, cpus=cpus) as ours:
         seeds = range(seed, seed + WORKLOADS)
         found = workloads.compare(real, ours, seeds, lambda line: print(line, flush=True))
     print(workloads.summary(found))

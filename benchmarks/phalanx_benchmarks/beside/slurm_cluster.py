@@ -20,6 +20,7 @@ PACKAGES = (
 )  # fmt: skip
 USUAL = {
     "DefMemPerCPU": "100",
+    "FirstJobId": "4001",
     "KillWait": "2",
     "MpiDefault": "none",
     "PriorityType": "priority/multifactor",
@@ -256,8 +257,8 @@ class SlurmCluster:
             files = [self._at / f"gpu{number}" for number in range(self._gpus)]
             for file in files:  # Slurm counts only those that have a file
                 file.touch()
-            text = "".join(f"Name=gpu File={file}\n" for file in files)
-            (self._at / "gres.conf").write_text(text)
+            devices = "".join(f"Name=gpu File={file}\n" for file in files)
+            (self._at / "gres.conf").write_text(devices)
 
     def _start_node(self, name: str) -> None:
         command = [

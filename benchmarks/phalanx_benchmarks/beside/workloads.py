@@ -70,6 +70,14 @@ class Outcome(NamedTuple):
         return sorted(self.waits_s)[math.ceil(0.95 * len(self.waits_s)) - 1]
 
 
+class Pair(NamedTuple):
+    """Both sides' figures of the workload of a seed."""
+
+    seed: int
+    theirs: Outcome
+    ours: Outcome
+
+
 def drawn(seed: int, count: int = 60) -> list[DrawnJob]:
     """Draw a workload: 0.5 to 6 s, one to four nodes wide, limits exact or loose."""
     draw = random.Random(f"workload {seed}")
@@ -177,7 +185,7 @@ def _moment(path: Path) -> float | None:
 
 def compare(
     real: SlurmCluster, ours: PhalanxCluster, seeds: Sequence[int], told: Callable[[str], None]
-) -> list[tuple[int, Outcome, Outcome]]:
+) -> list[Pair]:
     """Run the workloads of these seeds, first on one side, then on the other, in turns."""
     found = []
     for place, seed in enumerate(seeds):
@@ -185,7 +193,7 @@ def compare(
         sides: list[SlurmCluster | PhalanxCluster] = [real, ours]
         outcomes = {side.name: run_on(side, jobs) for side in (sides[:: -1 if place % 2 else 1])}
         theirs, mine = outcomes[real.name], outcomes[ours.name]
-        found.append((seed, theirs, mine))
+        found.append(Pair(seed, theirs, mine))
         told(line_of(seed, theirs, mine))
     return found
 
@@ -203,11 +211,11 @@ def line_of(seed: int, theirs: Outcome, ours: Outcome) -> str:
 def _errors(errors: Sequence[float]) -> str:
     if not errors:
         return "no start expected"
-    late = [abs(one) for one in errors]
-    return f"{len(errors)} expected starts off by {statistics.median(late):.1f} s (median)"
+    middle, latest = statistics.median(errors), max(errors)
+    return f"{len(errors)} expected starts, real ones at {middle:+.1f} s (latest {latest:+.1f} s)"
 
 
-def summary(found: Sequence[tuple[int, Outcome, Outcome]]) -> str:
+def summary(found: Sequence[Pair]) -> str:
     """Return medians over workloads, with the least and the most."""
     of: Mapping[str, Callable[[Outcome], float]] = {
         "makespan": lambda one: one.makespan_s,
@@ -217,14 +225,17 @@ def summary(found: Sequence[tuple[int, Outcome, Outcome]]) -> str:
     }
     lines = []
     for name, read in of.items():
-        sides = [[read(row[at]) for row in found] for at in (1, 2)]
+        sides = [read(row.theirs) for row in found], [read(row.ours) for row in found]
         ratios = [mine / theirs for theirs, mine in zip(*sides, strict=True) if theirs]
         lines.append(
             f"{name:<12} slurm {_spread(sides[0])}, phalanx {_spread(sides[1])},"
             f" ratio {_spread(ratios)}"
         )
-    for at, name in ((1, "slurm"), (2, "phalanx")):
-        errors = [error for row in found for error in row[at].start_errors_s]
+    for name, outcomes in (
+        ("slurm", [row.theirs for row in found]),
+        ("phalanx", [row.ours for row in found]),
+    ):
+        errors = [error for one in outcomes for error in one.start_errors_s]
         lines.append(f"{name:<12} {_errors(errors)}")
     return "\n".join(lines)
 

@@ -86,7 +86,7 @@ def test_priority_0_means_held(fields, total, priority) -> None:
 def test_nodes_of_a_waiting_job_are_the_fewest_that_hold_it(notes, replicas, nodes) -> None:
     """Slurm 22.05.8 printed 4 nodes for `-n16` on nodes of 4 CPUs."""
     shown = Shown({"nodes"})
-    shown._nodes = [node(1, (), total={"CPU": 4.0}), node(2, (), total={"CPU": 2.0})]
+    shown._nodes = [node(1, [], total={"CPU": 4.0}), node(2, [], total={"CPU": 2.0})]
     annotations = {NOTE + name: value for name, value in notes.items()}
     job = job_info(name="7", state=st.PENDING, replicas=replicas, annotations=annotations)
     assert shown.row(job) == {"nodes": nodes}

@@ -11,7 +11,7 @@ from phalanx_benchmarks.beside import rows
 from phalanx_benchmarks.beside.command_cases import FILE, REFUSED, read_cases
 from phalanx_benchmarks.beside.rows import Row, kind_of, report
 from phalanx_benchmarks.beside.share_cases import row_of, shown
-from phalanx_benchmarks.beside.workloads import CPUS, NODES, Outcome, drawn, summary
+from phalanx_benchmarks.beside.workloads import CPUS, NODES, Outcome, Pair, drawn, summary
 
 TREES = Path(__file__).with_name("slurm_trees.txt").read_text().split("\n\n")[1:]
 
@@ -82,6 +82,6 @@ def test_a_seed_draws_the_same_workload_again() -> None:
 
 def test_figures_of_both_sides() -> None:
     slow, fast = (Outcome(2 * n, [2 * n, 0.0], 0.5 / n, [1.0 * n], 0) for n in (2.0, 1.0))
-    lines = summary([(1, slow, fast)]).splitlines()
+    lines = summary([Pair(1, slow, fast)]).splitlines()
     assert lines[1].endswith("ratio 0.50 [0.50, 0.50]")
     assert (slow.mean_s, slow.p95_s, fast.p95_s) == (2.0, 4.0, 2.0)

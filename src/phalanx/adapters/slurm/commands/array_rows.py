@@ -33,7 +33,8 @@ def with_array_tasks(jobs: Iterable[JobInfo], ids: Sequence[str], one_each: bool
         names = [array_task_or_job(one) for one in ids if one.partition("_")[0] == job.name]
         rows: list[ArrayTaskInfo] = []
         for name in [job.name] if job.name in names or not names else names:
-            rows += ask(address(), ListElements(f"{job.namespace}/{name}"))
+            listed = ask(address(), ListElements(f"{job.namespace}/{name}"))
+            rows += listed
         found += _array_tasks(job, rows, one_each)
     return found
 
@@ -42,7 +43,7 @@ def _array_tasks(array: JobInfo, rows: Sequence[ArrayTaskInfo], one_each: bool) 
     """Return a job for each array task that has begun, and one for all that have not."""
     living = [row for row in rows if row.state not in st.FINISHED]
     waiting = [row for row in living if _has_not_begun(row)]
-    found = []
+    found: list[JobInfo] = []
     for row in living:
         if not _has_not_begun(row):
             of = [f"{array.name}[{one}]" for one in _each(_indices(row))]

@@ -51,9 +51,10 @@ def sshare(words: Sequence[str]) -> None:
     except OptionError as error:
         refuse("sshare", str(error))
     queues, users = words_of(asked, "accounts"), words_of(asked, "users")
+    shares = ask(address(), GetShares())
     rows = [
         row
-        for row in share_rows(ask(address(), GetShares()))
+        for row in share_rows(shares)
         if (not queues or row["account"] in queues) and (not users or row["user"] in users)
     ]
     if "Users" in asked:  # each queue is an account of every user
