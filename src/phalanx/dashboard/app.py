@@ -141,7 +141,7 @@ class Dashboard:
 
     def _write_login(self, failed: bool) -> Response:
         html, _ = self._renderer.page(
-            "login.html", title="Sign in", is_in=False, live="no", failed=failed
+            "login.html", title="Sign in", is_in=False, live="no", failed=failed, now=None
         )
         return _html(html, 401 if failed else 200)
 
@@ -248,7 +248,7 @@ class Dashboard:
     def _message(self, text: str, status: int, picture: SessionView | None) -> Response:
         html, _ = self._renderer.page(
             "message.html", title="Not possible", text=text, **self._frame("", "phalanx status"),
-            trouble="" if picture is None else picture.trouble, live="no",
+            trouble="" if picture is None else picture.trouble, live="no", now=None,
         )  # fmt: skip
         return _html(html, status)
 
@@ -258,6 +258,7 @@ class Dashboard:
             title=view.title,
             page=view.page,
             trouble=picture.trouble,
+            now=picture.at,
             live="no" if self._is_still(path) else str(picture.version),
             may_act=self._may_act,
             **self._frame(path, view.command),
@@ -268,6 +269,7 @@ class Dashboard:
         here = "/" if path == "/" else "/" + path.strip("/").split("/")[0]
         return {
             "is_in": True, "nav": NAV, "here": here, "address": self._address, "command": command,
+            "is_record": self._is_record,
         }  # fmt: skip
 
     # ---- what changes ------------------------------------------------------------------------

@@ -17,7 +17,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from phalanx.dashboard.pages import metrics, plan
+from phalanx.model.jobs.states import RUNNING
 from phalanx.model.readable import amount, duration, size
+from phalanx.model.rows.work import JobInfo
 from phalanx.observe.events import subject, told
 
 _MARKS = {
@@ -71,6 +73,7 @@ class Renderer:
             "size": size,
             "ms": lambda seconds: f"{1000 * seconds:.2f} ms",
             "mark": mark,
+            "ran": ran,
             "key": key,
             "line": line,
             "place": plan.place_text,
@@ -111,6 +114,22 @@ def key(text: str) -> str:
 def mark(state: str) -> Markup:
     """Return a state with its sign."""
     return Markup('<span class="state {}">{}</span>').format(_MARKS.get(state, "plain"), state)
+
+
+def ran(job: JobInfo) -> Markup:
+    """Return how long a job has run, and its limit. A script in the page keeps the time of a
+    running job moving, from the moment of its row on.
+    """
+    said = duration(job.ran_s)
+    if job.running and job.state == RUNNING:
+        begun = job.submitted + job.age_s - job.ran_s
+        html = Markup('<span data-since="{}">{}</span>').format(f"{begun:.0f}", said)
+    elif job.ran_s:
+        html = Markup("{}").format(said)
+    else:
+        return Markup("–")
+    limit = "" if job.time_limit_s is None else f" of {duration(job.time_limit_s)}"
+    return html + Markup("{}").format(limit)
 
 
 def _moment(at: float | None) -> Markup:

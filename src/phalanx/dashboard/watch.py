@@ -55,7 +55,7 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     at: float
-    """The moment of the answers, in seconds since the epoch."""
+    """The moment of the answers by the head's clock, in seconds since the epoch."""
     status: StatusInfo
     jobs: list[JobInfo]
     gangs: list[GangInfo]
@@ -92,6 +92,8 @@ class Watch:
         self._told: SeriesNews | None = None
         self._told_at = self._told_due = 0.0
         """The head's time up to which numbers over time were read; when to read more."""
+        self._ahead_s = 0.0
+        """By how much the head's time of day is ahead of this process's."""
         self._is_first = True
         """Whether the first picture is not complete yet."""
         self.viewers = 0
@@ -149,7 +151,7 @@ class Watch:
         self.trouble = ""
         self.picture = SessionView(
             version=1 if self.picture is None else self.picture.version + 1,
-            at=self._wall(),
+            at=self._wall() + self._ahead_s,
             status=msgspec.structs.replace(status, nodes=list(self._nodes.values())),
             jobs=[with_wait(job, self._waits.get(uid)) for uid, job in self._jobs.items()],
             gangs=list(self._gangs.values()),
@@ -176,6 +178,7 @@ class Watch:
         if time.monotonic() >= self._told_due:
             self._told_due = time.monotonic() + COUNTED_S
             self._told = self._ask(GetSeries(self._told_at))
+            self._ahead_s = self._told.at - self._wall()
         if not any(job.pending for job in self._jobs.values()):
             self._waits = {}
         elif time.monotonic() >= self._waits_due:

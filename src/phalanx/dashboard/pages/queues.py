@@ -40,6 +40,9 @@ class QueueLine(msgspec.Struct, frozen=True, kw_only=True):
     queue: QueueInfo
     depth: int
     shares: list[Share]
+    waiting: int
+    running: int
+    """How many gangs and jobs wait and run in the queue and in those below it."""
     words: list[str]
     """Remarks about the queue, each to be read after "It"."""
 
@@ -57,16 +60,35 @@ def queues(picture: SessionView) -> QueueTree:
         if queue.name != ROOT:
             below.setdefault(queue.parent or ROOT, []).append(queue)
     totals = {name: total for name, (_, total) in sums(picture.status.nodes).items()}
+    counts = _counts(below)
     lines: list[QueueLine] = []
     stack = [(queue, 0) for queue in reversed(below.get(ROOT, []))]
     while stack:
         queue, depth = stack.pop()
-        lines.append(_line(queue, depth, totals))
+        lines.append(_line(queue, depth, totals, counts[queue.name]))
         stack += [(one, depth + 1) for one in reversed(below.get(queue.name, []))]
     return QueueTree(lines=lines)
 
 
-def _line(queue: QueueInfo, depth: int, totals: Mapping[str, float]) -> QueueLine:
+def _counts(below: Mapping[str, list[QueueInfo]]) -> dict[str, tuple[int, int]]:
+    """Return how many gangs and jobs wait and run in each queue and those below it."""
+    found: dict[str, tuple[int, int]] = {}
+    stack = [(queue, False) for queue in below.get(ROOT, [])]
+    while stack:
+        queue, is_after = stack.pop()
+        mine = below.get(queue.name, [])
+        if is_after:
+            own = (queue.pending + queue.inqueue, queue.running)
+            parts = [own, *(found[one.name] for one in mine)]
+            found[queue.name] = (sum(one[0] for one in parts), sum(one[1] for one in parts))
+        else:
+            stack += [(queue, True), *((one, False) for one in mine)]
+    return found
+
+
+def _line(
+    queue: QueueInfo, depth: int, totals: Mapping[str, float], counts: tuple[int, int]
+) -> QueueLine:
     named = [
         name
         for name in MAIN
@@ -93,7 +115,11 @@ def _line(queue: QueueInfo, depth: int, totals: Mapping[str, float]) -> QueueLin
         )
         for name in named
     ]
-    return QueueLine(queue=queue, depth=depth, shares=shares, words=_words(queue, shares))
+    waiting, running = counts
+    words = _words(queue, shares)
+    return QueueLine(
+        queue=queue, depth=depth, shares=shares, waiting=waiting, running=running, words=words
+    )
 
 
 def _words(queue: QueueInfo, shares: list[Share]) -> list[str]:

@@ -7,6 +7,8 @@ const template = document.createElement("template");
 let source = null;
 let heard = 0;
 const held = [];
+/** By how many seconds the server's clock is ahead of this machine's. */
+const aheadS = main?.dataset.now ? Number(main.dataset.now) - Date.now() / 1000 : 0;
 let taker = null;
 
 /** Makes `take` the receiver of devices, including those that came before this call. */
@@ -59,18 +61,33 @@ function length(seconds) {
   return parts.slice(0, 2).join("") || "0s";
 }
 
+/** The time of day by the server's clock, whatever the clock of this machine says. */
+function serverNow() {
+  return main.dataset.clock === "still" ? Number(main.dataset.now) : Date.now() / 1000 + aheadS;
+}
+
+/** A time on the clock; with the day unless it is today, and with the year unless it is this one. */
+export function clock(at) {
+  const when = new Date(at * 1000), today = new Date(serverNow() * 1000);
+  const hour = when.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  if (when.toDateString() === today.toDateString()) return hour;
+  const year = when.getFullYear() === today.getFullYear() ? {} : { year: "numeric" };
+  return `${when.toLocaleDateString("en-GB", { day: "numeric", month: "short", ...year })} ${hour}`;
+}
+
 function times() {
-  const now = Date.now() / 1000;
+  const now = serverNow();
   for (const one of document.querySelectorAll("time[data-at]")) {
-    const ago = now - Number(one.dataset.at);
-    const text = ago >= 0 ? `${length(ago)} ago` : `in ${length(-ago)}`;
-    if (one.textContent !== text) {
-      one.textContent = text;
-      one.title = new Date(Number(one.dataset.at) * 1000).toLocaleString();
-    }
+    const at = Number(one.dataset.at), ago = now - at;
+    const text = `${ago >= 0 ? `${length(ago)} ago` : `in ${length(-ago)}`}, ${clock(at)}`;
+    if (one.textContent !== text) one.textContent = text;
+  }
+  for (const one of document.querySelectorAll("[data-since]")) {
+    const text = length(now - Number(one.dataset.since));
+    if (one.textContent !== text) one.textContent = text;
   }
   if (pulse && heard) {
-    const quiet = now - heard;
+    const quiet = Date.now() / 1000 - heard;
     pulse.textContent = quiet < 90 ? "live" : `no word from the server for ${length(quiet)}`;
   }
 }
