@@ -7,10 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from phalanx_research.report.heat import heat_map
-from phalanx_research.report.page import report_page
-from phalanx_research.report.run import Curve, HeatNode, ReportRun
-from phalanx_research.report.scales import (
+from phalanx.dashboard.scales import (
     Scale,
     bounds,
     decade_ticks,
@@ -20,6 +17,9 @@ from phalanx_research.report.scales import (
     time_decades,
     time_ticks,
 )
+from phalanx_research.report.heat import heat_map
+from phalanx_research.report.page import report_page
+from phalanx_research.report.run import Curve, HeatNode, ReportRun
 
 VOID = {"meta", "line", "path", "br"}
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
-from phalanx_research.report.run import Curve
-from phalanx_research.report.scales import (
+from phalanx.dashboard.scales import (
     Scale,
     bounds,
     decade_ticks,
@@ -17,6 +16,7 @@ from phalanx_research.report.scales import (
     time_decades,
     time_ticks,
 )
+from phalanx_research.report.run import Curve
 
 WIDTH, HEIGHT = 560, 330
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 12, 44

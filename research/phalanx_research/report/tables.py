@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import pairwise
 
+from phalanx.dashboard.scales import span
 from phalanx_research.report.run import Figure, ReportRun
-from phalanx_research.report.scales import span
 
 TITLES = {
     "alloc_pct_at_arrived_100": "allocated at 100 % requested, % of the GPUs",

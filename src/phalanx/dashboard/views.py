@@ -138,7 +138,7 @@ class Views:
             page = nodes.node_page(picture, page.node.node_id, seen) or page
         command = f"phalanx get nodes {page.node.node_id}"
         more = {"happened": events.of_node(picture, page.node.node_id), "names": _names(picture)}
-        return View("node.html", page.node.hostname or page.node.host, command, page, more)
+        return View("node.html", nodes.name_of(page.node), command, page, more)
 
     async def _queues(
         self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
@@ -159,7 +159,7 @@ class Views:
         self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         found = await self._watch.shared(ShowPlan(), picture.version)
-        page = plan.plan_page(found, picture)
+        page = plan.plan_page(found, picture, words.get("range", ""))
         return View("plan.html", "Plan", "phalanx plan", page, {"names": _names(picture)})
 
     async def _work(
@@ -254,7 +254,7 @@ class Views:
 
 
 def _names(picture: SessionView) -> dict[str, str]:
-    return {row.node_id: row.hostname or row.host for row in picture.status.nodes}
+    return {row.node_id: nodes.name_of(row) for row in picture.status.nodes}
 
 
 _PAGES: tuple[tuple[str, Build], ...] = (

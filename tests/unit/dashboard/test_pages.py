@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+
 import msgspec
 import pytest
 
@@ -10,6 +13,7 @@ from phalanx.dashboard.pages import device_map, jobs, nodes, overview, plan, que
 from phalanx.dashboard.pages.device_map import DeviceMaps, grid_changes
 from phalanx.dashboard.pages.lists import ROWS
 from phalanx.model.jobs import states as st
+from phalanx.model.rows.plan import Basis, Place, PlannedStart, RunningPlace, TimePlan
 from phalanx.observe.series import Series
 from phalanx.protocol.requests.jobs import LogPart
 
@@ -179,12 +183,67 @@ def test_queues_in_a_circle_are_no_trap():
 
 
 def test_the_plan_puts_bars_that_overlap_into_lanes_of_their_own():
-    page = plan.plan_page(PLAN, picture())
+    page = plan.plan_page(PLAN, picture(), "all")
     (track,) = page.tracks
     assert (track.name, page.length_s) == ("n0001", 120.0)
-    assert [[(bar.begin, bar.end, bar.kind) for bar in lane] for lane in track.lanes] == [
-        [(0.0, 100.0, "runs")], [(50.0, 100.0, "promised")],
-    ]  # fmt: skip
+    runs, promised = track.bars
+    assert (runs.begin, runs.end, runs.kind, runs.has_end) == (0.0, 100.0, "runs", True)
+    assert (promised.begin, promised.end, promised.kind) == (50.0, 100.0, "promised")
+    assert runs.top + runs.height <= promised.top
+    assert promised.words.endswith("on n0001: 1 GPU, starts in 1m, once 1 task has ended, promised")
+
+
+def starting(name, at_s, ends_s=None, devices=1.0, number=1):
+    place = Place(node=node(number).node_id, tasks=1, devices={"nvidia.com/gpu": devices})
+    return PlannedStart(
+        podgroup=name, queue="lab", at_s=NOW + at_s,
+        ends_s=None if ends_s is None else NOW + ends_s,
+        after_tasks=0, basis=Basis(), is_promised=False, fills=False, places=(place,),
+    )  # fmt: skip
+
+
+def test_a_long_job_does_not_squeeze_the_rest_of_the_plan():
+    place = Place(node=node(1).node_id, tasks=2, devices={"nvidia.com/gpu": 2.0})
+    days = RunningPlace(podgroup="default/days", place=place, ends_s=NOW + 3 * 86_400)
+    soon = starting("default/soon", 600.0, 1_800.0, number=2)
+    found = TimePlan(now=NOW, starts=(soon,), unknown=(), running=(days,))
+    page = plan.plan_page(found, picture())
+    assert (page.range, page.length_s) == ("1h", 3_600.0)
+    first, second = page.tracks
+    assert (first.bars[0].end, first.bars[0].has_end) == (100.0, False)
+    assert (second.bars[0].begin, second.bars[0].end) == (16.67, 50.0)
+    whole = plan.plan_page(found, picture(), "all")
+    assert whole.length_s == 3 * 86_400
+    assert whole.tracks[0].bars[0].has_end
+
+
+def test_a_bar_is_as_high_as_the_part_of_the_node_that_it_holds_and_none_overlap():
+    rng = random.Random(5)
+    starts = []
+    for number in range(200):
+        begin = rng.uniform(0, 3_000)
+        starts.append(starting(f"default/j{number}", begin, begin + rng.uniform(1, 900),
+                               float(rng.randint(1, 8))))  # fmt: skip
+    row = node(1, [0] * 8)
+    status = msgspec.structs.replace(picture().status, nodes=[row])
+    found = TimePlan(now=NOW, starts=tuple(starts), unknown=(), running=())
+    (track,) = plan.plan_page(found, picture(status=status), "1h").tracks
+    heights = {bar.podgroup: bar.height + 1 for bar in track.bars}
+    a_device = min(heights.values())
+    for start in starts:
+        assert heights[start.podgroup] == a_device * start.places[0].devices["nvidia.com/gpu"]
+    for one, other in itertools.combinations(track.bars, 2):
+        is_apart = one.end <= other.begin or other.end <= one.begin
+        is_above = one.top + one.height <= other.top or other.top + other.height <= one.top
+        assert is_apart or is_above
+
+
+def test_the_axis_of_the_plan_has_round_times_of_day():
+    found = TimePlan(now=NOW, starts=(starting("default/a", 7_000.0),), unknown=(), running=())
+    ticks = plan.plan_page(found, picture(), "6h").ticks
+    assert 4 <= len(ticks) <= 8
+    assert len({later.at - one.at for one, later in itertools.pairwise(ticks)}) == 1
+    assert all(tick.at % 1_800 == 0 and 0 <= tick.place <= 100 for tick in ticks)
 
 
 def test_numbers_over_time_are_means_of_steps_and_bounded():

@@ -2,34 +2,72 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
+from phalanx.dashboard.pages.device_map import DEVICE, name_of
+from phalanx.dashboard.scales import clock_ticks
 from phalanx.dashboard.watch import SessionView
+from phalanx.model.readable import age
 from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
 
 NODES = 60
 STARTS = 100
+RANGES_S = {"1h": 3_600.0, "6h": 21_600.0, "1d": 86_400.0, "7d": 604_800.0}
+ALL = "all"
 _LEAST_S = 60.0
+_AFTER = 1.25
+"""The axis reaches this much further than the last start that it must show."""
+_SLOT_PX, _ALONE_PX = 7, 16
+"""The height of a bar for each device that it holds, and of a bar that holds a whole lane."""
+_NAMED_PX = 13
+"""The least height of a bar that has a name on it."""
+_CUT = 0.001
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """The time in which a podgroup holds places of a node, in hundredths of the axis."""
+    """The time in which a podgroup holds places of a node: in hundredths of the axis, and its place
+    in its lane in pixels.
+    """
 
     podgroup: str
     begin: float
     end: float
     has_end: bool
+    """Whether its end is known and on the axis."""
     kind: str
     """One of runs, promised, fills and estimated."""
     words: str
+    top: int
+    height: int
+
+    @property
+    def width(self) -> float:
+        """Its width, in hundredths of the axis; enough to be seen."""
+        return round(max(self.end - self.begin, 0.3), 2)
+
+    @property
+    def label(self) -> str:
+        """The name on it; empty where there is no room."""
+        return self.podgroup.rpartition("/")[2] if self.height >= _NAMED_PX else ""
 
 
 class Track(msgspec.Struct, frozen=True, kw_only=True):
-    """A node's bars, in lanes in which no bars overlap."""
+    """A node's bars, each as high as the part of the node that it holds."""
 
     node: str
     name: str
-    lanes: list[list[Bar]]
+    height: int
+    bars: list[Bar]
+
+
+class Tick(msgspec.Struct, frozen=True, kw_only=True):
+    """A labelled time on the axis: its place in hundredths, and the time in seconds."""
+
+    place: float
+    at: float
+    text: str
 
 
 class PlanPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,45 +75,91 @@ class PlanPage(msgspec.Struct, frozen=True, kw_only=True):
 
     plan: TimePlan
     length_s: float
+    range: str
+    """One of RANGES_S, or ALL."""
+    ticks: list[Tick]
     tracks: list[Track]
     tracks_in_all: int
     starts: list[PlannedStart]
 
 
-def plan_page(plan: TimePlan, picture: SessionView) -> PlanPage:
-    """Return the page. Its axis reaches from now to the last known end."""
-    names = {row.node_id: row.hostname or row.host for row in picture.status.nodes}
-    spans: dict[str, list[tuple[str, float, float | None, str, Place]]] = {}
-    for one in plan.running:
-        span = (one.podgroup, plan.now, one.ends_s, "runs", one.place)
-        spans.setdefault(one.place.node, []).append(span)
-    for start in plan.starts:
-        for place in start.places:
-            span = (start.podgroup, start.at_s, start.ends_s, how(start), place)
-            spans.setdefault(place.node, []).append(span)
-    moments = [
-        moment
-        for of_node in spans.values()
-        for _, begin, end, _, _ in of_node
-        for moment in (begin, end)
-        if moment is not None
-    ]
-    length_s = max(max(moments, default=plan.now) - plan.now, _LEAST_S)
-    tracks = [
-        Track(
-            node=node,
-            name=names.get(node, node[:12]),
-            lanes=_lanes([_bar(plan.now, length_s, span) for span in of_node]),
-        )
-        for node, of_node in sorted(spans.items(), key=lambda one: names.get(one[0], one[0]))
+class _Span(msgspec.Struct, frozen=True):
+    """A podgroup's places on a node over time."""
+
+    podgroup: str
+    begin: float
+    end: float | None
+    kind: str
+    place: Place
+    why: str
+
+
+def plan_page(plan: TimePlan, picture: SessionView, asked: str = "") -> PlanPage:
+    """Return the page. `asked` is the range of its axis; by default the shortest that shows all
+    expected starts, however long running work lasts.
+    """
+    rows = {row.node_id: row for row in picture.status.nodes}
+    spans = _spans(plan)
+    shown = asked if asked in (*RANGES_S, ALL) else _usual(plan)
+    length_s = RANGES_S.get(shown) or _whole(plan, spans)
+    tracks = []
+    for node, of_node in spans.items():
+        row = rows.get(node)
+        devices = int(row.total.get(DEVICE, 0)) if row is not None else 0
+        name = node[:12] if row is None else name_of(row)
+        tracks.append(_track(node, name, devices, of_node, plan.now, length_s))
+    tracks.sort(key=lambda one: (one.name, one.node))
+    ticks = [
+        Tick(place=round(100 * (at - plan.now) / length_s, 2), at=at, text=text)
+        for at, text in clock_ticks(plan.now, plan.now + length_s)
     ]
     return PlanPage(
         plan=plan,
         length_s=length_s,
+        range=shown,
+        ticks=ticks,
         tracks=tracks[:NODES],
         tracks_in_all=len(tracks),
         starts=list(plan.starts[:STARTS]),
     )
+
+
+def _spans(plan: TimePlan) -> dict[str, list[_Span]]:
+    spans: dict[str, list[_Span]] = {}
+    for one in plan.running:
+        left = "" if one.ends_s is None else f", for {age(one.ends_s - plan.now)} at most"
+        span = _Span(one.podgroup, plan.now, one.ends_s, "runs", one.place, left)
+        spans.setdefault(one.place.node, []).append(span)
+    for start in plan.starts:
+        for place in start.places:
+            why = f" in {age(start.at_s - plan.now)}"
+            if start.after_tasks:
+                count = start.after_tasks
+                have = "1 task has" if count == 1 else f"{count} tasks have"
+                why += f", once {have} ended"
+            why += f" ({start.basis})" if str(start.basis) else ""
+            span = _Span(start.podgroup, start.at_s, start.ends_s, how(start), place, why)
+            spans.setdefault(place.node, []).append(span)
+    return spans
+
+
+def _usual(plan: TimePlan) -> str:
+    last = max((one.at_s - plan.now for one in plan.starts), default=0.0) * _AFTER
+    if not plan.starts:
+        ends = sorted(one.ends_s - plan.now for one in plan.running if one.ends_s is not None)
+        last = ends[len(ends) // 2] if ends else 0.0
+    return next((name for name, length_s in RANGES_S.items() if length_s >= last), ALL)
+
+
+def _whole(plan: TimePlan, spans: dict[str, list[_Span]]) -> float:
+    moments = [
+        moment
+        for of_node in spans.values()
+        for span in of_node
+        for moment in (span.begin, span.end)
+        if moment is not None
+    ]
+    return max(max(moments, default=plan.now) - plan.now, _LEAST_S)
 
 
 def how(start: PlannedStart) -> str:
@@ -88,29 +172,50 @@ def how(start: PlannedStart) -> str:
 def place_text(place: Place) -> str:
     """Return what a place holds of a node, as text."""
     devices = " ".join(
-        f"{count:g} {name.rpartition('/')[2]}" for name, count in place.devices.items()
+        f"{count:g} {name.rpartition('/')[2].upper()}" for name, count in place.devices.items()
     )
     return devices or f"{place.tasks} task{'' if place.tasks == 1 else 's'}"
 
 
-def _bar(now: float, length_s: float, span: tuple[str, float, float | None, str, Place]) -> Bar:
-    podgroup, begin, end, kind, place = span
-    return Bar(
-        podgroup=podgroup,
-        begin=round(100 * max(begin - now, 0.0) / length_s, 2),
-        end=100.0 if end is None else round(100 * max(end - now, 0.0) / length_s, 2),
-        has_end=end is not None,
-        kind=kind,
-        words=f"{podgroup}: {place_text(place)}, {kind}",
-    )
+def _track(
+    node: str, name: str, devices: int, spans: list[_Span], now: float, length_s: float
+) -> Track:
+    """Stack a node's bars so that none overlap: a lane is as high as the node has devices."""
+    free_at = [now] * devices
+    """When each device of the lane is free again."""
+    places: list[tuple[_Span, int, int]] = []
+    for span in sorted(spans, key=lambda one: (one.begin, one.podgroup)):
+        if span.begin - now >= length_s:
+            continue
+        count = max(math.ceil(sum(span.place.devices.values())), 1)
+        first = _first_free(free_at, count, span.begin)
+        free_at[first : first + count] = [span.end if span.end is not None else math.inf] * count
+        places.append((span, first, count))
+    slot_px = _ALONE_PX if len(free_at) <= 2 else _SLOT_PX
+    bars = []
+    for span, first, count in places:
+        end = length_s if span.end is None else max(span.end - now, 0.0)
+        doing = "runs" if span.kind == "runs" else "starts"
+        bars.append(
+            Bar(
+                podgroup=span.podgroup,
+                begin=round(100 * max(span.begin - now, 0.0) / length_s, 2),
+                end=round(100 * min(end / length_s, 1.0), 2),
+                has_end=span.end is not None and end <= length_s * (1 + _CUT),
+                kind=span.kind,
+                words=f"{span.podgroup} on {name}: {place_text(span.place)}, {doing}{span.why}"
+                + ("" if span.kind == "runs" else f", {span.kind}"),
+                top=first * slot_px,
+                height=count * slot_px - 1,
+            )
+        )
+    return Track(node=node, name=name, height=max(len(free_at), 1) * slot_px, bars=bars)
 
 
-def _lanes(bars: list[Bar]) -> list[list[Bar]]:
-    lanes: list[list[Bar]] = []
-    for bar in sorted(bars, key=lambda bar: (bar.begin, bar.podgroup)):
-        free = next((lane for lane in lanes if lane[-1].end <= bar.begin), None)
-        if free is None:
-            lanes.append([bar])
-        else:
-            free.append(bar)
-    return lanes
+def _first_free(free_at: list[float], count: int, begin: float) -> int:
+    """Return the first of `count` neighbouring slots that are free; adds slots where none are."""
+    for first in range(len(free_at) - count + 1):
+        if all(at <= begin for at in free_at[first : first + count]):
+            return first
+    free_at += [begin] * count
+    return len(free_at) - count

@@ -86,6 +86,10 @@ function times() {
     const text = length(now - Number(one.dataset.since));
     if (one.textContent !== text) one.textContent = text;
   }
+  for (const one of document.querySelectorAll("[data-clock]")) {
+    const at = Number(one.dataset.clock), text = clock(at);
+    if (one !== main && one.textContent !== text) one.textContent = text;
+  }
   if (pulse && heard) {
     const quiet = Date.now() / 1000 - heard;
     pulse.textContent = quiet < 90 ? "live" : `no word from the server for ${length(quiet)}`;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 DAY_S = 86_400.0
 UNITS_S = ((DAY_S, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
@@ -85,3 +86,23 @@ def span(value: float) -> str:
 def plain(value: float) -> str:
     """Write a number without trailing zeros."""
     return f"{value:g}"
+
+
+_STEPS_S = (
+    *(60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200),
+    *(86_400, 172_800, 604_800, 1_209_600, 2_592_000),
+)
+
+
+def clock_ticks(begin: float, end: float, about: int = 7) -> list[tuple[float, str]]:
+    """Return round times of day within `begin`..`end`, in seconds since the epoch, and their texts
+    (UTC): the hour, or the day where the steps are days.
+    """
+    raw = (end - begin) / about
+    step = next((one for one in _STEPS_S if one >= raw), _STEPS_S[-1])
+    first = math.ceil(begin / step)
+    form = "%d %b" if step >= DAY_S else "%H:%M"
+    return [
+        (float(n * step), datetime.fromtimestamp(n * step, UTC).strftime(form))
+        for n in range(first, math.floor(end / step) + 1)
+    ]
