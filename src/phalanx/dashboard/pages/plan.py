@@ -9,7 +9,7 @@ import msgspec
 from phalanx.dashboard.pages.device_map import DEVICE, name_of
 from phalanx.dashboard.scales import clock_ticks
 from phalanx.dashboard.watch import SessionView
-from phalanx.model.readable import age
+from phalanx.model.readable import duration
 from phalanx.model.rows.plan import Place, PlannedStart, TimePlan
 
 NODES = 60
@@ -127,12 +127,12 @@ def plan_page(plan: TimePlan, picture: SessionView, asked: str = "") -> PlanPage
 def _spans(plan: TimePlan) -> dict[str, list[_Span]]:
     spans: dict[str, list[_Span]] = {}
     for one in plan.running:
-        left = "" if one.ends_s is None else f", for {age(one.ends_s - plan.now)} at most"
+        left = "" if one.ends_s is None else f", for {duration(one.ends_s - plan.now)} at most"
         span = _Span(one.podgroup, plan.now, one.ends_s, "runs", one.place, left)
         spans.setdefault(one.place.node, []).append(span)
     for start in plan.starts:
         for place in start.places:
-            why = f" in {age(start.at_s - plan.now)}"
+            why = f" in {duration(start.at_s - plan.now)}"
             if start.after_tasks:
                 count = start.after_tasks
                 have = "1 task has" if count == 1 else f"{count} tasks have"
