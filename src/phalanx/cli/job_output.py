@@ -15,6 +15,7 @@ import msgspec
 from phalanx.cli.reach import FAILED, NOT_FOUND, ask, fail
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
+from phalanx.model.lost_output import MAY_BE_LOST
 from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.jobs import GetJob, ListJobs, LogPart, ReadJobLog
 from phalanx.runtime.os.polling import wait_for
@@ -127,6 +128,8 @@ class JobOutput:
         self._uid = job
         self.is_at_end = True
         """Whether everything that there was at the last look is printed."""
+        self._told: set[str] = set()
+        """Members whose lost output was mentioned."""
 
     def go_on(self, is_last: bool = False) -> JobDescription:
         """Print new output; return the job. `is_last`: print all that is left."""
@@ -157,6 +160,10 @@ class JobOutput:
                 begin = self._beginning(self._uid, member.name, attempt)
                 reading = self._readings[member.name] = _Reading(attempt, begin)
             self._print_new(member.name, reading, until, is_alone, is_last)
+            if MAY_BE_LOST in member.reason and member.name not in self._told:
+                self._told.add(member.name)
+                sys.stdout.flush()
+                print(f"{member.name}: {member.reason}", file=sys.stderr, flush=True)
         sys.stdout.flush()
         return found
 

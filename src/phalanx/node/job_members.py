@@ -9,6 +9,7 @@ import msgspec
 
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, SIGNALLED, TIMED_OUT
 from phalanx.model.ids import GangId, MemberId
+from phalanx.model.lost_output import MAY_BE_LOST
 from phalanx.model.shortages import is_shortage
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
@@ -494,9 +495,9 @@ class JobMembers:
         if not member.has_begun:
             return
         if self._files.is_lost(member.log):
-            lost = "its log was removed or moved, and its output may be lost"
+            lost = f"its log was removed or moved, and its {MAY_BE_LOST}"
         elif self._directories.was_full_since(member.began_at):
-            lost = "the disk of its log had no room, and output may be lost"
+            lost = f"the disk of its log had no room, and {MAY_BE_LOST}"
         else:
             return
         how = member.reason or (f"exit code {member.code}" if member.code else "")

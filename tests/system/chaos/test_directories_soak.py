@@ -13,7 +13,7 @@ from tests.system.chaos.soaking import Soak
 from tests.system_programs import find_tool
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]
-SOAK = Soak(module="directories", name="PHALANX_DIRECTORIES", rounds=30)
+SOAK = Soak(module="directories", name="PHALANX_DIRECTORIES", rounds=20)
 
 
 def test_directories_under_jobs(tmp_path: Path) -> None:

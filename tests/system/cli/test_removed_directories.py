@@ -8,6 +8,8 @@ import shutil
 import pytest
 from tests.polling import eventually
 
+from phalanx.protocol.requests.jobs import GetJob
+
 PROGRAM = """
 import os, sys
 import phalanx
@@ -73,6 +75,20 @@ def test_a_cluster_is_ended_whose_directory_cannot_be_made_again(machine):
     assert machine.done("stop", **env).count("Ended the") == 2
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
     os.unlink(machine.root)
+
+
+def test_a_log_that_others_remove_is_said_to_be_gone(running, tmp_path):
+    go = tmp_path / "go"
+    waits = f"echo begins; until [ -e {go} ]; do sleep 0.1; done"
+    running.done("run", "--detach", "--name", "removed", "--", "sh", "-c", waits)
+    eventually(lambda: running.phalanx("logs", "removed").stdout == "begins\n")
+    [file] = running.ask(GetJob("removed")).members[0].logs
+    os.unlink(file.path)
+    go.touch()
+    eventually(lambda: running.jobs()["removed"]["state"] == "Completed")
+    shown = running.phalanx("logs", "removed")
+    assert (shown.returncode, shown.stdout) == (0, "")
+    assert "worker-0: its log was removed or moved" in shown.stderr
 
 
 @pytest.mark.parametrize("directory", ["", "/nowhere"])
