@@ -20,6 +20,7 @@ from phalanx.protocol.bundle_messages import (
     GiveBackBundles,
     MemberNews,
     PrepareBundles,
+    RunNews,
 )
 from phalanx.protocol.cluster_messages import Reported
 from phalanx.protocol.frames import decode_body
@@ -192,7 +193,7 @@ class SimHead:
         if end.tag == "node":
             prefix = end.peer[:PREFIX_BYTES]
             for news in decode_body(message.body) if isinstance(message, Reported) else ():
-                if isinstance(news, MemberNews):
+                if isinstance(news, MemberNews | RunNews):
                     self._promises.jobs.heard(prefix, news, self._since.get(prefix, 0.0))
             self.control.on_message(prefix, message)
         elif isinstance(message, Hello):

@@ -16,7 +16,7 @@ from phalanx.model.jobs.arrays import Indices, array_task_uid, split_element
 from phalanx.model.jobs.dependencies import AFTER, AFTER_CORR, AFTER_OK, SINGLETON, Dependency
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.protocol.bundle_messages import MemberNews, StartMember
+from phalanx.protocol.bundle_messages import MemberNews, RunNews, StartMember
 from phalanx_research.chaos.broken import Broken
 from phalanx_research.chaos.history import History
 
@@ -64,6 +64,10 @@ class JobPromises:
         """The (job, member, gang, attempt) of all that got the signal before their end."""
         self._begun: set[tuple[bytes, int]] = set()
         """The (group, attempt) whose members were asked to start."""
+        self._once: set[str] = set()
+        """The arrays of which no task that has ended well runs again."""
+        self._done_on: dict[str, bytes] = {}
+        """The node of each array task that ended well there without having been asked to end."""
         self._succeeded: dict[str, set[str]] = {}
         """The members of each job that had a successful command."""
 
@@ -73,6 +77,10 @@ class JobPromises:
         """
         if word := _word_of(spec):
             self._lines[spec.uid] = word
+
+    def runs_once(self, spec: JobSpec) -> None:
+        """Note that nobody has the array's tasks end so that they wait again."""
+        self._once.add(spec.uid)
 
     def taken(self, spec: JobSpec) -> None:
         """Note that the head has accepted the job."""
@@ -101,6 +109,7 @@ class JobPromises:
                     [*names, "head"],
                 )
         self._check_line(node, order)
+        self._check_task(node, order)
         mine = next((r for r in runs if r.node == node and r.attempt == order.attempt), None)
         if mine is None:
             attempt = (order.job, order.name, order.group, order.attempt)
@@ -118,6 +127,43 @@ class JobPromises:
             self._history.count("member starts")
         mine.commands += 1
         self._restarting.discard((order.job, order.name))
+
+    def _check_task(self, node: bytes, order: StartMember) -> None:
+        """Check an array task that begins: its array allows one more, its pair has ended well, and
+        it has not ended well itself, as far as the head must know.
+        """
+        spec = self._taken.get(_array_of(order.job))
+        if spec is None or spec.array is None:
+            return
+        name = self._history.name_of_node(node)
+        done_on = self._done_on.get(order.job)
+        is_once = spec.uid in self._once
+        if is_once and done_on is not None and not self._history.is_dead(done_on):
+            there = self._history.name_of_node(done_on)
+            raise Broken(
+                f"{order.job} begins again on {name}, and it has ended well on {there}",
+                [name, there, "head"],
+            )
+        others = [
+            uid
+            for (uid, _), runs in self._runs.items()
+            if _array_of(uid) == spec.uid
+            and uid != order.job
+            and any(not self._history.is_dead(run.node) for run in runs)
+        ]
+        if spec.array.limit is not None and len(others) >= spec.array.limit:
+            raise Broken(
+                f"{order.job} begins on {name}, and {', '.join(others)} run: more than "
+                f"{spec.array.limit} at once",
+                [name, "head"],
+            )
+        found = split_element(order.job)
+        for need in spec.after.needs if spec.after is not None and found is not None else ():
+            if need.kind == AFTER_CORR and need.job in self._taken:
+                self._history.count("elements after elements")
+                pair = f"{need.job}[{found[1] if found is not None else ''}]"
+                if not self._succeeded.get(pair):
+                    raise Broken(f"{order.job} begins before {pair} has ended well", ["head"])
 
     def _check_line(self, node: bytes, order: StartMember) -> None:
         """Check that only one singleton of a word runs at a time."""
@@ -139,8 +185,10 @@ class JobPromises:
                         [*names, "head"],
                     )
 
-    def ended(self, node: bytes, order: StartMember, code: int) -> None:
-        """Note that a command of a member has ended."""
+    def ended(self, node: bytes, order: StartMember, code: int, was_asked: bool) -> None:
+        """Note that a command of a member has ended. `was_asked`: it was sent SIGTERM before."""
+        if not code and not was_asked and _array_of(order.job):
+            self._done_on[order.job] = node
         runs = self._runs.get((order.job, order.name), [])
         for run in [r for r in runs if r.node == node and r.attempt == order.attempt]:
             run.commands -= 1
@@ -167,9 +215,13 @@ class JobPromises:
         self._warned.add(attempt)
         self._history.count("warned members")
 
-    def heard(self, node: bytes, news: MemberNews, since: float) -> None:
-        """Note that the head hears of a member over a connection made at `since`."""
-        if news.code is not None:
+    def heard(self, node: bytes, news: MemberNews | RunNews, since: float) -> None:
+        """Note that the head hears of a member, or of a run, over a connection made at `since`."""
+        if isinstance(news, RunNews):
+            for one in news.ended:
+                self._history.count("ends in runs")
+                self._heard((node, news.group, news.index, one.attempt), since)
+        elif news.code is not None:
             self._heard((node, news.group, news.index, news.attempt), since)
 
     def cut_off(self, node: bytes, since: float) -> None:

@@ -41,6 +41,8 @@ class SimCommands:
         self._exited = exited
         self.running: dict[bytes, StartMember] = {}
         """The order of each running command, by process."""
+        self._asked: set[bytes] = set()
+        """The commands that were asked to end."""
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
         """Start a command."""
@@ -56,11 +58,13 @@ class SimCommands:
 
     def terminate(self, process: bytes) -> None:
         """Send SIGTERM to a command, which may take its time to end."""
+        self._asked.add(process)
         wait_s = self._rng.choice((0.001, 0.2, 3.0))
         self._host.later(wait_s, partial(self._ends, process, _TERMINATED))
 
     def kill(self, process: bytes) -> None:
         """Kill a command."""
+        self._asked.add(process)
         self._host.later(0.001, partial(self._ends, process, KILLED))
 
     def signal(self, process: bytes, number: int, to: Receivers) -> None:
@@ -72,7 +76,7 @@ class SimCommands:
     def _ends(self, process: bytes, code: int) -> None:
         order = self.running.pop(process, None)
         if order is not None:
-            self._promises.ended(self._prefix, order, code)
+            self._promises.ended(self._prefix, order, code, process in self._asked)
             self._exited(process, code)
 
 

@@ -27,6 +27,7 @@ from phalanx_research.chaos.job_program import JobProgram
 from phalanx_research.chaos.node import SimNode
 from phalanx_research.chaos.object_program import ObjectProgram
 from phalanx_research.chaos.options import Options
+from phalanx_research.chaos.sweep_program import SweepProgram
 from phalanx_research.chaos.work import DIES, RAISES, RETURNS, Work
 
 HOLD_S = 3.0
@@ -83,6 +84,7 @@ class Program:
         for _ in range(options.queue_changes if options.queues else 0):
             self._later(self._queue_rng.uniform(0.0, left_s), self._change_queue)
         JobProgram(options, self.driver, self._queue_names(), self._later).plan(left_s)
+        SweepProgram(options, self.driver, self._queue_names(), self._later).plan(left_s)
         self.objects = ObjectProgram(options, self.driver, self._later)
         self.objects.plan(left_s)
         for count, what in plans:

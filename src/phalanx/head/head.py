@@ -50,6 +50,7 @@ from phalanx.protocol.bundle_messages import (
     MemberNews,
     MemberUsed,
     Prepared,
+    RunNews,
     StepEnded,
     StepStarted,
 )
@@ -380,7 +381,7 @@ class Head:
                 self.state_store.when_written(
                     lambda: self.outbox.send(prefix, Acked(message.token))
                 )
-            case MemberNews() | MemberUsed() | StepEnded():
+            case MemberNews() | MemberUsed() | RunNews() | StepEnded():
                 self.gangs.member_news(self._node_id(prefix), message)
             case Prepared():
                 node = self._node_id(prefix)

@@ -396,6 +396,11 @@ class NodeDirectory:
         """Whether the node counts as living: alive or draining."""
         return node_id in self._silent_until
 
+    def takes_work(self, node_id: str) -> bool:
+        """Whether new work may begin on the node: it is alive and does not drain."""
+        record = self.get(node_id)
+        return record is not None and record.state == ALIVE
+
     def is_here(self, node_id: str) -> bool:
         """Whether the node is alive and connected."""
         return node_id in self._silent_until and node_id not in self._awaited

@@ -26,7 +26,7 @@ from phalanx.protocol.cluster_messages import JobKnown
 GANG_TABLES = (
     "queues", "gangs", "batch_jobs", "flows", "crons", "templates", "priorities",
     "hypernodes", "elements", "reservations", "licenses", "attempts", "steps",
-    "rules", "shares", "promises",
+    "rules", "shares", "promises", "runs",
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -6,7 +6,14 @@ from typing import Any
 
 from phalanx.errors import SystemFailureError
 from phalanx.model.exit_codes import NOT_STARTED
-from phalanx.protocol.bundle_messages import MemberNews, PrepareBundles, Prepared, StartMember
+from phalanx.protocol.bundle_messages import (
+    ExtendRun,
+    MemberNews,
+    PrepareBundles,
+    Prepared,
+    RunNews,
+    StartMember,
+)
 from phalanx.protocol.cluster_messages import ActorRefused, PlaceActor
 from phalanx.protocol.wire_errors import code_of
 
@@ -24,4 +31,7 @@ def refusal(order: Any, error: Exception) -> Any:
             return ActorRefused(order.actor, reason, code_of(SystemFailureError))
         case StartMember():
             return MemberNews(order.group, order.index, order.attempt, NOT_STARTED, reason)
+        case ExtendRun():
+            like, last = order.like, order.first + len(order.tasks) - 1
+            return RunNews(like.group, like.index, [], returned=(order.first, last))
     return None

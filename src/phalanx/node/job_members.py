@@ -27,6 +27,7 @@ from phalanx.node.member_effects import (
     MemoryMeter,
     NoMemberChecks,
 )
+from phalanx.node.member_runs import HELD_S, SHOWN_S, MemberRuns
 from phalanx.node.memory_limits import MemoryLimits
 from phalanx.node.notes import Note
 from phalanx.node.shortage import Shortage
@@ -34,6 +35,7 @@ from phalanx.node.usage import SAMPLE_EVERY_S, Device, MemberUsage, UsageMeter, 
 from phalanx.protocol.bundle_messages import (
     Command,
     EndMember,
+    ExtendRun,
     ForgetJob,
     LogRead,
     MemberNews,
@@ -45,6 +47,7 @@ from phalanx.protocol.bundle_messages import (
     StartStep,
     StepEnded,
     StepStarted,
+    StopRun,
     WarnMember,
 )
 from phalanx.scheduler.devices.instances import Allocation
@@ -84,6 +87,8 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     """Whether one of its processes did."""
     is_nodes_fault: bool = False
     """Whether it could not begin because its node is not well."""
+    is_quiet: bool = False
+    """Whether it is a task of a run, and the head has not heard that it runs."""
     is_warned: bool = False
     code: int = 0
     signal: int = 0
@@ -142,6 +147,7 @@ class JobMembers:
         self._directories.make_room = self._kept_logs.drop_oldest
         self._report = report
         self._members: dict[MemberId, _Member] = {}
+        self._runs = MemberRuns()
         self._of_process: dict[bytes, _Member] = {}
         self._over: dict[MemberId, int] = {}
         """The last attempt of each member that ended here or never began.
@@ -156,6 +162,8 @@ class JobMembers:
     def handle_in(self, table: MessageTable) -> None:
         """Register the handlers for the head's messages about members."""
         table.on(StartMember, self.start)
+        table.on(ExtendRun, self.extend)
+        table.on(StopRun, self.stop_run)
         table.on(EndMember, self.end)
         table.on(WarnMember, self.warn)
         table.on(SignalMember, self.signal)
@@ -182,8 +190,48 @@ class JobMembers:
         if known is not None and known.order.attempt >= order.attempt:
             self._report_running(known)
             return
-        if order.attempt <= self._over.get(key, 0):
-            return
+        if order.attempt > self._over.get(key, 0):
+            self._begin_attempt(order, known)
+
+    def extend(self, message: ExtendRun) -> None:
+        """Run these tasks behind what runs in their place."""
+        self._continue_run(self._runs.extend(message))
+
+    def stop_run(self, message: StopRun) -> None:
+        """Return the tasks of a run that have not begun, and show the one that runs."""
+        key = (message.group, message.index)
+        self._stop_run(key)
+        member = self._members.get(key)
+        if member is not None and member.is_quiet:
+            self._report_running(member)
+
+    def _continue_run(self, key: MemberId) -> None:
+        """Begin the next task of a run, if its place is free; report at once if none follows."""
+        while key not in self._members and (order := self._runs.next(key)) is not None:
+            if next(self._bundles.pools(key), None) is None:  # the place is gone
+                self._runs.put_back(order)
+                self._stop_run(key)
+                return
+            self._begin_attempt(order, None, is_quiet=True)
+        if not self._runs.waits(key) and key not in self._members:
+            self._report_run(key)
+
+    def _report_run(self, key: MemberId) -> None:
+        """Report the good ends in a place, before other news of it."""
+        news = self._runs.flushed(key, self._clock())
+        if news is not None:
+            self._head.notify(news)
+
+    def _stop_run(self, key: MemberId) -> None:
+        """Return the tasks in a place that have not begun."""
+        news = self._runs.stopped(key, self._clock())
+        if news is not None:
+            self._head.notify(news)
+
+    def _begin_attempt(
+        self, order: StartMember, known: _Member | None, is_quiet: bool = False
+    ) -> None:
+        key = (order.group, order.index)
         pool = next(self._bundles.pools(key), None)
         if pool is None:
             return  # it is being taken away again: the head did that, and knows
@@ -217,6 +265,7 @@ class JobMembers:
             began_at=began_at,
             usage=MemberUsage(held.resources.to_mapping().get("CPU", 0.0), devices, self._clock()),
             rests=order.rest_s > 0,
+            is_quiet=is_quiet,
         )
         if order.time_limit_s:
             member.limit_at = member.began_at + order.time_limit_s
@@ -229,7 +278,8 @@ class JobMembers:
         self._note(f"member {order.name} begins, start {order.attempt}", job=order.job)
         if not self._checks.before(member.usage.devices, partial(self._checked, member)):
             self._go_on(member)
-        self._report_running(member)
+        if not member.is_quiet:
+            self._report_running(member)
 
     def _checked(self, member: _Member, reason: str) -> None:
         """Begin a member whose node was checked; where there is a reason, it cannot begin."""
@@ -251,6 +301,7 @@ class JobMembers:
         self, key: MemberId, attempt: int, reason: str, is_nodes_fault: bool = False
     ) -> None:
         self._note_end(key, attempt)
+        self._stop_run(key)
         if is_nodes_fault:
             self._report()
         news = MemberNews(*key, attempt, NOT_STARTED, reason, is_nodes_fault=is_nodes_fault)
@@ -318,6 +369,7 @@ class JobMembers:
             if not order.signal or has_been_told or not member.running:
                 self._end(member, NEVER)  # the bundle's own grace counts
                 continue
+            self._leave_run(member)
             self.warn(WarnMember(*_about(order), order.signal, order.only_shell))
             member.is_ending, member.waiting = True, []
             member.terminate_at = self._clock() + order.grace_s / 2
@@ -436,6 +488,7 @@ class JobMembers:
 
     def _end(self, member: _Member, grace_s: float) -> None:
         member.kill_at = min(member.kill_at, self._clock() + grace_s)
+        self._leave_run(member)
         if not member.is_ending:
             member.is_ending = True
             member.waiting = []
@@ -445,6 +498,12 @@ class JobMembers:
             self._signal(member, self._commands.kill)
         if not member.running:
             self._ended(member)
+
+    def _leave_run(self, member: _Member) -> None:
+        """Return the tasks behind a member that does not end on its own, and show the member."""
+        self._stop_run((member.order.group, member.order.index))
+        if member.is_quiet:
+            self._report_running(member)
 
     def _signal(self, member: _Member, send: Callable[[bytes], None]) -> None:
         for process in sorted({*member.running, *member.steps}):
@@ -474,20 +533,29 @@ class JobMembers:
         self._checks.after(member.usage.devices)
         how = member.reason or f"exit code {member.code}"
         self._note(f"member {order.name} has ended: {how}", job=order.job)
-        about, used = _about(order), member.usage.total(self._clock())
+        self._report_end(member)
+        self._continue_run((order.group, order.index))
+
+    def _report_end(self, member: _Member) -> None:
+        about, used = _about(member.order), member.usage.total(self._clock())
         if member.is_evicted:
             self._head.notify(MemberUsed(*about, used))
-        else:
-            code, reason, is_ours = member.code, member.reason, member.is_nodes_fault
-            if is_ours:
-                self._report()
-            log = "" if is_ours else member.log
-            self._head.notify(
-                MemberNews(
-                    *about, code, reason, log, used=used, is_nodes_fault=is_ours,
-                    signal=member.signal,
-                )
-            )  # fmt: skip
+            return
+        code, reason, is_ours = member.code, member.reason, member.is_nodes_fault
+        if member.is_quiet and not (code or reason or is_ours):
+            self._runs.ended(member.order, member.log, used, self._clock())
+            return
+        if code or is_ours:
+            self._stop_run(about[:2])  # the head decides what follows
+        self._report_run(about[:2])
+        if is_ours:
+            self._report()
+        log = "" if is_ours else member.log
+        self._head.notify(
+            MemberNews(
+                *about, code, reason, log, used=used, is_nodes_fault=is_ours, signal=member.signal
+            )
+        )
 
     def _say_what_is_lost(self, member: _Member) -> None:
         """Add lost output to the reason: the program writes its log itself, unnoticed by others."""
@@ -506,7 +574,8 @@ class JobMembers:
     def _report_running(self, member: _Member) -> None:
         if member.rests:
             return
-        order = member.order
+        order, member.is_quiet = member.order, False
+        self._report_run((order.group, order.index))
         ran_s = max(self._clock() - member.began_at, 0.0)
         self._head.notify(
             MemberNews(order.group, order.index, order.attempt, log=member.log, ran_s=ran_s)
@@ -529,6 +598,9 @@ class JobMembers:
             if now >= member.kill_at:
                 member.kill_at = NEVER
                 self._signal(member, self._commands.kill)
+            self._look_at_run(member, now)
+        for news in self._runs.due(now):
+            self._head.notify(news)
         if (self._members or self._followed) and now >= self._look_at_logs_at:
             self._look_at_logs_at = now + LOOK_AT_LOGS_EVERY_S
             self._look_at_logs(now)
@@ -562,6 +634,13 @@ class JobMembers:
         if number:
             for process in sorted(member.running):
                 self._commands.signal(process, number, "all")
+
+    def _look_at_run(self, member: _Member, now: float) -> None:
+        """Show a task of a run that takes long, and return those behind it if it takes longer."""
+        if member.is_quiet and now >= member.began_at + SHOWN_S:
+            self._report_running(member)
+        if now >= member.began_at + HELD_S:
+            self._stop_run((member.order.group, member.order.index))
 
     def _sample(self, now: float) -> None:
         """Take in the latest measurement of usage, and begin another when it is time."""

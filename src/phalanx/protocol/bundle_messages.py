@@ -152,6 +152,44 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     rest_s: float = 0.0
     is_followed: bool = False
     """Whether a command in the foreground reads all output: none is dropped before it has."""
+    start: int = 0
+    """The number by which the files of this attempt are named, where it is not `attempt`; 0: it is.
+
+    In a place that several array tasks had, the attempts of all of them are counted.
+    """
+
+
+class RunTask(msgspec.Struct, array_like=True):
+    """An array task of a run: its job, its words, and its variables that differ from the order's
+    own.
+    """
+
+    job: JobId
+    argv: list[str]
+    variables: dict[str, str]
+
+
+class ExtendRun(msgspec.Struct, array_like=True, tag=142):
+    """Head to node: run these array tasks one after another in a bundle, behind what runs there.
+
+    They are like `like`, and are its attempts from number `first` on. Each begins once the one
+    before has ended with exit code 0. The order may come twice: numbers that the node has taken
+    before mean nothing. Good ends are reported in RunNews; a task that runs longer, or ends
+    otherwise, is reported in MemberNews.
+    """
+
+    first: int
+    tasks: list[RunTask]
+    like: StartMember
+
+
+class StopRun(msgspec.Struct, array_like=True, tag=143):
+    """Head to node: return the tasks of a run that have not begun. Answered by RunNews, and by
+    MemberNews of the task that runs.
+    """
+
+    group: GangId
+    index: int
 
 
 class EndMember(msgspec.Struct, array_like=True, tag=102):
@@ -217,6 +255,28 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
     used: Used | None = None
     is_nodes_fault: bool = False
     signal: int = 0
+
+
+class RunEnd(msgspec.Struct, array_like=True):
+    """A task of a run has ended with exit code 0, `ago_s` seconds before this was sent."""
+
+    attempt: int
+    used: Used
+    ago_s: float = 0.0
+
+
+class RunNews(msgspec.Struct, array_like=True, tag=144):
+    """Node to head: tasks of a run have ended well; others are returned.
+
+    `log`: the file with the output of the first of them. `returned`: the first and the last number
+    of the attempts that will not begin; None: none are returned. Repeated, it changes nothing.
+    """
+
+    group: GangId
+    index: int
+    ended: list[RunEnd]
+    log: str = ""
+    returned: tuple[int, int] | None = None
 
 
 class MemberUsed(msgspec.Struct, array_like=True, tag=126):
@@ -327,6 +387,9 @@ BundleMessage = (
     | GroupKnown
     | BundlesGone
     | StartMember
+    | ExtendRun
+    | StopRun
+    | RunNews
     | EndMember
     | WarnMember
     | SignalMember

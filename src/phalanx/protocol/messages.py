@@ -14,7 +14,7 @@ from phalanx.model.ids import GroupId
 from phalanx.protocol.cluster_messages import ClusterMessage
 from phalanx.protocol.node_messages import NodeMessage
 
-PROTOCOL_VERSION = 10
+PROTOCOL_VERSION = 11
 """The version of the messages; processes that speak another version are refused."""
 
 INLINE, SHARED, FAILED = 0, 1, 2

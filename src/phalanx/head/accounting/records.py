@@ -23,9 +23,11 @@ from phalanx.model.attempts import Attempt, AttemptRow, Used, UsedRow
 from phalanx.model.exit_codes import TIMED_OUT
 from phalanx.model.ids import GangId
 from phalanx.model.jobs import states as st
+from phalanx.model.jobs.arrays import array_task_name
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.steps import LedgerRow, StepRow
+from phalanx.protocol.bundle_messages import RunEnd
 
 TABLE = "attempts"
 MAX_TEXT = 120
@@ -95,6 +97,50 @@ class AttemptRecords:
             why = reason or gang.members[index].gave_way
             self._write(gang, index, job, member, state, why, None, None, now)
 
+    def run_ended(
+        self, gang: Gang, array: JobRecord, ended: list[tuple[int, RunEnd]], now: float
+    ) -> None:
+        """Record the good ends of tasks of a run, each with the index of its task."""
+        if self._ledger is None:
+            return
+        place, spec = gang.members[0], array.spec
+        since = array.submitted if array.queued is None else array.queued
+        needs = spec.groups[0].template.needs
+        like = Attempt(
+            job="",
+            namespace=spec.namespace,
+            title=dict(spec.annotations).get("slurm/name", "")[:MAX_TEXT],
+            member=f"{place.of_group}-{place.index}",
+            attempt=1,
+            user=user_of(spec),
+            queue=spec.queue,
+            command=_command(spec, place.of_group),
+            state=at.MEMBER_COMPLETED,
+            exit_code=0,
+            node=self._host_of(place.node),
+            cpus=needs.get("CPU", 0.0),
+            memory=needs.get("memory", 0.0),
+            gpus=needs.get("GPU", 0.0),
+            submitted=array.submitted,
+            started=0.0,
+            ended=0.0,
+        )
+        rows: list[tuple[bytes, LedgerRow]] = []
+        for index, one in ended:
+            over = now - one.ago_s
+            began = over - one.used.ran_s
+            attempt = msgspec.structs.replace(
+                like,
+                job=array_task_name(spec.name, index),
+                started=began,
+                ended=over,
+                waited_s=max(began - since, 0.0),
+                used=one.used,
+            )
+            key = _key(gang.gang_id, 0, one.attempt)
+            rows.append((key, AttemptRow(key=key, attempt=attempt)))
+        self._put_all(rows)
+
     def used(self, gang: Gang, index: int, attempt: int, used: Used) -> None:
         """Record what an attempt used, after it lost its place."""
         key = _key(gang.gang_id, index, attempt)
@@ -104,7 +150,7 @@ class AttemptRecords:
         """Return the member that has this place, if its current attempt is the one that ends."""
         place = gang.members[index]
         member = job.member(place.of_group, place.index)
-        is_it = member is not None and place.attempt and member.attempt == place.attempt
+        is_it = member is not None and place.attempt and member.attempt == place.start
         return member if member is not None and is_it and member.state in states else None
 
     # ---- writing -------------------------------------------------------------------------------
@@ -134,7 +180,7 @@ class AttemptRecords:
             namespace=spec.namespace,
             title=dict(spec.annotations).get("slurm/name", "")[:MAX_TEXT],
             member=f"{place.of_group}-{place.index}",
-            attempt=place.attempt,
+            attempt=place.start,
             user=user_of(spec),
             queue=spec.queue,
             command=_command(spec, place.of_group),
@@ -149,7 +195,7 @@ class AttemptRecords:
             submitted=self.recorded_as(job),
             started=started,
             ended=now,
-            waited_s=self._waited_s(job, place.of_group, place.index, place.attempt, started),
+            waited_s=self._waited_s(job, place.of_group, place.index, place.start, started),
             used=used,
         )
         self.put(key, AttemptRow(key=key, attempt=attempt))
@@ -175,10 +221,13 @@ class AttemptRecords:
 
     def put(self, key: bytes, row: LedgerRow) -> None:
         """Write a row that the ledger should have."""
-        if self._ledger is None:
-            return
-        self._state_store.keep(TABLE, key, row)
-        self._state_store.when_written(lambda: self._hand_over([(key, row)]))
+        if self._ledger is not None:
+            self._put_all([(key, row)])
+
+    def _put_all(self, rows: list[tuple[bytes, LedgerRow]]) -> None:
+        for key, row in rows:
+            self._state_store.keep(TABLE, key, row)
+        self._state_store.when_written(lambda: self._hand_over(rows))
 
     def _hand_over(self, rows: list[tuple[bytes, LedgerRow]]) -> None:
         def kept() -> None:

@@ -47,6 +47,15 @@ class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     """
     index: int = 0
     attempt: int = 0
+    ahead: int = 0
+    """By how much `attempt` is ahead of the job's own count, in a place that other tasks of the
+    job's array had before.
+    """
+
+    @property
+    def start(self) -> int:
+        """The attempt that was started last, as its job counts; 0: none was."""
+        return self.attempt - self.ahead
 
 
 class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True):

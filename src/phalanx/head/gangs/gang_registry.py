@@ -10,7 +10,7 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import HOLDING, WAITING
 from phalanx.head.gangs.queue_positions import QueuePositions, came
-from phalanx.model.ids import GroupId
+from phalanx.model.ids import GroupId, JobId
 from phalanx.model.rows.work import Amounts
 
 Keep = Callable[[str, bytes, Gang | None], None]
@@ -84,6 +84,17 @@ class GangRegistry:
     def _know_members(self, gang: Gang) -> None:
         for index in range(len(gang.members)):
             self.member_of[gang.task(index)] = (gang, index)
+
+    def rename(self, gang: Gang, name: str, job: JobId) -> None:
+        """Let a gang have the name of another job, which it now belongs to."""
+        del self.named[gang.uid]
+        for index in range(len(gang.members)):
+            del self.member_of[gang.task(index)]
+        gang.name, gang.job = name, job
+        del gang.uid  # it is kept
+        self.named[gang.uid] = gang
+        self._know_members(gang)
+        self.keep(gang)
 
     def remove(self, gang: Gang) -> None:
         """Remove a gang that is over."""

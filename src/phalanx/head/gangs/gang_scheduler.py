@@ -49,6 +49,8 @@ from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.gangs.snapshot_source import SnapshotSource
 from phalanx.head.groups.control import GroupControl
 from phalanx.head.internal_errors import InternalErrors
+from phalanx.head.jobs.array_runs import TABLE as RUNS
+from phalanx.head.jobs.array_runs import Run
 from phalanx.head.jobs.array_tasks import ArrayTaskRows
 from phalanx.head.jobs.events import Commanded
 from phalanx.head.jobs.idle_gpus import IdleGpus, holdings
@@ -86,6 +88,7 @@ from phalanx.protocol.bundle_messages import (
     MemberNews,
     MemberUsed,
     Prepared,
+    RunNews,
     StepEnded,
     StepStarted,
 )
@@ -204,6 +207,7 @@ class GangScheduler:
         self.jobs = JobGangs(
             outbox, state_store, clock, rng, registry, self.reservations, self, self.address_of,
             nodes.is_here, self.priorities.of, internal_errors, ledger, self._host_of, meter,
+            nodes.takes_work,
         )  # fmt: skip
         live.record_of = self.jobs.table.get
         self.jobs.reserved_until, calendar.jobs = calendar.ends, self.jobs
@@ -405,10 +409,14 @@ class GangScheduler:
         """Free the places of members whose bundles the node has freed."""
         self.reservations.returned(node_id, message.group, message.attempt)
 
-    def member_news(self, node_id: str, message: MemberNews | MemberUsed | StepEnded) -> None:
-        """Pass news of members and steps to jobs."""
+    def member_news(
+        self, node_id: str, message: MemberNews | MemberUsed | RunNews | StepEnded
+    ) -> None:
+        """Pass news of members, runs and steps to jobs."""
         if isinstance(message, StepEnded):
             self.jobs.step_ended(message)
+        elif isinstance(message, RunNews):
+            self.jobs.run_news(node_id, message)
         elif isinstance(message, MemberUsed):
             self.jobs.member_used(message)
         else:
@@ -545,6 +553,13 @@ class GangScheduler:
         self.cache.gang_changed(gang)
         self._request_cycle()
 
+    def rename(self, gang: Gang, name: str, job: str) -> None:
+        """Let a gang have the name of another job."""
+        before = gang.uid, [gang.task(index) for index in range(len(gang.members))]
+        self._live_cluster.forget(gang)
+        self.registry.rename(gang, name, job)
+        self.cache.gang_renamed(gang, *before)
+
     def gang_amended(self, gang: Gang) -> None:
         """Have the gang's terms read again."""
         self.cache.gang_amended(gang)
@@ -587,6 +602,7 @@ class GangScheduler:
             job_rows,
             (decode(row, type=ArrayTaskRows) for row in stored["elements"]),
         )
+        runs = [decode(row, type=Run) for row in stored[RUNS]]
         self.calendar.load(
             [decode(row, type=ReservationRecord) for row in stored["reservations"]],
             [decode(row, type=LicenseRow) for row in stored["licenses"]],
@@ -605,7 +621,7 @@ class GangScheduler:
                 self.applier.gang_known(gang)
                 self.jobs.know_gang(gang)
                 self.reservations.restore(gang, self._nodes.is_alive)
-        self.jobs.restore()
+        self.jobs.restore(runs)
         for job in self.jobs.table.all():
             self._job_changed(job)
         templates = [decode(row, type=JobSpec) for row in stored["templates"]]

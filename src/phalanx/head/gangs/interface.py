@@ -19,6 +19,7 @@ from phalanx.protocol.bundle_messages import (
     MemberNews,
     MemberUsed,
     Prepared,
+    RunNews,
     StepEnded,
     StepStarted,
 )
@@ -82,9 +83,12 @@ class GangSchedulerInterface(Protocol):
         """Handle a node's report that it has freed bundles."""
         ...
 
-    def member_news(self, node_id: str, message: MemberNews | MemberUsed | StepEnded) -> None:
+    def member_news(
+        self, node_id: str, message: MemberNews | MemberUsed | RunNews | StepEnded
+    ) -> None:
         """Handle a node's news of a job: a member runs or has ended (MemberNews), what a member
-        used that lost its place (MemberUsed), or how a task of a step ended (StepEnded).
+        used that lost its place (MemberUsed), what became of tasks of a run (RunNews), or how a
+        task of a step ended (StepEnded).
         """
         ...
 
@@ -151,7 +155,9 @@ class NullGangScheduler:
     def returned(self, node_id: str, message: BundlesGone, now: float) -> None:
         """Do nothing: no bundle was asked back."""
 
-    def member_news(self, node_id: str, message: MemberNews | MemberUsed | StepEnded) -> None:
+    def member_news(
+        self, node_id: str, message: MemberNews | MemberUsed | RunNews | StepEnded
+    ) -> None:
         """Do nothing: there are no jobs."""
 
     def node_answered(self, message: LogRead | StepStarted) -> None:

@@ -113,6 +113,8 @@ class SchedulerCache:
         self._kept: KeptCluster | None = None
         self._gangs_changed: dict[GangId, tuple[Gang, set[int] | None]] = {}
         """The members whose columns may be out of date; None for all members of a gang."""
+        self._old_names: list[tuple[str, list[str]]] = []
+        """The names of gangs that have others now, each with those of its members' tasks."""
         self._resting: dict[GroupId, Gang] = {}
         self._taken: dict[str, Amounts] = {}
         """The resources that work outside of gangs takes of each node."""
@@ -124,6 +126,11 @@ class SchedulerCache:
     def gang_changed(self, gang: Gang) -> None:
         """Take note that a gang is seen from now on, has more members, or is over."""
         self._gangs_changed[gang.gang_id] = (gang, None)
+
+    def gang_renamed(self, gang: Gang, uid: str, tasks: list[str]) -> None:
+        """Take note that a gang had this name before, and its members' tasks these."""
+        self._old_names.append((uid, tasks))
+        self.gang_changed(gang)
 
     def gang_amended(self, gang: Gang) -> None:
         """Take note that a gang's terms may have changed."""
@@ -282,6 +289,7 @@ class SchedulerCache:
         """Read everything again. Podgroups continue in the phases that earlier cycles gave them."""
         snapshot = self.truth(now, wall)
         self._gangs_changed.clear()
+        self._old_names.clear()
         self._have_nodes_changed = self._have_queues_changed = self._has_clock_stepped = False
         try:
             self._kept = KeptCluster(snapshot)
@@ -309,6 +317,9 @@ class SchedulerCache:
         if queues is not None:
             names = {queue.name for queue in queues}
             kept.set_queues([*queues, *(q for q in kept.queues if q.name not in names)])
+        for uid, tasks in self._old_names:
+            _forget_names(kept, uid, tasks)
+        self._old_names.clear()
         # Gangs that are over first: a job's next gang has the names of the one before.
         changed = sorted(self._gangs_changed.values(), key=lambda one: one[0].gang_id in self._seen)
         for gang, members in changed:
@@ -363,12 +374,7 @@ class SchedulerCache:
                 kept.drop_group(uid)
 
     def _forget_gang(self, kept: KeptCluster, gang: Gang) -> None:
-        names = [gang.task(index) for index in range(len(gang.members))]
-        known = [name for name in names if kept.knows(name)]
-        if gang.uid in kept.job_index:
-            kept.stand(gang.uid, [Standing(name, OUT) for name in known])
-            kept.drop_group(gang.uid)
-        kept.drop_rows(known)
+        _forget_names(kept, gang.uid, [gang.task(index) for index in range(len(gang.members))])
 
     # ---- reading -----------------------------------------------------------------------------
 
@@ -415,6 +421,14 @@ class SchedulerCache:
         has_paths = any(queue.hierarchy_path for queue in queues)
         config = self._rules(has_paths)
         return _without(config, self._left_out) if self._left_out else config
+
+
+def _forget_names(kept: KeptCluster, uid: str, tasks: Iterable[str]) -> None:
+    known = [name for name in tasks if kept.knows(name)]
+    if uid in kept.job_index:
+        kept.stand(uid, [Standing(name, OUT) for name in known])
+        kept.drop_group(uid)
+    kept.drop_rows(known)
 
 
 def gentle(config: Configuration) -> Configuration:

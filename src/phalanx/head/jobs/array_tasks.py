@@ -17,14 +17,17 @@ from phalanx.model.jobs.arrays import ArraySpec, Indices
 from phalanx.model.jobs.records import JobRecord
 
 LIVES: Final = "Lives"
+GRANTED: Final = "Granted"
+"""The state of a task that is in a run (see `array_runs`). For people and in the store it waits."""
 STATES: Final = (
     st.WAITING, LIVES, st.COMPLETED, st.FAILED, st.TERMINATED, st.TIMED_OUT, st.DEADLINE,
-    st.DEPENDENCY_FAILED, st.BLOCKED,
+    st.DEPENDENCY_FAILED, st.BLOCKED, GRANTED,
 )  # fmt: skip
 """The states, at the index that stands for each."""
 _NUMBER = {state: number for number, state in enumerate(STATES)}
 COUNTED_AS: Final = {
     st.WAITING: st.WAITING,
+    GRANTED: st.WAITING,
     st.BLOCKED: st.BLOCKED,
     st.COMPLETED: st.SUCCEEDED,
     st.FAILED: st.FAILED,
@@ -34,6 +37,8 @@ COUNTED_AS: Final = {
     st.DEPENDENCY_FAILED: st.ENDED,
 }
 """The state of an array task among the members' states that an array's record counts."""
+_SHOWN_AS = {_NUMBER[GRANTED]: _NUMBER[st.WAITING]}
+_AS_WAITING = bytes(_SHOWN_AS.get(number, number) for number in range(256))
 NO_CODE: Final = -1
 SIGNALLED_CODES: Final = 256
 """A signal is kept as a code above this, which no exit code is."""
@@ -97,7 +102,7 @@ class ArrayTasks:
         return None if found < 0 else found
 
     def state(self, position: int) -> str:
-        """Return WAITING, BLOCKED, LIVES, or how the task ended."""
+        """Return WAITING, BLOCKED, GRANTED, LIVES, or how the task ended."""
         return STATES[self._states[position]]
 
     def next_waiting(self) -> int | None:
@@ -108,9 +113,17 @@ class ArrayTasks:
             return None
         return self._first
 
+    def waiting(self) -> int:
+        """Return how many tasks wait for their turn."""
+        return self._states.count(0)
+
     def begin(self, position: int) -> None:
         """Mark a task as living: it has a job of its own now."""
         self._states[position] = _NUMBER[LIVES]
+
+    def grant(self, position: int) -> None:
+        """Mark a task as one of a run."""
+        self._states[position] = _NUMBER[GRANTED]
 
     def wait(self, position: int) -> None:
         """Mark a task as waiting, as before it began."""
@@ -140,8 +153,9 @@ class ArrayTasks:
         signal = max(code - SIGNALLED_CODES, 0)
         if signal:
             code = SIGNALLED + signal
+        state = self.state(position)
         return Ended(
-            state=self.state(position),
+            state=st.WAITING if state == GRANTED else state,
             exit_code=None if code == NO_CODE else code,
             signal=signal,
             starts=self._starts[position],
@@ -157,8 +171,9 @@ class ArrayTasks:
 
     def is_like(self, one: int, other: int) -> bool:
         """Whether two tasks differ only by their index, and by where their output is."""
-        kept = (self._states, self._codes, self._starts)
-        return all(values[one] == values[other] for values in kept)
+        kept = (self._codes, self._starts)
+        states = [_SHOWN_AS.get(self._states[at], self._states[at]) for at in (one, other)]
+        return states[0] == states[1] and all(values[one] == values[other] for values in kept)
 
     # ---- the store ---------------------------------------------------------------------------
 
@@ -170,7 +185,7 @@ class ArrayTasks:
         return ArrayTaskRows(
             array=uid,
             number=number,
-            states=bytes(self._states[here]),
+            states=bytes(self._states[here].translate(_AS_WAITING)),
             codes=self._codes[here].tolist(),
             starts=bytes(self._starts[here]),
             places=[local[place] for place in self._places[here]],

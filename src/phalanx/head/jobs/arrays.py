@@ -16,6 +16,7 @@ from phalanx.head.jobs import dependencies, judging, time_limits
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.array_tasks import (
     COUNTED_AS,
+    GRANTED,
     LIVES,
     PART,
     ArrayTaskRows,
@@ -64,6 +65,8 @@ class Arrays:
         """The living tasks of each array, each with the state as which it counts: PENDING or
         RUNNING.
         """
+        self._windows: dict[str, int] = {}
+        """How many tasks may wait for places at once, for arrays with runs (see `array_runs`)."""
         self._paired: dict[str, dict[str, None]] = {}
         """For each array, the arrays whose tasks wait for its tasks."""
         self._unchecked: set[str] = set()
@@ -93,7 +96,7 @@ class Arrays:
         if job.state not in (st.PENDING, st.RUNNING) or time_limits.is_held_back(job, now):
             return
         self._unblock_all(job, tasks)
-        room = WINDOW - job.count(st.PENDING)
+        room = self._windows.get(job.uid, WINDOW) - job.count(st.PENDING)
         if array.limit is not None:
             room = min(room, array.limit - job.count(st.PENDING, st.RUNNING))
         begun: list[int] = []
@@ -140,6 +143,113 @@ class Arrays:
         self._effects.take_in(ev.ArrayTasksChanged(job=job.uid))
         self._tell_paired(job, waiting)
         return count + len(waiting)
+
+    # ---- runs --------------------------------------------------------------------------------
+
+    def waiting(self, job: JobRecord) -> int:
+        """Return how many tasks wait for their turn."""
+        return self._tasks(job).waiting()
+
+    def has_runs(self, uid: str, has: bool) -> None:
+        """Let one task at a time wait for a place, as a question whether there is more room, while
+        runs take the others.
+        """
+        if has:
+            self._windows.setdefault(uid, 1)
+        else:
+            self._windows.pop(uid, None)
+
+    def placed(self, job: JobRecord) -> None:
+        """Let more tasks wait for places, as there is room for them."""
+        if job.uid in self._windows:
+            self._windows[job.uid] = min(2 * self._windows[job.uid], WINDOW)
+
+    def thin_out(self, job: JobRecord, before: float, has_none: Callable[[str], bool]) -> None:
+        """Let tasks wait in the array that have waited for places since before this time of day,
+        except the first one. `has_none`: whether a task has no place, and none on its way.
+        """
+        live = self._live[job.uid]
+        pending = [uid for uid, counted in live.items() if counted == st.PENDING]
+        late = [uid for uid in pending if self._waits_since(uid) < before and has_none(uid)]
+        if not late:
+            return
+        self._windows[job.uid] = 1
+        for uid in late[1:]:
+            self._effects.take_in(ev.Deleted(job=uid))
+
+    def _waits_since(self, uid: str) -> float:
+        task = self._job_of(uid)
+        if task is None or any(member.attempt > 1 for member in task.members):
+            return float("inf")
+        return task.submitted
+
+    def grant(self, job: JobRecord, most: int, is_free: Callable[[str], bool]) -> list[int]:
+        """Mark the first tasks that wait as tasks of a run; return their indices. `is_free`:
+        whether a task may have a place now.
+        """
+        tasks = self._tasks(job)
+        found: list[int] = []
+        while len(found) < most and (position := tasks.next_waiting()) is not None:
+            index = tasks.indices.at(position)
+            if not is_free(array_task_uid(job.uid, index)):
+                break
+            tasks.grant(position)
+            found.append(index)
+        return found
+
+    def granted_again(self, job: JobRecord, index: int) -> bool:
+        """Mark a task of a stored run; False if it has ended or lives."""
+        tasks = self._tasks(job)
+        position = tasks.indices.position(index)
+        if position is None or tasks.state(position) != st.WAITING:
+            return False
+        tasks.grant(position)
+        return True
+
+    def lives(self, job: JobRecord, index: int, uid: JobId) -> None:
+        """Mark a task of a run as living: it gets a job of its own."""
+        tasks = self._tasks(job)
+        position = tasks.indices.position(index)
+        assert position is not None
+        tasks.begin(position)
+        self._keep(job.uid, [position])
+        job.count_element(st.WAITING, st.PENDING)
+        self._live[job.uid][uid] = st.PENDING
+
+    def run_ended(
+        self, job: JobRecord, indices: Iterable[int], member: str, log: tuple[str, str] | None
+    ) -> None:
+        """Note the good ends of tasks of a run. `log`: the node and the path of their output, with
+        `{}` for the index.
+        """
+        tasks, positions = self._tasks(job), []
+        for index in indices:
+            position = tasks.indices.position(index)
+            assert position is not None
+            logs = (
+                {} if log is None else {member: [(log[0], log[1].replace("/e{}/", f"/e{index}/"))]}
+            )
+            tasks.end(position, st.COMPLETED, 0, 0, 1, logs)
+            job.count_element(st.WAITING, st.SUCCEEDED)
+            positions.append(position)
+        self._keep(job.uid, positions)
+        self._effects.after(job.uid, lambda: self._tell_paired(job, positions))
+
+    def run_returned(self, job: JobRecord, waits: Iterable[int], cancelled: Iterable[int]) -> None:
+        """Let tasks of a run wait again that have not begun; end those that were cancelled."""
+        tasks, ended = self._tasks(job), []
+        for index in waits:
+            position = tasks.indices.position(index)
+            assert position is not None
+            tasks.wait(position)
+        for index in cancelled:
+            position = tasks.indices.position(index)
+            assert position is not None
+            tasks.end(position, st.TERMINATED, None, 0, 0, {})
+            job.count_element(st.WAITING, st.ENDED)
+            ended.append(position)
+        self._keep(job.uid, ended)
+        self._effects.after(job.uid, lambda: self._tell_paired(job, ended))
 
     # ---- news --------------------------------------------------------------------------------
 
@@ -250,7 +360,7 @@ class Arrays:
         state = tasks.state(position)
         if state == st.COMPLETED:
             return MET
-        is_open = state in (st.WAITING, st.BLOCKED, LIVES) and not other.is_finished
+        is_open = state in (st.WAITING, st.BLOCKED, GRANTED, LIVES) and not other.is_finished
         return WAITS if is_open else NEVER
 
     def forget(self, job: JobRecord) -> None:
@@ -259,6 +369,7 @@ class Arrays:
             if self._paired.get(uid, {}).pop(job.uid, job) is None and not self._paired[uid]:
                 del self._paired[uid]
         self._unchecked.discard(job.uid)
+        self._windows.pop(job.uid, None)
         tasks = self._arrays.pop(job.uid, None)
         self._live.pop(job.uid, None)
         for number in range(-(-len(tasks.indices) // PART) if tasks is not None else 0):

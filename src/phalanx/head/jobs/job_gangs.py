@@ -24,6 +24,7 @@ from phalanx.head.gangs.member_lifecycle import Wanted
 from phalanx.head.gangs.member_states import ABSENT, DONE, HELD, PLACELESS, WAITING
 from phalanx.head.internal_errors import InternalErrors, describe
 from phalanx.head.jobs import events as ev
+from phalanx.head.jobs.array_runs import COMES_BACK, ENDS, ArrayRuns, Run
 from phalanx.head.jobs.array_tasks import ArrayTaskRows
 from phalanx.head.jobs.arrays import Arrays
 from phalanx.head.jobs.counts import JobCounts
@@ -36,6 +37,7 @@ from phalanx.head.jobs.member_orders import (
     key_of,
 )
 from phalanx.head.jobs.podgroup import gang_of, kind_of, members_of
+from phalanx.head.jobs.run_places import RunPlaces
 from phalanx.head.jobs.starting import Starter, WantedStep
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
@@ -47,7 +49,13 @@ from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import WarningSignal
 from phalanx.model.node_deaths import ORDERLY, is_held_against
 from phalanx.observe.metrics.meter import Meter
-from phalanx.protocol.bundle_messages import ForgetJob, MemberNews, MemberUsed, StepEnded
+from phalanx.protocol.bundle_messages import (
+    ForgetJob,
+    MemberNews,
+    MemberUsed,
+    RunNews,
+    StepEnded,
+)
 from phalanx.scheduler.devices.ports import RandomSource
 
 
@@ -71,6 +79,10 @@ class GangNews(Protocol):
         """Take note that a gang's terms may have changed, because its job has."""
         ...
 
+    def rename(self, gang: Gang, name: str, job: str) -> None:
+        """Let a gang have the name of another job."""
+        ...
+
 
 class JobGangs:
     """All jobs, and the gangs of those that have any."""
@@ -91,6 +103,7 @@ class JobGangs:
         ledger: Ledger | None,
         host_of: Callable[[str], str],
         meter: Meter,
+        takes_work: Callable[[str], bool],
     ) -> None:
         self._outbox = outbox
         self._state_store = state_store
@@ -112,7 +125,16 @@ class JobGangs:
         self.errors: dict[str, str] = {}
         """The last internal error about each job, if any."""
         self._gangs: dict[str, Gang] = {}
-        self._orders = MemberOrders(outbox, registry, clock, self.table.clocks, Starter(address_of))
+        starter = Starter(address_of)
+        places = RunPlaces(
+            jobs=self, outbox=outbox, state_store=state_store, registry=registry,
+            reservations=reservations, starter=starter, records=self.records,
+            takes_work=takes_work, wall=clock.wall,
+        )  # fmt: skip
+        self.runs = ArrayRuns(places, self.arrays, self.table.get, clock.now, clock.wall)
+        self._orders = MemberOrders(
+            outbox, registry, clock, self.table.clocks, starter, self.runs.number
+        )
         self._todo: deque[tuple[str, Callable[[], None]]] = deque()
         """Actions that effects ask for, each with its job: run once the event that caused them is
         handled.
@@ -230,12 +252,20 @@ class JobGangs:
 
     def end_array_tasks(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
         """End living array tasks, after the current action."""
-        end = self.arrays.end
-        self.after(job.uid, lambda: end(job, only_pending=only_pending, comes_back=comes_back))
+        leaves = "" if only_pending else COMES_BACK if comes_back else ENDS
+
+        def end() -> None:
+            self.runs.stop(job, leaves)
+            self.arrays.end(job, only_pending=only_pending, comes_back=comes_back)
+
+        self.after(job.uid, end)
 
     def cancel_array_tasks(self, job: JobRecord, positions: Iterable[int]) -> int:
         """End tasks of an array for good; return how many."""
-        count = self.arrays.cancel(job, positions)
+        positions = list(positions)
+        indices = self.arrays.of(job).indices
+        count = self.runs.cancel(job, [indices.at(position) for position in positions])
+        count += self.arrays.cancel(job, positions)
         self.work_off()
         return count
 
@@ -268,17 +298,21 @@ class JobGangs:
         row = self._rows.pop(job.uid, None)
         if job.spec.element is not None:  # the facts about it are stored before its row goes
             array = self.arrays.task_over(job, row.logs if row is not None else {})
+            if (gang := self._gangs.get(job.uid)) is not None:
+                self.runs.looked_at(gang)
             self.later(ev.ArrayTasksChanged(job=array))
             self.after(array, lambda: self.arrays.ended_of(job))
         elif job.spec.array is not None:
             self.arrays.forget(job)
+            self.runs.forget(job.uid)
         self.errors.pop(job.uid, None)
         self._state_store.keep("batch_jobs", job.uid.encode(), None)
         self.after(job.uid, lambda: self._forgotten(job))
 
     def _forgotten(self, job: JobRecord) -> None:
         gang = self._gangs.get(job.uid)
-        if gang is not None:  # a new job of its name has to wait until the gang is over
+        is_kept = gang is not None and self.runs.keeps(gang)
+        if gang is not None and not is_kept:  # a new job of its name waits until it is over
             self._reservations.remove(gang)
         if job.spec.element is None:
             self._outbox.broadcast(ForgetJob(job.uid))  # an array's files are deleted all at once
@@ -330,6 +364,13 @@ class JobGangs:
         self._registry.members_added(gang)
         self._gang_news.gang_changed(gang)
 
+    def hand_over(self, gang: Gang, job: JobSpec) -> None:
+        """Let the gang of a job that has ended be the gang of another array task."""
+        if self._gangs.get(gang.job) is gang:
+            del self._gangs[gang.job]
+        self._gang_news.rename(gang, job.name, job.uid)
+        self._gangs[job.uid] = gang
+
     def _start(self, job: JobRecord, keys: Iterable[Key]) -> None:
         gang = self._gangs.get(job.uid)
         if gang is not None:
@@ -356,7 +397,7 @@ class JobGangs:
         if gang is None or index is None:
             return None
         place, member = gang.members[index], job.member(group, number)
-        is_it = member is not None and member.attempt == place.attempt
+        is_it = member is not None and member.attempt == place.start
         return (gang, index) if place.state == HELD and is_it and place.attempt else None
 
     def _warn(self, job: JobRecord, signal: WarningSignal) -> None:
@@ -375,7 +416,7 @@ class JobGangs:
             index = gang.index_of(group, number) if gang is not None else None
             if gang is not None and index is not None:
                 member = gang.members[index]
-                if member.state == HELD and member.attempt == attempt:
+                if member.state == HELD and member.start == attempt:
                     self._orders.end(gang, index)
                     continue
                 if member.state not in (ABSENT, DONE):
@@ -408,6 +449,7 @@ class JobGangs:
             job = self.table.get(gang.job)
             if job is not None:
                 self._orders.give_again(job, gang, node_id)
+        self.runs.give_again(node_id)
 
     def node_away(self, node_id: str) -> None:
         """Take note that a node's connection has ended: no news of its members arrives until it is
@@ -426,6 +468,7 @@ class JobGangs:
         if job is not None and wanted:
             job.reserved_until = self.reserved_until(job.spec)
             self._start(job, [key_of(gang, i) for i in wanted])
+            self.runs.begun(gang, job)
         if len(wanted) < len(members):
             self._reservations.end(gang, [i for i in members if i not in wanted])
 
@@ -437,12 +480,14 @@ class JobGangs:
         dismissed = []
         for index in members:
             group, number = key_of(gang, index)
-            attempt = gang.members[index].attempt
-            if job is not None:
-                self.records.lost(gang, index, job, gang.members[index].why_gone, self.wall())
             place = gang.members[index]
+            attempt = place.start
+            if job is not None:
+                self.records.lost(gang, index, job, place.why_gone, self.wall())
+            against = is_held_against(place.node_death or ORDERLY, has_no_limit=False)
+            self.runs.lost(gang, against)
             state = NODE_LOST if place.why_gone else PREEMPTED
-            self.steps.member_over(gang.gang_id, index, attempt, state, self.wall())
+            self.steps.member_over(gang.gang_id, index, place.attempt, state, self.wall())
             member = job.member(group, number) if job else None
             why, gave_way = place.why_gone, place.gave_way
             has_run_there = bool(attempt) and member is not None and member.attempt == attempt
@@ -476,6 +521,7 @@ class JobGangs:
     def over(self, gang: Gang) -> None:
         """Forget a gang without members; members that are wanted by now get a new one."""
         self.steps.gang_over(gang.gang_id, self.wall())
+        self.runs.over(gang)
         if self._gangs.get(gang.job) is not gang:
             return
         del self._gangs[gang.job]
@@ -489,11 +535,13 @@ class JobGangs:
         if gang is None or not gang.job or gang.is_removed:
             return  # another job may have its name by now
         place = gang.members[message.index]
-        if place.attempt != message.attempt:
+        self.runs.shown(gang, message.attempt)
+        job = self.table.get(gang.job)
+        if place.attempt != message.attempt or (job is None and self.runs.keeps(gang)):
             return
         group, number = place.of_group, place.index
         about: dict[str, Any] = {
-            "job": gang.job, "group": group, "index": number, "attempt": message.attempt,
+            "job": gang.job, "group": group, "index": number, "attempt": place.start,
         }  # fmt: skip
         if message.log:
             self._know_log(gang.job, f"{group}-{number}", (node_id, message.log))
@@ -505,7 +553,6 @@ class JobGangs:
                 self._reservations.refused_by_node(gang, message.index, message.reason)
                 self.work_off()
             return
-        job = self.table.get(gang.job)
         self.steps.member_over(message.group, message.index, message.attempt, "", self.wall())
         if job is not None:
             index, code, reason, used = message.index, message.code, message.reason, message.used
@@ -514,11 +561,30 @@ class JobGangs:
                 now=self.wall(),
             )  # fmt: skip
         about |= {"reason": message.reason, "signal": message.signal}
+        keeps_place = self._keeps_place(gang, job, message)
         self.handle(ev.MemberExited(**about, exit_code=message.code))
+        if keeps_place:
+            return
         if (
             place.state == HELD and place.attempt == message.attempt
         ):  # otherwise it has started again
             self._reservations.end(gang, [message.index])
+
+    def _keeps_place(self, gang: Gang, job: JobRecord | None, message: MemberNews) -> bool:
+        """Whether an array keeps the place of a task that has ended. Decided, and stored, before
+        the task's job is gone.
+        """
+        place = gang.members[message.index]
+        if job is None or message.code or message.used is None or place.state != HELD:
+            return False
+        member = job.member(place.of_group, place.index)
+        has_run = member is not None and member.state in (st.PENDING, st.RUNNING)
+        return has_run and self.runs.goes_on(gang, job, message.used.ran_s)
+
+    def run_news(self, node_id: str, message: RunNews) -> None:
+        """Handle a node's news of the tasks of a run."""
+        self.runs.news(message, node_id)
+        self.work_off()
 
     def member_used(self, message: MemberUsed) -> None:
         """Record what a member used that lost its place."""
@@ -578,7 +644,7 @@ class JobGangs:
             del self._rows[uid]
             self._state_store.keep("batch_jobs", uid.encode(), None)
 
-    def restore(self) -> None:
+    def restore(self, runs: Iterable[Run]) -> None:
         """Continue the jobs; their gangs are restored before."""
         self._is_restoring = True
         rows = sorted(self._rows.values(), key=lambda row: row.record.submitted)
@@ -587,12 +653,18 @@ class JobGangs:
                 self.table.restore([row.record], self._clock.wall(), self._clock.now())
             except Exception as error:
                 self._failed(row.record.uid, error)
+        idle = self.runs.restore(runs, self._registry.gangs)
         for gang in list(self._gangs.values()):
             lost = self._lost_meanwhile(gang)
+            if not lost and self.runs.keeps(gang):
+                lost = [index for index in gang.within(PLACELESS) if not index]
             if lost:
                 self.lost(gang, lost)
         self.work_off()
         self._is_restoring = False
+        for gang in idle:
+            if gang.gang_id in self._registry.gangs and not self.runs.keeps(gang):
+                self._reservations.end(gang, [0])
         for gang in list(self._gangs.values()):
             if not gang.waits:
                 self._reservations.end(gang, ())  # none of its members may be wanted any more
@@ -605,7 +677,7 @@ class JobGangs:
         lost = []
         for index in gang.within(PLACELESS):
             member = job.member(*key_of(gang, index)) if job is not None else None
-            if member is None or member.attempt != gang.members[index].attempt:
+            if member is None or member.attempt != gang.members[index].start:
                 continue
             if member.state in (st.PENDING, st.RUNNING):
                 lost.append(index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from phalanx.head.clock import Clock
@@ -43,7 +43,10 @@ class MemberOrders:
         clock: Clock,
         run_clocks: RunClocks,
         starter: Starter,
+        number: Callable[[Gang, int], int],
     ) -> None:
+        """`number` returns the number of a job's attempt in its place."""
+        self._number = number
         self._outbox = outbox
         self._registry = registry
         self._clock = clock
@@ -56,7 +59,10 @@ class MemberOrders:
         held = [i for i in chosen if i is not None and gang.members[i].state == HELD]
         orders = self._starter.orders(job, gang, held, self._end_of(job))
         for index, order in orders.items():
-            gang.members[index].attempt = order.attempt
+            place = gang.members[index]
+            place.attempt = self._number(gang, order.attempt)
+            if place.ahead:
+                order.attempt, order.start = place.attempt, order.attempt
             if (member := member_at(job, gang, index)) is not None:
                 order.rest_s = resting.left_s(member, self._clock.wall())
         self._registry.keep(gang)
@@ -80,7 +86,7 @@ class MemberOrders:
         """Send a signal to the job's running members; only to those on one node, if it is named."""
         for index in gang.among(HELD):
             place, member = gang.members[index], member_at(job, gang, index)
-            is_it = member is not None and member.attempt == place.attempt
+            is_it = member is not None and member.attempt == place.start
             if (
                 is_it
                 and is_in(job, key_of(gang, index), st.RUNNING)
@@ -101,7 +107,7 @@ class MemberOrders:
             self.warn(job, gang, job.spec.timing.signal, node_id)
         for index in gang.among(HELD):
             place, member = gang.members[index], member_at(job, gang, index)
-            if place.node != node_id or member is None or member.attempt != place.attempt:
+            if place.node != node_id or member is None or member.attempt != place.start:
                 continue
             if member.state in (st.PENDING, st.RUNNING):
                 self.start(job, gang, [key_of(gang, index)])

@@ -428,12 +428,12 @@ class JobRequests:
             return explain_held(job, HeldBack("rests", f"{rests.name}: {rests.reason}; {why}"))
         if job is not None and (pending := self.array_tasks.that_waits(uid)) != uid:
             return self._explanations.explain(pending)
+        if job is None and (array_task := self.array_tasks.description(name)) is not None:
+            return explain_array_task(array_task)  # the place that it had may be another task's now
         if self._explanations.find(name) is not None:
             return self._explanations.explain(name)
         if job is not None:
             return explain_job(job)
-        if (array_task := self.array_tasks.description(name)) is not None:
-            return explain_array_task(array_task)
         if (flow := self.flows.table.get(uid)) is not None:
             return explain_flow(flow)
         if (cron := self.crons.table.get(uid)) is not None:

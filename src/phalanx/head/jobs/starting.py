@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.member_states import ENDED, HELD
 from phalanx.head.jobs.environment import member_setup, process_argv, process_environment
 from phalanx.head.jobs.places import MemberPlace, MemberSetup, PlacedGang
 from phalanx.model.accelerators import VISIBLE
 from phalanx.model.ids import node_prefix
 from phalanx.model.jobs.records import JobRecord
-from phalanx.model.jobs.spec import Process
+from phalanx.model.jobs.spec import JobSpec, Process
 from phalanx.model.jobs.states import WAITING
-from phalanx.protocol.bundle_messages import FILES, Command, StartMember, Streams
+from phalanx.protocol.bundle_messages import (
+    FILES,
+    Command,
+    ExtendRun,
+    RunTask,
+    StartMember,
+    Streams,
+)
 
 _WRAP = 1 << 24
 
@@ -40,18 +47,8 @@ class Starter:
             if not node or (place.state != HELD and place.state not in ENDED):
                 continue
             member = record.member(place.of_group, place.index)
-            places[place.of_group, place.index] = MemberPlace(
-                node=node,
-                address=self._address_of(node),
-                ports=(gang.ports[1 + index],) if len(gang.ports) > 1 + index else (),
-                devices=tuple(place.devices.get("GPU", ())),
-                others={
-                    kind: tuple(numbers)
-                    for kind, numbers in place.devices.items()
-                    if kind != "GPU" and kind in VISIBLE
-                },
-                attempt=member.attempt if member is not None else 1,
-            )
+            attempt = member.attempt if member is not None else 1
+            places[place.of_group, place.index] = self._place(gang, index, node, attempt)
         placed = PlacedGang(
             job=record.spec,
             places=places,
@@ -62,6 +59,37 @@ class Starter:
             ends=ends,
         )
         return {index: self._order(record, gang, placed, index) for index in wanted}
+
+    def _place(self, gang: Gang, index: int, node: str, attempt: int) -> MemberPlace:
+        place = gang.members[index]
+        return MemberPlace(
+            node=node,
+            address=self._address_of(node),
+            ports=(gang.ports[1 + index],) if len(gang.ports) > 1 + index else (),
+            devices=tuple(place.devices.get("GPU", ())),
+            others={
+                kind: tuple(numbers)
+                for kind, numbers in place.devices.items()
+                if kind != "GPU" and kind in VISIBLE
+            },
+            attempt=attempt,
+        )
+
+    def run(self, gang: Gang, first: int, tasks: Sequence[JobSpec]) -> ExtendRun:
+        """Return the order to run these array tasks one after another in a place, each for the
+        first time.
+        """
+        member = gang.members[0]
+        place = self._place(gang, 0, member.node, 1)
+        like = _run_order(gang, member, place, tasks[0])
+        base = like.commands[0].variables
+        run = []
+        for spec in tasks:
+            command = _run_order(gang, member, place, spec).commands[0]
+            own = {k: v for k, v in command.variables.items() if base.get(k) != v}
+            run.append(RunTask(spec.uid, command.argv, own))
+        like.attempt, like.start = first, 1
+        return ExtendRun(first, run, like)
 
     def step(
         self, record: JobRecord, gang: Gang, index: int, ends: float | None, wanted: WantedStep
@@ -111,6 +139,33 @@ class Starter:
             only_shell=warning is not None and warning.only_shell,
             is_followed=record.spec.is_followed,
         )
+
+
+def _run_order(gang: Gang, member: Member, place: MemberPlace, spec: JobSpec) -> StartMember:
+    """Return the order for one array task of a run, as if it were alone in the place."""
+    name, index = member.of_group, member.index
+    placed = PlacedGang(
+        job=spec,
+        places={(name, index): place},
+        ports=tuple(gang.ports),
+        directory=FILES,
+        restarts=0,
+    )
+    setup, template = member_setup(placed, name, index), spec.groups[0].template
+    warning = spec.timing.signal
+    return StartMember(
+        group=gang.gang_id,
+        index=0,
+        attempt=1,
+        job=spec.uid,
+        name=f"{name}-{index}",
+        before=[],
+        commands=[_command(setup, template.processes[0], umask=spec.umask)],
+        files=dict(setup.files),
+        grace_s=template.grace_s,
+        signal=0 if warning is None else warning.number,
+        only_shell=warning is not None and warning.only_shell,
+    )
 
 
 class WantedStep(msgspec.Struct, frozen=True):

@@ -75,10 +75,11 @@ class JobDirectories:
             fd = open_below(directory, f"files/{os.path.basename(name)}", flags)
             with open(fd, "wb") as file:
                 file.write(os.fsencode(native(text)) + b"\n")
-        if order.attempt > 2:
-            old = os.path.join(directory, _log(member, order.attempt - 2))
+        number = _number(order)
+        if number > 2:
+            old = os.path.join(directory, _log(member, number - 2))
             self._shorten(old, min(OLD_LOG_BYTES, self._log_bytes))
-        return os.path.join(directory, _log(member, order.attempt))
+        return os.path.join(directory, _log(member, number))
 
     def place(self, order: StartMember, command: Command) -> Placed:
         """Return a member's command with this node's directories in its words and variables."""
@@ -87,7 +88,7 @@ class JobDirectories:
             with contextlib.suppress(OSError):  # its log tells when the directory does not exist
                 self._make_home(order)
         files = os.path.join(directory, "files")
-        error = os.path.join(directory, _error(directory_name(order.name), order.attempt))
+        error = os.path.join(directory, _error(directory_name(order.name), _number(order)))
 
         def placed(text: str) -> str:
             return text.replace(FILES, files).replace(ERROR_FILE, error)
@@ -103,7 +104,7 @@ class JobDirectories:
 
     def error(self, order: StartMember, limit: int) -> bytes:
         """Return the error that a member has written, at most `limit` bytes."""
-        path = f"{_below(order.job)}/{_error(directory_name(order.name), order.attempt)}"
+        path = f"{_below(order.job)}/{_error(directory_name(order.name), _number(order))}"
         with contextlib.suppress(OSError):
             # a pipe may have this path
             fd = open_below(self._root, path, os.O_RDONLY | os.O_NONBLOCK)
@@ -177,6 +178,11 @@ def _below(job: JobId) -> str:
     if bracket and index.endswith("]") and index[:-1].isdecimal() and index.isascii():
         return f"{directory_name(array)}/e{index[:-1]}"
     return directory_name(job)
+
+
+def _number(order: StartMember) -> int:
+    """Return the number of the attempt by which its files are named."""
+    return order.start or order.attempt
 
 
 def _log(member: str, attempt: int) -> str:

@@ -1,0 +1,133 @@
+"""Runs of array tasks on this node: what is to begin next in each place, and what is not reported.
+
+Pure. The tasks of a run are members like all others; this module knows those that have not begun,
+and those that have ended well and that the head has not heard of.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from phalanx.model.attempts import Used
+from phalanx.model.ids import MemberId
+from phalanx.protocol.bundle_messages import ExtendRun, RunEnd, RunNews, RunTask, StartMember
+
+REPORT_S = 0.1
+"""Seconds for which good ends are gathered, if other tasks of the run follow."""
+SHOWN_S = 0.5
+"""Seconds after which the head is told that a task of a run is running."""
+HELD_S = 1.0
+"""Seconds that a task may run before the tasks behind it are returned."""
+REMEMBERED = 10_000
+"""Places whose runs are remembered."""
+Key = MemberId
+
+
+class _End(msgspec.Struct):
+    attempt: int
+    used: Used
+    at: float
+
+
+class _Run(msgspec.Struct, kw_only=True, eq=False):
+    last: int
+    """The last number that the head has given to a task here."""
+    waiting: deque[StartMember]
+    ended: list[_End] = []
+    log: str = ""
+    """The log of the first task in `ended`."""
+
+
+class MemberRuns:
+    """The runs of all places of this node, by (group, index)."""
+
+    def __init__(self) -> None:
+        self._runs: dict[Key, _Run] = {}
+        self._unreported: dict[Key, None] = {}
+        """The places with gathered ends."""
+        self._report_at: float | None = None
+        """When the gathered ends are to be reported; None: there are none."""
+
+    def extend(self, order: ExtendRun) -> Key:
+        """Take the tasks of an order that are new; return their place."""
+        key = (order.like.group, order.like.index)
+        run = self._runs.get(key)
+        if run is None:
+            run = self._runs[key] = _Run(last=0, waiting=deque())
+            self._forget_old()
+        for number, task in enumerate(order.tasks, order.first):
+            if number > run.last:
+                run.last = number
+                run.waiting.append(_order(order.like, number, task))
+        return key
+
+    def _forget_old(self) -> None:
+        if len(self._runs) > REMEMBERED:
+            idle = (key for key, run in self._runs.items() if not (run.waiting or run.ended))
+            del self._runs[next(idle)]
+
+    def next(self, key: Key) -> StartMember | None:
+        """Return the order of the task that begins now, if one waits."""
+        run = self._runs.get(key)
+        return run.waiting.popleft() if run is not None and run.waiting else None
+
+    def waits(self, key: Key) -> bool:
+        """Whether a task waits in a place."""
+        run = self._runs.get(key)
+        return run is not None and bool(run.waiting)
+
+    def put_back(self, order: StartMember) -> None:
+        """Let a task wait that could not begin, as the first."""
+        self._runs[order.group, order.index].waiting.appendleft(order)
+
+    def ended(self, order: StartMember, log: str, used: Used, now: float) -> None:
+        """Gather the good end of a task."""
+        run = self._runs[order.group, order.index]
+        if not run.ended:
+            run.log = log
+        run.ended.append(_End(order.attempt, used, now))
+        self._unreported[order.group, order.index] = None
+        if self._report_at is None:
+            self._report_at = now + REPORT_S
+
+    def flushed(self, key: Key, now: float) -> RunNews | None:
+        """Return the report of the ends gathered in a place; None if there are none."""
+        run = self._runs.get(key)
+        if run is None or not run.ended:
+            return None
+        ended = [RunEnd(one.attempt, one.used, max(now - one.at, 0.0)) for one in run.ended]
+        news = RunNews(*key, ended, run.log)
+        run.ended = []
+        del self._unreported[key]
+        return news
+
+    def stopped(self, key: Key, now: float) -> RunNews | None:
+        """Return the report of a run whose waiting tasks do not begin; None where there is nothing
+        to report.
+        """
+        run = self._runs.get(key)
+        news = self.flushed(key, now)
+        if run is not None and run.waiting:
+            returned = run.waiting[0].attempt, run.waiting[-1].attempt
+            run.waiting.clear()
+            news = news or RunNews(*key, [])
+            news.returned = returned
+        return news
+
+    def due(self, now: float) -> list[RunNews]:
+        """Return the reports of all places, if it is time."""
+        if self._report_at is None or now < self._report_at:
+            return []
+        self._report_at = None
+        reports = (self.flushed(key, now) for key in list(self._unreported))
+        return [news for news in reports if news is not None]
+
+
+def _order(like: StartMember, number: int, task: RunTask) -> StartMember:
+    """Return the order for one task of a run."""
+    (command,) = like.commands
+    variables = {**command.variables, **task.variables}
+    command = msgspec.structs.replace(command, argv=task.argv, variables=variables)
+    return msgspec.structs.replace(like, attempt=number, job=task.job, commands=[command])

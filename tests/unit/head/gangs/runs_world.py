@@ -1,0 +1,305 @@
+"""A head and two nodes with their real machines for members, under which commands end when a test
+says so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+from tests.fuzz.world import NODES, TOTAL, World
+
+from phalanx.api.jobs import job_manifest
+from phalanx.head.jobs.array_tasks import ArrayTasks
+from phalanx.manifests.arrays import read_array
+from phalanx.model.ids import GangId
+from phalanx.model.jobs.records import JobRecord
+from phalanx.model.jobs.spec import JobSpec, Policy, Process, TaskGroup, Template
+from phalanx.node.bundle_table import BundleTable
+from phalanx.node.job_members import JobMembers
+from phalanx.node.usage import NoUsageMeter
+from phalanx.protocol.bundle_messages import (
+    BundleInventory,
+    BundlesGone,
+    CommitBundles,
+    Committed,
+    EndMember,
+    ExtendRun,
+    GiveBackBundles,
+    PrepareBundles,
+    Prepared,
+    StartMember,
+    StopRun,
+)
+from phalanx.protocol.cluster_messages import Join, Joined
+from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ListElements, ListJobs
+from phalanx.protocol.requests.request import reply_type
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.sets import ResourceSet
+
+NAME_OF = {prefix: node_id for node_id, prefix in NODES.items()}
+
+
+class Node:
+    """The machines of one node, and its commands by process."""
+
+    def __init__(self, world: Runs, prefix: bytes) -> None:
+        self.world = world
+        self.prefix = prefix
+        self.resources = NodeResources(TOTAL)
+        self.bundles = BundleTable(self.resources)
+        self.running: dict[bytes, StartMember] = {}
+        self.out: list[Any] = []
+        """News that the head has not heard."""
+        self.said: list[Any] = []
+        """News that the head has heard, the oldest first."""
+        self.members = JobMembers(
+            lambda: world.now, self.bundles, SimpleNamespace(notify=self.out.append), self, self,
+            SimpleNamespace(above=lambda limits: {}), world.make_unique, NoUsageMeter(),
+            lambda text, **about: None,
+        )  # fmt: skip
+
+    # ---- effects of members
+
+    def run(self, process: bytes, order: StartMember, command: Any, log: str) -> None:
+        self.running[process] = order
+        self.world.starts[order.job].append((self.prefix, order.start or order.attempt))
+
+    def terminate(self, process: bytes) -> None:
+        self.world.asked.add(self.running[process].job)
+
+    kill = terminate
+
+    def signal(self, process: bytes, number: int, to: str) -> None:
+        pass
+
+    def make(self, order: StartMember) -> str:
+        return f"/logs/e{order.job.partition('[')[2][:-1]}/w-0.{order.start or order.attempt}.log"
+
+    def error(self, order: StartMember, limit: int) -> bytes:
+        return b""
+
+    def shorten(self, path: str, before: int | None = None) -> None:
+        pass
+
+    def is_lost(self, path: str) -> bool:
+        return False
+
+    def remove(self, job: str) -> None:
+        pass
+
+    def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
+        return b"", -1, 0
+
+    def most_kept(self) -> int:
+        return 0
+
+    def drop(self, path: str) -> None:
+        pass
+
+    def size(self, path: str) -> int:
+        return 0
+
+    # ---- events
+
+    def end(self, process: bytes, code: int = 0) -> StartMember:
+        order = self.running.pop(process)
+        if not code and order.job not in self.world.asked:
+            self.world.good[order.job].append(self.prefix)
+        self.members.began(process, 1)
+        self.members.exited(process, code, "")
+        self.settle()
+        return order
+
+    def settle(self) -> None:
+        self.out += [BundlesGone(*key) for key in self.bundles.settle()]
+
+    def does(self, message: Any) -> None:
+        match message:
+            case PrepareBundles():
+                need = {i: ResourceSet.from_mapping(n) for i, n in message.bundles.items()}
+                ok = self.bundles.prepare(message.group, message.attempt, need, self.world.now)
+                devices: dict[int, Any] = {i: {} for i in need} if ok else {}
+                self.out.append(Prepared(message.group, message.attempt, ok, devices))
+            case CommitBundles():
+                ok = self.bundles.commit(message.group, message.attempt)
+                self.out.append(Committed(message.group, message.attempt, ok))
+            case GiveBackBundles():
+                pools = self.bundles.give_back(message.group, message.attempt, message.indexes)
+                if message.warn:
+                    self.members.warn_in(pools)
+                else:
+                    self.members.end_in(pools, "")
+                self.settle()
+            case StartMember():
+                self.members.start(message)
+            case ExtendRun():
+                self.members.extend(message)
+            case StopRun():
+                self.members.stop_run(message)
+            case EndMember():
+                self.members.end(message)
+
+
+class Runs(World):
+    """The world. Nothing is said to anybody before `talk`."""
+
+    def __init__(self) -> None:
+        self.starts: dict[str, list[tuple[bytes, int]]] = defaultdict(list)
+        """Where each job's command began, and as which attempt."""
+        self.good: dict[str, list[bytes]] = defaultdict(list)
+        """The nodes on which each job ended well without having been asked to end."""
+        self.asked: set[str] = set()
+        """The jobs that were asked to end."""
+        self.unique = 0
+        self.nodes = {prefix: Node(self, prefix) for prefix in NODES.values()}
+        super().__init__()
+
+    def make_unique(self, size: int) -> bytes:
+        self.unique += 1
+        return self.unique.to_bytes(size, "big")
+
+    def join(self, node_id: str, prefix: bytes) -> None:
+        if prefix not in self.nodes:
+            return
+        node = self.nodes[prefix]
+        there = BundleInventory(*msgspec.structs.astuple(node.bundles.inventory()))
+        row = self.row(node_id, prefix)
+        self.hear(prefix, Join(row, "host", self.epochs.get(prefix, 0), {}, there))
+        self.report(prefix)
+
+    def report(self, prefix: bytes) -> None:
+        self.held[prefix] = {
+            (GangId(group), index): {
+                "CPU": sum(pool.resources.to_mapping().get("CPU", 0.0) for pool in pools)
+            }
+            for group, index, _, _ in self.nodes[prefix].bundles.inventory().held
+            if (pools := list(self.nodes[prefix].bundles.pools((group, index))))
+        }
+        super().report(prefix)
+
+    def node_does(self, prefix: bytes, message: Any) -> None:
+        if isinstance(message, Joined):
+            self.epochs[prefix] = message.epoch
+        elif prefix in self.nodes:
+            self.nodes[prefix].does(message)
+
+    # ---- time
+
+    def talk(self, seconds: float = 0.01, turns: int = 4) -> Runs:
+        """Carry messages both ways, and let time pass."""
+        for _ in range(turns):
+            self.now += seconds / turns
+            self.control.on_tick(self.now)
+            self.control.on_round(self.now)
+            box, self.box = self.box, []
+            for prefix, message in box:
+                self.node_does(prefix, message)
+            for prefix, node in self.nodes.items():
+                node.members.tick(self.now)
+                node.settle()
+                out = list(node.out)
+                node.out.clear()
+                node.said += out
+                for message in out:
+                    self.hear(prefix, message)
+                self.report(prefix)
+        return self
+
+    def restart(self) -> None:
+        """The head ends; orders on their way are lost. Nodes repeat their last news."""
+        super().restart()
+        for prefix, node in self.nodes.items():
+            for message in node.said[-3:]:
+                self.hear(prefix, message)
+
+    def node_dies(self, prefix: bytes) -> None:
+        """A node ends with all commands, and the head gives it up."""
+        del self.nodes[prefix]
+        self.held[prefix] = {}
+        self.control.on_lost(prefix)
+        while self.control.nodes.is_alive(NAME_OF[prefix]):
+            self.talk(1.0)
+
+    # ---- work
+
+    def do(self, request: Any) -> Any:
+        answer = self.ask(request)
+        if answer.error is not None:
+            raise answer.error
+        (result,) = answer.results
+        is_encoded = isinstance(result, msgspec.Raw)
+        kind = reply_type(type(request))
+        return msgspec.msgpack.decode(result, type=kind) if is_encoded else result
+
+    def submit(self, indices: str, name: str = "a", **more: Any) -> Runs:
+        self.do(ApplyManifests([job_manifest(sweep(indices, name, **more))]))
+        return self
+
+    def command(self, name: str, command: Any) -> None:
+        self.do(CommandJob(name, command))
+
+    def info(self, name: str = "a") -> Any:
+        (row,) = self.do(ListJobs(name=name))
+        return row
+
+    def states(self, name: str = "a") -> list[tuple[str, str]]:
+        return [(row.name, row.state) for row in self.do(ListElements(name))]
+
+    def job(self, name: str = "a") -> JobRecord:
+        job = self.control.gang_scheduler.jobs.table.get(f"default/{name}")
+        assert job is not None
+        return job
+
+    def tasks(self, name: str = "a") -> ArrayTasks:
+        return self.control.gang_scheduler.jobs.arrays.of(self.job(name))
+
+    @property
+    def running(self) -> dict[Any, Any]:
+        """The commands that run, by (node, process)."""
+        return {
+            (prefix, process): order
+            for prefix, node in self.nodes.items()
+            for process, order in node.running.items()
+        }
+
+    @running.setter
+    def running(self, value: Any) -> None:
+        pass
+
+    def end(self, code: int = 0, count: int = 1, job: str = "") -> list[str]:
+        """Let some of the commands that run end; return their jobs."""
+        ended: list[str] = []
+        for (prefix, process), order in list(self.running.items()):
+            if len(ended) < count and job in ("", order.job):
+                self.nodes[prefix].end(process, code)
+                ended.append(order.job)
+        return ended
+
+    def finish(self, name: str = "a", most: int = 3000) -> None:
+        """Let all end well until the array is over."""
+        for _ in range(most):
+            if self.info(name).finished is not None:
+                return
+            self.end(count=100)
+            self.talk(0.03)
+        raise AssertionError(f"{self.info(name)} does not end; {self.states(name)}")
+
+
+def sweep(
+    indices: str, name: str = "a", cpus: float = 4.0, restart: Any = "Never", after: Any = None,
+    policies: tuple[Policy, ...] = (), **more: Any,
+) -> JobSpec:  # fmt: skip
+    process = Process(command=("true",), requests=(("CPU", cpus),))
+    template = Template(processes=(process,), restart=restart, grace_s=1.0)
+    group = TaskGroup(name="w", template=template, max_retry=2)
+    return JobSpec(
+        name=name,
+        groups=(group,),
+        array=read_array(indices),
+        policies=policies,
+        after=after,
+        **more,
+    )
