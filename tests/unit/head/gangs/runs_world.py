@@ -51,6 +51,8 @@ class Node:
         self.resources = NodeResources(TOTAL)
         self.bundles = BundleTable(self.resources)
         self.running: dict[bytes, StartMember] = {}
+        self.asked: set[bytes] = set()
+        """The commands that were asked to end."""
         self.out: list[Any] = []
         """News that the head has not heard."""
         self.said: list[Any] = []
@@ -68,7 +70,7 @@ class Node:
         self.world.starts[order.job].append((self.prefix, order.start or order.attempt))
 
     def terminate(self, process: bytes) -> None:
-        self.world.asked.add(self.running[process].job)
+        self.asked.add(process)
 
     kill = terminate
 
@@ -106,7 +108,7 @@ class Node:
 
     def end(self, process: bytes, code: int = 0) -> StartMember:
         order = self.running.pop(process)
-        if not code and order.job not in self.world.asked:
+        if not code and process not in self.asked:
             self.world.good[order.job].append(self.prefix)
         self.members.began(process, 1)
         self.members.exited(process, code, "")
@@ -151,8 +153,6 @@ class Runs(World):
         """Where each job's command began, and as which attempt."""
         self.good: dict[str, list[bytes]] = defaultdict(list)
         """The nodes on which each job ended well without having been asked to end."""
-        self.asked: set[str] = set()
-        """The jobs that were asked to end."""
         self.unique = 0
         self.nodes = {prefix: Node(self, prefix) for prefix in NODES.values()}
         super().__init__()
