@@ -1,8 +1,8 @@
-"""What is said of a member's output that is not where it was written to."""
+"""Reasons that tell where a member's output is gone."""
 
 from __future__ import annotations
 
 from typing import Final
 
 MAY_BE_LOST: Final = "output may be lost"
-"""Part of the reason of each member of which that is so."""
+"""Part of the reason of each member whose output may not be whole."""

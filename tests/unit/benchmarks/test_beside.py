@@ -32,7 +32,7 @@ def test_another_rank_is_seen() -> None:
 
 
 def test_tied_accounts_are_ranked_as_one_and_real_slurm_does_not() -> None:
-    """22.05.8 printed this for accounts that nobody had used; docs/shares.md has our rule."""
+    """22.05.8 printed this for accounts that nobody had used; docs/howto/shares.md has our rule."""
     lines = (
         " root|root|1|0|1.000000|inf\n a0||2|0||inf\n  a0|irc|1|0|0.250000|inf\n"
         " a3||2|0||inf\n  a3|mail|1|0|1.000000|inf\n"
