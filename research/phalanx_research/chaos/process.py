@@ -158,7 +158,7 @@ class SimProcess:
     def settle(self) -> None:
         """Report everything that was released, as the reactor does after each round."""
         owner, dropped = self.owner, self.files.dropped
-        while owner.has_unsent or dropped:
+        while any(owner.unsent) or dropped:
             owner.flush()
             self.files.release()
 

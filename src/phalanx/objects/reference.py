@@ -263,7 +263,7 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
 
 def make_ref(owner: bytes, number: int) -> ObjectRef[Any]:
     """Return a pending reference. The caller ensures that it is the only one of the object here."""
-    ref: ObjectRef[Any] = ObjectRef.__new__(ObjectRef)
+    ref: ObjectRef[Any] = object.__new__(ObjectRef)
     ref._owner = owner
     ref._number = number
     ref._value = None

@@ -87,7 +87,7 @@ def serialize(value: Any) -> bytes | Pickled:
     nesting.refs = refs
     try:
         data = None
-        if not _custom and not _by_value_modules():
+        if not _custom and not cloudpickle.list_registry_pickle_by_value():
             try:
                 data = _dumps(value, 5, buffer_callback=buffers.append)
             except Exception:
@@ -125,10 +125,6 @@ class _CustomPickler(by_value.Pickler):
     def reducer_override(self, value: Any) -> Any:
         reduce = _custom.get(type(value))
         return super().reducer_override(value) if reduce is None else reduce(value)
-
-
-def _by_value_modules() -> bool:
-    return bool(cloudpickle.list_registry_pickle_by_value())
 
 
 def dumps_definition(value: Any, name: str) -> bytes:

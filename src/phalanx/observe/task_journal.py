@@ -125,9 +125,12 @@ class TaskJournal:
 
     def ran(self, task: Tracked, run: RunFields) -> None:
         """Record an attempt that ended: it was running, and it finished or failed."""
-        self.move(task, RUNNING, run[3])
-        self.move(task, FINISHED if run[2] == FINISHED else FAILED, run[4])
-        self._keep(run)
+        if RUNNING not in TASK[task.state]:
+            self.move(task, RUNNING, run[3])  # raises the error that tells the task's story
+        number = task.number
+        task.state = FINISHED if run[2] == FINISHED else FAILED
+        self._transitions += ((run[3], number, RUNNING, ""), (run[4], number, task.state, ""))
+        self.add_run(run)
 
     def add_run(self, run: RunFields) -> None:
         """Record an attempt without transitions.
@@ -135,9 +138,6 @@ class TaskJournal:
         That is a finished call of an actor, which has no queue of its own here, or an attempt that
         failed without having run.
         """
-        self._keep(run)
-
-    def _keep(self, run: RunFields) -> None:
         if run[7].is_listed:
             self._runs.append(run)
         self._uncounted.append(run)

@@ -195,6 +195,10 @@ class OwnerCore:
             wall,
             warn,
         )
+        self.unsent = (
+            self.tasks.machine.dirty, self.references.released, self.calls.released, self.abandoned,
+        )  # fmt: skip
+        """What `flush` has to do; most often all are empty."""
         self.counts = program_numbers and OwnerMetrics(
             node,
             self.journal,
@@ -403,16 +407,6 @@ class OwnerCore:
         """Report the events that this process has recorded about other nodes."""
         if self.events and not self.peers.is_closed:
             self._node.post(Happened(self.events.drain()))
-
-    @property
-    def has_unsent(self) -> bool:
-        """Whether `flush` has anything to do."""
-        return bool(
-            self.tasks.machine.dirty
-            or self.references.released
-            or self.calls.released
-            or self.abandoned
-        )
 
     def flush(self) -> None:
         """Send what may be sent ahead, ask for workers, and report what was released."""

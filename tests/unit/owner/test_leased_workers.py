@@ -41,7 +41,7 @@ class Owner:
         for number in range(1, tasks + 1):
             task = PendingTask(number, kind, b"", None, None, [])
             self.machine.pending[number] = task
-            self.machine.enqueue(task, self.machine.class_of(kind.key))
+            self.machine.enqueue(task)
         self.scheduling_class = self.machine.class_of(kind.key)
 
     def peer(self, process):

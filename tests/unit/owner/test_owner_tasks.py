@@ -88,7 +88,7 @@ class Script:
         for _ in range(int(count or 1)):
             task = PendingTask(len(self.tasks) + 1, template, b"", None, None, [])
             self.tasks[task.number] = self.machine.pending[task.number] = task
-            self.machine.enqueue(task, self.machine.class_of(self.key))
+            self.machine.enqueue(task)
 
     def worker(self, lease):
         return self.machine.by_lease.get(int(lease))

@@ -47,7 +47,7 @@ def test_what_an_owner_has_is_waited_for_without_lending(monkeypatch, owner, ans
     reactor: Any = Clocked([ref], answer_s)
     monkeypatch.setattr(module, "own_time", reactor.monotonic)
     objects: Any = SimpleNamespace(fetch=lambda ref: None)
-    tasks: Any = SimpleNamespace(waited_for=lambda refs: None)
+    tasks: Any = SimpleNamespace(locality=SimpleNamespace(is_used=False))
     unused: Any = None
     lent: list[str] = []
     of_none: Any = lambda ref: ""  # noqa: E731

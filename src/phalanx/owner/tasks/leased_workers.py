@@ -42,10 +42,6 @@ class LeasedWorkers:
         """Whether there are any."""
         return bool(self._by_connection)
 
-    def functions_sent(self, connection: Connection) -> set[bytes]:
-        """Return keys of the functions sent over this connection; the sender adds to them."""
-        return self._functions[connection]
-
     # ---- leases begin and end ----------------------------------------------------------------
 
     def want(self, scheduling_class: SchedulingClass, count: int) -> None:
@@ -83,7 +79,7 @@ class LeasedWorkers:
         if worker is None:
             return None
         worker.connection = connection
-        self._functions.setdefault(connection, set())
+        worker.functions_sent = self._functions.setdefault(connection, set())
         self._by_connection.setdefault(connection, []).append(worker)
         return worker
 
@@ -146,12 +142,13 @@ class LeasedWorkers:
             for worker in list(workers):
                 if worker.worker == message.worker:
                     worker.died = (message.reason, message.kind)
+                    worker.is_stopping = True
                     self._bury(worker)
 
     def connection_ended(self, connection: Connection, is_node_gone: bool = False) -> None:
         """Note that all results of a worker are in. `is_node_gone`: nobody is left to say why."""
         for worker in list(self._by_connection.get(connection, ())):
-            worker.ended = True
+            worker.ended = worker.is_stopping = True
             if is_node_gone:
                 worker.died = worker.died or ("the node is gone", "crashed")
             elif connection.is_dialling and self._may_try_again(worker):

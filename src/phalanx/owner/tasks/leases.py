@@ -137,8 +137,9 @@ class TaskMachine:
             found.announced = 0
             self._effects.want_workers(found, OVER)
 
-    def enqueue(self, task: PendingTask, scheduling_class: SchedulingClass) -> None:
+    def enqueue(self, task: PendingTask) -> None:
         """Queue a task whose inputs are there. It is sent at once only if a worker is idle."""
+        scheduling_class = self.classes.get(task.key) or self.class_of(task.key)
         queue = scheduling_class.queue
         queue.append(task)
         nobody_asked = not scheduling_class.workers and not scheduling_class.announced
@@ -161,16 +162,17 @@ class TaskMachine:
             idle = scheduling_class.idle
             while queue and idle:
                 worker = idle.pop()
-                if _stopping(worker):
+                if worker.is_stopping:
                     continue
                 self._give(worker, 1, urgent=True)
             if queue and not (scheduling_class.key.single or scheduling_class.key.each):
                 self._send_ahead(scheduling_class)
-        self._announce(scheduling_class)
+        if queue or scheduling_class.announced:
+            self._announce(scheduling_class)
 
     def _send_ahead(self, scheduling_class: SchedulingClass) -> None:
         queue = scheduling_class.queue
-        workers = [w for w in scheduling_class.workers if w.inflight and not _stopping(w)]
+        workers = [w for w in scheduling_class.workers if w.inflight and not w.is_stopping]
         if not workers:
             return
         share = -(-len(queue) // len(workers))
@@ -213,7 +215,7 @@ class TaskMachine:
         count = len(queue)
         if count:
             mean = queue[0].template.function.mean_s
-            moving = [w for w in scheduling_class.workers if not (w.recalled or _stopping(w))]
+            moving = [w for w in scheduling_class.workers if not (w.recalled or w.is_stopping)]
             if mean is not None and moving and not scheduling_class.key.each:
                 # Workers that keep moving will get to most of the tasks anyway.
                 count = min(count, int(count * mean / WORTH_A_WORKER_S))
@@ -241,7 +243,7 @@ class TaskMachine:
         if not worker.inflight:
             goes_at_once = worker.once or self.idle_return_s == 0
             is_over = goes_at_once and not scheduling_class.queue
-            if is_over or scheduling_class.key.each or _stopping(worker):
+            if is_over or scheduling_class.key.each or worker.is_stopping:
                 self._give_back(worker)
                 return
             worker.idle_since = now
@@ -281,14 +283,14 @@ class TaskMachine:
                 self._effects.fail(task, NODE_DEATHS, why_over)
             else:
                 self.pending[task.number] = task
-                self.enqueue(task, self.class_of(task.key))
+                self.enqueue(task)
 
     def _wake_rested(self, now: float) -> None:
         rested = [task for until, task in self.resting if until <= now]
         self.resting = [(until, task) for until, task in self.resting if until > now]
         for task in rested:
             if task.number in self.pending:  # else the node is lost
-                self.enqueue(task, self.class_of(task.key))
+                self.enqueue(task)
 
     def _requeue(self, tasks: Iterable[PendingTask], reason: str) -> None:
         for task in reversed(list(tasks)):
@@ -375,7 +377,7 @@ class TaskMachine:
         worker = self.by_lease.get(lease)
         if worker is None:
             return
-        worker.due = True
+        worker.is_stopping = True
         if not worker.inflight:
             self._give_back(worker)
         elif len(worker.inflight) > 1:
@@ -384,7 +386,7 @@ class TaskMachine:
 
     def leaving(self, worker: LeasedWorker) -> None:
         """Give nothing more to a worker that ends by plan."""
-        worker.leaving = True
+        worker.leaving = worker.is_stopping = True
         if not worker.inflight:
             self._give_back(worker)
 
@@ -498,7 +500,3 @@ class TaskMachine:
         elif scheduling_class.is_over:
             self.forget(scheduling_class.key)
         return True
-
-
-def _stopping(worker: LeasedWorker) -> bool:
-    return worker.due or worker.leaving or worker.ended or worker.died is not None

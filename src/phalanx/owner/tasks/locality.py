@@ -50,14 +50,11 @@ class Locality:
         self._is_here = is_here
         self._wall = wall
         self._keys: dict[tuple[ClassKey, str, int], ClassKey] = {}
+        self.is_used = False
+        """Whether any task so far was to run near its arguments."""
         self._dead: set[str] = set()
         self._copies: dict[str, set[str]] = {}
         """Nodes other than the writer's that have read each file, by its name."""
-
-    @property
-    def is_used(self) -> bool:
-        """Whether any task so far was to run near its arguments."""
-        return bool(self._keys)
 
     def place(self, task: PendingTask, number_of: Callable[[ClassKey], int]) -> None:
         """Set the scheduling class of a task with large inputs. `number_of`: a class's number.
@@ -147,4 +144,5 @@ class Locality:
             strategy = msgspec.json.encode({"near": near, "bytes": rounded}, order="sorted")
             found = msgspec.structs.replace(base, strategy=strategy, near=bytes.fromhex(near))
             self._keys[base, near, rounded] = found
+            self.is_used = True
         return found

@@ -173,10 +173,11 @@ class LeasedWorker:
     __slots__ = (
         "connection",
         "died",
-        "due",
         "ended",
+        "functions_sent",
         "idle_since",
         "inflight",
+        "is_stopping",
         "lease",
         "leaving",
         "once",
@@ -195,8 +196,12 @@ class LeasedWorker:
         """Whether it goes back as soon as there is nothing for it to do."""
         self.inflight: dict[int, PendingTask] = {}
         self.connection: Connection | None = None
-        self.due = False
+        self.functions_sent: set[bytes] = set()
+        """The keys of the functions that were sent over its connection."""
+        self.is_stopping = False
+        """Whether it gets nothing more: others wait for it, it ends by plan, or it is gone."""
         self.leaving = False
+        """Whether its process ends by plan: it is not used again."""
         self.recalled = False
         self.idle_since = 0.0
         self.sent_at = 0.0

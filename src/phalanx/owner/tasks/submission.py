@@ -87,7 +87,7 @@ class Submission:
         self._inputs = inputs
         self._streams = streams
         self._results = results
-        self._locality = locality
+        self.locality = locality
         self._children = children
         self.journal = journal
         self._unread = unread
@@ -164,7 +164,7 @@ class Submission:
         if self._is_closed:
             self.node_lost()
         elif task.inputs is None:
-            self.machine.enqueue(task, self.machine.class_of(task.key))
+            self.machine.enqueue(task)
         elif self._inputs.wait(task, self._inputs_ready):
             self._inputs.fetch(task)
         else:
@@ -174,7 +174,7 @@ class Submission:
         if task.number not in self.machine.pending or self._fail_with_input(task):
             return
         self.journal.move(task, PENDING_NODE, self._wall())
-        self.machine.enqueue(task, self.machine.class_of(task.key))
+        self.machine.enqueue(task)
 
     def _fail_with_input(self, task: PendingTask) -> bool:
         """Fail a task with a failed argument, whose failure is then its own. Whether that was so.
@@ -192,15 +192,14 @@ class Submission:
                 return True
             has_large = has_large or value.kind == SHARED
         if has_large:
-            self._locality.place(task, lambda key: self.machine.class_of(key).number)
+            self.locality.place(task, lambda key: self.machine.class_of(key).number)
         return False
 
     def waited_for(self, refs: list[ObjectRef[Any]]) -> None:
         """Record that a reader waits for these objects, where tasks run near their arguments."""
-        if self._locality.is_used:
-            pending = self.machine.pending
-            mine = (pending.get(r._number >> INDEX_BITS) for r in refs if r._owner == self._me)
-            self._locality.waited_for(task for task in mine if task is not None)
+        pending = self.machine.pending
+        mine = (pending.get(r._number >> INDEX_BITS) for r in refs if r._owner == self._me)
+        self.locality.waited_for(task for task in mine if task is not None)
 
     # ---- effects of the machine --------------------------------------------------------------
 
@@ -208,7 +207,7 @@ class Submission:
         """Send these tasks, in order: at once when `urgent`, else with the next flush."""
         connection = worker.connection
         assert connection is not None
-        sent = self.workers.functions_sent(connection)
+        sent = worker.functions_sent
         for_sending = self._objects.for_sending
         if len(worker.inflight) == len(tasks):
             worker.sent_at = self._clock()
@@ -323,7 +322,7 @@ class Submission:
         function.failed = False
         self._record(task, FINISHED, message, connection.peer)
         if task.inputs:
-            self._locality.note_reads(task.inputs, connection.peer)
+            self.locality.note_reads(task.inputs, connection.peer)
         self._results.deliver(task, template.returns, message, connection.peer)
 
     def _finish(self, connection: Connection, number: int, now: float) -> PendingTask | None:

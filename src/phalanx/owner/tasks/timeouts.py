@@ -60,5 +60,5 @@ class Timeouts:
                 self._node.send(KillWorker(worker.lease))
                 worker.inflight.pop(task.number, None)
                 self._machine.pending.pop(task.number, None)
-                worker.leaving = True
+                worker.leaving = worker.is_stopping = True
                 self._fail(task, "cancelled", "")

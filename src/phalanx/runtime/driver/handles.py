@@ -33,7 +33,7 @@ _BUILT_IN = ("__ray_ready__", "__ray_call__", "__ray_terminate__")
 class EmbeddedMethod(ActorMethod):
     """One method of one actor. It keeps the actor alive, but not the handle that it came from."""
 
-    __slots__ = ("_client", "_name", "_options", "_ref", "_shape", "_whole")
+    __slots__ = ("_client", "_name", "_options", "_ref", "_settled", "_shape", "_whole")
 
     def __init__(
         self,
@@ -50,6 +50,8 @@ class EmbeddedMethod(ActorMethod):
         self._shape = shape
         self._whole = whole
         self._options = options
+        self._settled: dict[str, Any] | None = None
+        """The properties that all its calls have, once there was one."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
@@ -79,26 +81,15 @@ class EmbeddedMethod(ActorMethod):
                 f"from this handle; max_pending_calls={limit}. Wait for some of them first."
             )
         payload, inputs, pins = pack_arguments(caller.pack, self._name, args, kwargs)
-        returns, group, retries, exceptions, backpressure = self._resolved()
+        settled = self._settled
+        if settled is None:
+            settled = self._settled = self._settle()
+        returns: int = settled["returns"]
         stream = Stream(caller.me) if returns < 0 else None
         context = current.get()
         parent = None if context is None else (context.owner, context.number)
         calls = caller.calls
-        call = calls.new(
-            client,
-            self._name,
-            payload,
-            inputs,
-            pins,
-            returns=returns,
-            retries=retries,
-            retry_exceptions=exceptions,
-            group=group,
-            backpressure=backpressure,
-            keep=self._ref,
-            name=(self._options or {}).get("name") or "",
-            is_listed=self._is_listed(),
-        )
+        call = calls.new(client, self._name, payload, inputs, pins, keep=self._ref, **settled)
         with caller.lock:
             calls.submit(call, parent, stream)
         refs = call.refs
@@ -112,29 +103,25 @@ class EmbeddedMethod(ActorMethod):
         handle: EmbeddedHandle[Any] = EmbeddedHandle(self._client, self._whole, self._ref)
         return _rebuild_method, (handle, self._name, self._options)
 
-    def _is_listed(self) -> bool:
-        own = (self._options or {}).get("enable_task_events")
-        if own is None:
-            own = self._shape.task_events
-        return self._whole.task_events if own is None else own
-
-    def _resolved(self) -> tuple[int, str, int, Any, int]:
-        """Return (returns, concurrency group, retries, exceptions to retry, back-pressure)."""
-        shape = self._shape
+    def _settle(self) -> dict[str, Any]:
+        """Return the properties that all calls of the method with these options have."""
+        shape, whole, options = self._shape, self._whole, self._options or {}
+        returns = options.get("num_returns")
         retries = shape.max_task_retries
         if retries is None:
-            retries = self._whole.max_task_retries
-        options = self._options
-        if not options:
-            return shape.returns, "", retries, shape.retries_exceptions, shape.backpressure
-        returns = options.get("num_returns")
-        return (
-            shape.returns if returns is None else count_of(returns),
-            options.get("concurrency_group") or "",
-            options.get("max_task_retries", retries),
-            options.get("retry_exceptions", shape.retries_exceptions),
-            options.get("_generator_backpressure_num_objects", shape.backpressure),
-        )
+            retries = whole.max_task_retries
+        is_listed = options.get("enable_task_events")
+        if is_listed is None:
+            is_listed = whole.task_events if shape.task_events is None else shape.task_events
+        return {
+            "returns": shape.returns if returns is None else count_of(returns),
+            "group": options.get("concurrency_group") or "",
+            "retries": options.get("max_task_retries", retries),
+            "retry_exceptions": options.get("retry_exceptions", shape.retries_exceptions),
+            "backpressure": options.get("_generator_backpressure_num_objects", shape.backpressure),
+            "name": options.get("name") or "",
+            "is_listed": is_listed,
+        }
 
 
 class DecoratedMethod(EmbeddedMethod):

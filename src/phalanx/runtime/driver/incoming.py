@@ -105,40 +105,26 @@ class Incoming:
                     return
 
     def _handle_each(self, connection: Connection, messages: Iterator[Message]) -> None:
-        executor, owner, lock = self.executor, self._owner, self._lock
+        executor, owner, node, lock = self.executor, self._owner, self._node, self._lock
         now = own_time()
-        done = Done
         message = next(messages, None)
         while message is not None:
-            if connection is not self._node and not _may_say(connection, message):
-                raise ProtocolError(f"{type(message).__name__} from a process that may not send it")
-            if type(message) is done:
-                message = self._handle_done(connection, message, messages, now)
+            kind = type(message)
+            if connection is not node and (
+                kind in _NODE_ONLY or not (connection.peer or kind is Hello)
+            ):  # others give no orders, and say nothing before they are introduced
+                raise ProtocolError(f"{kind.__name__} from a process that may not send it")
+            if kind is Done:
+                # The lock is taken once for all results. If it were taken for each, it would
+                # alternate between this thread and one that submits, with a thread switch for
+                # every message.
+                with lock:
+                    while type(message) is Done:
+                        owner.done(connection, message, now)
+                        message = next(messages, None)
                 continue
             if executor is None or not executor.handle(connection, message):
                 with lock:
                     if not owner.handle(connection, message, now):
                         self._on_other(connection, message)
             message = next(messages, None)
-
-    def _handle_done(
-        self, connection: Connection, first: Done, messages: Iterator[Message], now: float
-    ) -> Message | None:
-        """Take results up to the first message of another type; return that message, if any.
-
-        The lock is taken once for all results. If it were taken for each, it would alternate
-        between this thread and one that submits, with a thread switch for every message.
-        """
-        with self._lock:
-            self._owner.done(connection, first, now)
-            for message in messages:
-                if type(message) is not Done:
-                    return message
-                self._owner.done(connection, message, now)
-        return None
-
-
-def _may_say(connection: Connection, message: Message) -> bool:
-    """Whether a process other than the node may send this: once introduced, and no orders."""
-    kind = type(message)
-    return kind not in _NODE_ONLY and (bool(connection.peer) or kind is Hello)

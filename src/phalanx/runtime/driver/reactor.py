@@ -12,9 +12,11 @@ import os
 import select
 import socket
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import ProtocolError
@@ -53,7 +55,9 @@ class Waiter:
         """Count one of the awaited things as ready."""
         self.needed -= 1
         if self.needed <= 0 or (failed and self.fail_fast):
-            self.finish()
+            self.done = True
+            if self.event is not None:
+                self.event.set()
 
     def finish(self) -> None:
         """End the wait."""
@@ -162,10 +166,14 @@ class Reactor:
         `is_awaited`: this thread has nothing to do until something comes.
         """
         try:
-            events = self._look_often(timeout_s) if is_awaited else self._sleep(timeout_s)
+            # Unread events are reported again: an interrupt in either loses nothing.
+            look = self._epoll.poll
+            events = self._spin.poll(look, timeout_s) if is_awaited else self._sleep(timeout_s)
         except InterruptedError:
             return
-        for fd, mask, connection in [(fd, mask, self._connections.get(fd)) for fd, mask in events]:
+        # Looked up before any event is handled, which may close others.
+        connections = list(map(self._connections.get, map(itemgetter(0), events)))
+        for (fd, mask), connection in zip(events, connections, strict=True):
             if connection is not None:
                 if self._connections.get(fd) is not connection:
                     continue  # an event before it has closed it, and its number is another's
@@ -186,12 +194,7 @@ class Reactor:
 
     @interruptible
     def _sleep(self, timeout_s: float) -> list[tuple[int, int]]:
-        # Unread events are reported again: an interrupt here loses nothing.
         return self._epoll.poll(timeout_s)
-
-    @interruptible
-    def _look_often(self, timeout_s: float) -> list[tuple[int, int]]:
-        return self._spin.poll(self._epoll.poll, timeout_s)
 
     def _receive(self, connection: Connection) -> None:
         try:
@@ -247,7 +250,7 @@ class Reactor:
                     self._lead_until(waiter, deadline)
                 finally:
                     self._leader = None
-                    self._last_led = own_time()
+                    self._last_led = time.monotonic()
                     self._lead.release()
                     if self._followers:
                         self._promote()
@@ -262,7 +265,9 @@ class Reactor:
     def _lead_until(self, waiter: Waiter, deadline: float | None) -> None:
         while not waiter.done and not self._stopped:
             now = own_time()
-            timeout = self._tick_if_due(now)
+            timeout = self._next_tick - now
+            if timeout <= 0:
+                timeout = self._tick_if_due(now)
             if deadline is not None:
                 timeout = min(timeout, deadline - now)
                 if timeout <= 0:
@@ -421,7 +426,7 @@ class Reactor:
     def _background(self) -> None:
         nap = _NAP_S
         while not self._stopped:
-            recent = own_time() - self._last_led < _NAP_S
+            recent = time.monotonic() - self._last_led < _NAP_S
             if self._wanted or recent or not self._lead.acquire(blocking=False):
                 # Another thread leads or did just now: sleep, longer and longer while that goes on.
                 if not recent and not self._wanted:

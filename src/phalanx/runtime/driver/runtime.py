@@ -294,7 +294,7 @@ class Runtime:
 
     def flush(self) -> None:
         """Send everything posted: tasks that may be sent ahead, releases, messages."""
-        if self.owner.has_unsent:
+        if any(self.owner.unsent):
             with self.lock:
                 self.owner.flush()
         if self.store.dropped:
@@ -302,7 +302,8 @@ class Runtime:
                 self.store.collect()
         if self._executor is not None:
             self._executor.send_late()
-        self._transport.flush()
+        if self._transport.dirty:
+            self._transport.flush()
 
     # ---- the shared store's calls ----------------------------------------------------------------
 

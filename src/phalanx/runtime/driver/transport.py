@@ -17,7 +17,8 @@ class SocketTransport:
         self._session = session
         self._prefix = me[:PREFIX_BYTES]
         self._reactor = reactor
-        self._dirty: set[transport.Connection] = set()
+        self.dirty: set[transport.Connection] = set()
+        """The connections with posted messages that the next flush sends."""
 
     # ---- Transport ---------------------------------------------------------------------------
 
@@ -48,19 +49,19 @@ class SocketTransport:
     def post(self, connection: transport.Connection, message: Message) -> None:
         """Send a message with the next flush, which comes soon."""
         connection.post(message)
-        self._dirty.add(connection)
+        self.dirty.add(connection)
         self._reactor.kick()
 
     def flush_later(self, connection: transport.Connection) -> None:
         """Send a connection's posted messages with the next flush."""
-        self._dirty.add(connection)
+        self.dirty.add(connection)
         self._reactor.kick()
 
     def flush(self) -> None:
         """Send all posted messages."""
-        while self._dirty:
+        while self.dirty:
             try:
-                self._dirty.pop().flush()
+                self.dirty.pop().flush()
             except KeyError:  # another thread has taken the last one
                 break
 

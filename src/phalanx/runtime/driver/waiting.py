@@ -265,23 +265,27 @@ class Waiting:
         me = self._me
         if ended_processes:
             check_session(missing)
+        has_own = False
         with self._lock:
             for ref in missing:
+                is_own = ref._owner == me
+                has_own = has_own or is_own
                 if ref._value is not None:
                     waiter.notify()
                 elif ref._waiters is None:
                     ref._waiters = [waiter]
                 else:
                     ref._waiters.append(waiter)
-                if ref._owner != me or ref._hold is not None:
+                if not is_own or ref._hold is not None:
                     fetch(ref)
         try:
             self._flush()
             if waiter.done:
                 return True
-            self._tasks.waited_for(missing)
+            if self._tasks.locality.is_used:
+                self._tasks.waited_for(missing)
             deadline = None if timeout_s is None else own_time() + timeout_s
-            patience_s = _PATIENCE_S if any(ref._owner == me for ref in missing) else _ANSWER_S
+            patience_s = _PATIENCE_S if has_own else _ANSWER_S
             return self._wait_in_task(waiter, deadline, patience_s)
         finally:
             if not waiter.done or len(missing) > needed:

@@ -146,7 +146,9 @@ class Connection:
             return
         with self._lock:
             outbox = self._outbox
-            messages = [outbox.popleft() for _ in range(len(outbox))]
+            messages = []
+            for _ in range(len(outbox)):
+                messages.append(outbox.popleft())
             if messages and not self.closed:
                 try:
                     frame = encode_frame(messages)
