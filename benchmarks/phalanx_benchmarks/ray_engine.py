@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from phalanx.api.job import Job
-from phalanx.api.jobs import job_manifest
+from phalanx.api.new_manifests import job_manifest
 from phalanx.model.ids import GangId, GroupId
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs

@@ -22,7 +22,8 @@ from phalanx.adapters.ray.scheduler.options import (
     SchedulerOptions,
 )
 from phalanx.api.job import Job
-from phalanx.api.jobs import SETTLED, job_manifest, manifest_objects
+from phalanx.api.jobs import SETTLED
+from phalanx.api.new_manifests import job_manifest, manifest_objects
 from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.gangs import ListGangs

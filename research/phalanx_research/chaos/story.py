@@ -9,7 +9,7 @@ import msgspec
 
 from phalanx.protocol.cluster_messages import ForwardedAsk, NodeReport, Reported, Via, View
 from phalanx.protocol.frames import decode_body
-from phalanx.protocol.requests.cluster import GetViewChanges
+from phalanx.protocol.requests.view import GetViewChanges
 from phalanx_research.chaos.kernel import Event
 
 LONGEST = 240

@@ -12,21 +12,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
-
 from phalanx.api.job import Job, length_s
+from phalanx.api.new_manifests import job_manifest, manifest_objects, new_request
 from phalanx.api.session import engine_or_start
 from phalanx.api.signals import signal_number
 from phalanx.errors import GetTimeoutError
 from phalanx.model.jobs import states as st
-from phalanx.model.jobs.spec import CronSpec, JobSpec
-from phalanx.model.raw_bytes import encoded
 from phalanx.model.rows.row import Rows
 from phalanx.model.rows.work import AppliedInfo, JobDescription, JobInfo
 from phalanx.protocol.bundle_messages import Receivers
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import (
-    ApplyManifests,
     CommandJob,
     DeleteJob,
     GetJob,
@@ -38,7 +34,6 @@ from phalanx.protocol.requests.jobs import (
     UpdateJob,
 )
 from phalanx.protocol.requests.steps import SignalJob
-from phalanx.runtime.os.accounts import current_umask, user_name
 
 SETTLED = st.SETTLED
 """States that a job leaves only when somebody acts on it."""
@@ -286,16 +281,6 @@ def jobs() -> Rows[JobInfo]:
     return Rows(rows)
 
 
-def new_request(manifests: list[Manifest]) -> ApplyManifests:
-    """Return a request to make these manifests; it may be sent again after the head was away."""
-    return ApplyManifests(manifests, os.urandom(12))
-
-
-def job_manifest(job: JobSpec) -> Manifest:
-    """Return a job's manifest for the head, with the umask of this process."""
-    return Manifest("Job", encoded(msgspec.msgpack.encode, _with_umask(job)))
-
-
 def _as_text(manifest: Mapping[str, Any]) -> str:
     """Return a mapping as a manifest's text. NaN and infinities are written as JSON extensions."""
     return json.dumps(dict(manifest), ensure_ascii=False)
@@ -307,61 +292,6 @@ def _objects(text: str | bytes, file: str = "") -> list[Manifest]:
     for sentence in said:
         warnings.warn(sentence, stacklevel=3)
     return objects
-
-
-APPLIED = (
-    "Job",
-    "JobTemplate",
-    "JobFlow",
-    "CronJob",
-    "Queue",
-    "PriorityClass",
-    "HyperNode",
-    "Reservation",
-)
-"""Kinds of manifests that a cluster keeps."""
-
-
-def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[str]]:
-    """Return the objects of a file for the head, queues and templates first, and warnings.
-
-    Raises ManifestError with all that is wrong.
-    """
-    from phalanx.manifests.check import others_first, read_for_submit
-    from phalanx.manifests.findings import Finding, ManifestError
-
-    manifests, found = read_for_submit(text, file)
-    said = [str(finding) for finding in found]
-    for manifest in manifests:
-        if manifest.kind not in APPLIED:
-            said.append(f"{manifest.object}: ignored, as clusters do not keep this kind")
-    chosen = [m for m in manifests if m.kind in APPLIED]
-    if not chosen:
-        reason = f"unsupported kind; supported: {', '.join(APPLIED)}"
-        raise ManifestError(
-            [Finding(path="kind", reason=reason, object=m.object) for m in manifests], file
-        )
-    ordered = sorted(others_first(chosen), key=lambda m: _ORDER.get(m.kind, len(_ORDER)))
-    return [
-        Manifest(m.kind, encoded(msgspec.msgpack.encode, _owned(m.spec))) for m in ordered
-    ], said
-
-
-def _owned(spec: object) -> object:
-    """Set this user as the owner of a job whose manifest names none."""
-    if isinstance(spec, CronSpec):
-        return msgspec.structs.replace(spec, job=_owned(spec.job))
-    if isinstance(spec, JobSpec):
-        return _with_umask(msgspec.structs.replace(spec, user=spec.user or user_name()))
-    return spec
-
-
-def _with_umask(job: JobSpec) -> JobSpec:
-    """Set the umask of this process, unless the job was given another."""
-    return job if job.umask >= 0 else msgspec.structs.replace(job, umask=current_umask())
-
-
-_ORDER = {"PriorityClass": 0, "HyperNode": 0, "Queue": 1, "Reservation": 1, "JobTemplate": 2}
 
 
 class AskForLog(Protocol):

@@ -30,7 +30,6 @@ LOOK_EVERY_S = 0.1
 """Seconds between two questions about a job that is waited for."""
 _CONNECT_S = 30.0
 """Seconds within which a program's streams must be reached, or a holder must end."""
-OVER = (*st.FINISHED, st.ABORTED)
 Streams = Literal["pipes", "terminal"]
 _IGNORED = 'trap "" INT QUIT USR1 USR2 ALRM'
 HOLDER = ("sh", "-c", f'{_IGNORED}; read -r code && exit "$code"')
@@ -60,7 +59,7 @@ def wait_until_running(
     while True:
         found = ask(address, GetJob(uid))
         running = [m.state == st.RUNNING for m in found.members]
-        if found.state in OVER or (any(running) if any_member else all(running)):
+        if found.state in st.SETTLED or (any(running) if any_member else all(running)):
             return found
         if found.running == 0:
             notices.look()
@@ -69,7 +68,7 @@ def wait_until_running(
 
 def submit_with_streams(address: str | None, spec: JobSpec, kind: Streams, is_quiet: bool) -> None:
     """Submit a job whose members' first programs have their streams over connections."""
-    from phalanx.api.jobs import job_manifest, new_request
+    from phalanx.api.new_manifests import job_manifest, new_request
 
     ask(address, new_request([job_manifest(_with_streams(spec, kind))]))
     if not is_quiet:
@@ -178,7 +177,7 @@ class Allocation:
         self._signals.enter_context(ended_by_signals())
         with cancelled_by_interrupt(self._address, self._spec):
             self.job = wait_until_running(self._address, uid, self._is_quiet)
-            if self.job.state in OVER:
+            if self.job.state in st.SETTLED:
                 name, state = self.job.name, self.job.state
                 fail(f"job {name} ended before it ran: {state}; {self.job.reason}", FAILED)
             for member in self.job.members:

@@ -19,7 +19,6 @@ from phalanx.cli import panels
 from phalanx.cli.allocation import (
     HOLDER,
     LOOK_EVERY_S,
-    OVER,
     Allocation,
     cancelled_by_interrupt,
     reach,
@@ -58,7 +57,7 @@ def follow_attached(
 ) -> JobDescription:
     """Connect this terminal or these pipes to a job's members; return the job once it is over."""
     found = wait_until_running(address, uid, is_quiet)
-    if found.state not in OVER:
+    if found.state not in st.SETTLED:
         programs = []
         for rank, member in enumerate(found.members):
             process = ask(address, AttachMember(uid, member.name))
@@ -84,7 +83,7 @@ def run_at_terminal(
 
 
 def _wait_until_over(address: str | None, uid: str) -> JobDescription:
-    while (found := ask(address, GetJob(uid))).state not in OVER:
+    while (found := ask(address, GetJob(uid))).state not in st.SETTLED:
         time.sleep(LOOK_EVERY_S)
     return found
 
@@ -335,7 +334,7 @@ def forward(
         return reach(address, ask(address, request))
 
     def is_over() -> bool:
-        return ask(address, GetJob(uid)).state in OVER
+        return ask(address, GetJob(uid)).state in st.SETTLED
 
     serve_port(listening, dial, is_over)
     say(f"job {job.name} is over", err=True)

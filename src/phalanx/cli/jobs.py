@@ -80,7 +80,7 @@ def submit(
     --wait does not wait for cron jobs, which never end. Exit 1: a manifest is wrong or refused.
     Exit 5: the cluster can never hold the work.
     """
-    from phalanx.api.jobs import manifest_objects, new_request
+    from phalanx.api.new_manifests import manifest_objects, new_request
     from phalanx.manifests.findings import ManifestError
 
     objects = []
@@ -352,7 +352,7 @@ def run(
     `phalanx run --gang 4 --gpus 1 --queue q -- python train.py`
     """
     from phalanx.api.job import Job
-    from phalanx.api.jobs import job_manifest, new_request
+    from phalanx.api.new_manifests import job_manifest, new_request
     from phalanx.cli.job_output import code_of
 
     try:
@@ -407,7 +407,7 @@ def _run_here(address: str | None, spec: JobSpec, is_array: bool, is_quiet: bool
 
     The job is cancelled when this command ends early, in any way except by SIGKILL.
     """
-    from phalanx.api.jobs import job_manifest, new_request
+    from phalanx.api.new_manifests import job_manifest, new_request
     from phalanx.cli.allocation import cancelled_by_interrupt, wait_until_running
     from phalanx.cli.job_output import JobOutput, follow
 

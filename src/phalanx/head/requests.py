@@ -56,12 +56,10 @@ from phalanx.protocol.requests.cluster import (
     GetClusterResources,
     GetHealth,
     GetStatus,
-    GetViewChanges,
     ListClusterEvents,
     ListNodes,
     NewDriverJob,
     UndrainNode,
-    ViewChanges,
 )
 from phalanx.protocol.requests.events import ListEvents
 from phalanx.protocol.requests.groups import (
@@ -79,6 +77,7 @@ from phalanx.protocol.requests.logs import ReadProcessLog
 from phalanx.protocol.requests.metrics import GetMetrics
 from phalanx.protocol.requests.request import LATER, Asker, Later, RequestHandlers
 from phalanx.protocol.requests.state import QueryState
+from phalanx.protocol.requests.view import GetViewChanges, ViewChanges
 from phalanx.protocol.wire_errors import to_wire
 from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.strategies import check_strategy

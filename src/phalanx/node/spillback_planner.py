@@ -10,7 +10,7 @@ from phalanx.node.head_link import HeadLink, ask
 from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.no_other_nodes import Spills
 from phalanx.protocol.cluster_messages import View, ViewRow
-from phalanx.protocol.requests.cluster import GetViewChanges, ViewChanges
+from phalanx.protocol.requests.view import GetViewChanges, ViewChanges
 
 VIEW_AT_MOST_EVERY_S = 0.1
 """The least number of seconds between two questions for the view at ticks."""

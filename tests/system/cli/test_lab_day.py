@@ -15,7 +15,7 @@ from tests.polling import eventually
 from tests.system.cli.conftest import Machine
 
 import phalanx
-from phalanx.api.jobs import job_manifest, new_request
+from phalanx.api.new_manifests import job_manifest, new_request
 from phalanx.model.reservations import Reservation
 from phalanx.observe.accounting.questions import AttemptQuery, UsageQuery
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts

@@ -15,7 +15,7 @@ from tests.unit.head.gangs.nodes_world import StoredWorld
 from tests.unit.head.gangs.test_what_people_see import settle
 from tests.unit.head.making import TestClock
 
-from phalanx.api.jobs import job_manifest
+from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import JobNotFoundError
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.clock import ClockAnchor, WatchedClock

@@ -13,7 +13,7 @@ from tests.fuzz.world import World as StoredWorld
 from tests.present import present
 from tests.unit.head.gangs.head_world import World
 
-from phalanx.api.jobs import job_manifest
+from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import JobCommandError
 from phalanx.head.gangs.cycles import configuration
 from phalanx.head.nodes import NodeRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from phalanx.api.jobs import manifest_objects
+from phalanx.api.new_manifests import manifest_objects
 from phalanx.manifests.findings import ManifestError
 from phalanx.model.jobs.spec import JobSpec
 

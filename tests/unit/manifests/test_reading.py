@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 from tests.effort import examples
 
-from phalanx.api.jobs import manifest_objects
+from phalanx.api.new_manifests import manifest_objects
 from phalanx.manifests.check import check_manifests
 from phalanx.manifests.findings import ManifestError
 from phalanx.manifests.quantities import batch_amounts, quantity

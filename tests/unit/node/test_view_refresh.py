@@ -8,7 +8,7 @@ from typing import Any
 from phalanx.node import spillback_planner
 from phalanx.node.spillback_planner import ViewRefresh
 from phalanx.protocol.cluster_messages import View, ViewRow
-from phalanx.protocol.requests.cluster import ViewChanges
+from phalanx.protocol.requests.view import ViewChanges
 
 ME, OTHER = b"node-a", b"node-b"
 

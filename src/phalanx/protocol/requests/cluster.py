@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import msgspec
-
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 from phalanx.observe.health import HeadReport
-from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request, Role
 
 
@@ -18,23 +15,6 @@ class NewDriverJob(Request[bytes]):
     kind: ClassVar[int] = 20
     effect: ClassVar[Effect] = Effect.ADDS
     asked_by: ClassVar[tuple[Role, ...]] = NODES
-
-
-class ViewChanges(msgspec.Struct, array_like=True):
-    """The nodes that changed, and the version of the view that has these changes."""
-
-    version: int
-    rows: list[ViewRow]
-
-
-class GetViewChanges(Request[ViewChanges]):
-    """Return the nodes that changed after version `since` of the view."""
-
-    kind: ClassVar[int] = 21
-    effect: ClassVar[Effect] = Effect.READS
-    asked_by: ClassVar[tuple[Role, ...]] = NODES
-
-    since: int
 
 
 class ListNodes(Request[list[NodeInfo]]):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from tests.asking import ask
 from tests.unit.head.making import make_control
 
-from phalanx.api.jobs import job_manifest
+from phalanx.api.new_manifests import job_manifest
 from phalanx.head.gangs.member_states import SHOWN
 from phalanx.head.head import NOTHING_STORED
 from phalanx.head.state_store import read_state

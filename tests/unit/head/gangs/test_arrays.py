@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.fuzz.world import World
 
-from phalanx.api.jobs import job_manifest
+from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import JobCommandError, JobNotFoundError
 from phalanx.head.jobs import array_task_requests
 from phalanx.head.jobs.arrays import WINDOW

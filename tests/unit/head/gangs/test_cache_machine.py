@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 )
 from tests.unit.head.making import TestClock
 
-from phalanx.api.jobs import job_manifest
+from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import PhalanxError
 from phalanx.head.gangs.cycle_times import CycleTimes
 from phalanx.head.gangs.member_states import HELD, PLACING

@@ -8,7 +8,7 @@ from unittest import mock
 import msgspec
 import pytest
 
-from phalanx.api.jobs import job_manifest
+from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import PhalanxError
 from phalanx.head.gangs.snapshot_source import SnapshotSource
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.api.jobs import job_manifest
+from phalanx.api.new_manifests import job_manifest
 from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.protocol.bundle_messages import EndMember, GiveBackBundles, MemberNews

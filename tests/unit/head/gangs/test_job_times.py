@@ -6,7 +6,7 @@ import pytest
 from tests.fuzz.world import World as StoredWorld
 from tests.present import present
 
-from phalanx.api.jobs import job_manifest
+from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import JobCommandError, QueueUnavailableError
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec, Policy, Process, TaskGroup, Template

@@ -332,7 +332,7 @@ def test_what_is_read_in_while_idle_is_all_that_the_first_job_needs():
     program = """
 import sys
 from phalanx.api.job import Job
-from phalanx.api.jobs import job_manifest
+from phalanx.api.new_manifests import job_manifest
 from phalanx.runtime.head.warming import Warming
 from phalanx.protocol.requests.jobs import ApplyManifests
 sys.path.insert(0, sys.argv[1])

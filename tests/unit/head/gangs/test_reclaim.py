@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.present import present
 
-from phalanx.api.jobs import job_manifest, manifest_objects
+from phalanx.api.new_manifests import job_manifest, manifest_objects
 from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.protocol.requests.gangs import CreateGang

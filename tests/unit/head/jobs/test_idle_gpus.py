@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.head.gangs.head_world import World as OneNode
 
-from phalanx.api.jobs import job_manifest
+from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import JobCommandError
 from phalanx.head.jobs.idle_gpus import COVERED_S, LOOK_EVERY_S, Holding, IdleGpus
 from phalanx.manifests.idle_rules import IdleRule, read_idle_rule

@@ -24,7 +24,8 @@ from phalanx.adapters.ray.jobs.translation import (
     packages_of,
     read_request,
 )
-from phalanx.api.jobs import SETTLED, job_manifest, new_request, read_log
+from phalanx.api.jobs import SETTLED, read_log
+from phalanx.api.new_manifests import job_manifest, new_request
 from phalanx.errors import JobCommandError, JobNotFoundError, PhalanxError
 from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.jobs import CommandJob, DeleteJob, GetJob, ListJobs

@@ -16,7 +16,6 @@ from phalanx.cli.reach import ask
 from phalanx.cli.snapshots import one_snapshot
 from phalanx.cli.table import say
 from phalanx.model.jobs.arrays import split_element
-from phalanx.protocol.requests.gangs import GetRules
 from phalanx.protocol.requests.jobs import ListJobs
 from phalanx.scheduler.cycle.waiting import WaitingGroup, waiting_groups
 
@@ -79,9 +78,7 @@ def sprio(words: Sequence[str]) -> None:
 
 def totals() -> dict[str, float]:
     """Return the sum of the plugin `multifactor` for each waiting job, and for each array that of
-    its next array task. Returns nothing where other rules decide."""
-    if _MULTIFACTOR not in ask(address(), GetRules()).plugins:
-        return {}
+    its next array task. Only clusters with that plugin have such sums."""
     found: dict[str, float] = {}
     for one in waiting_groups(one_snapshot(None, address())):
         total = one.factors.get("total", 0.0)

@@ -35,6 +35,7 @@ PLACES = frozenset({"where", "nodelist", "nodes", "batchhost", "tres"})
 _WITH_REASON = (st.FAILED, st.TIMED_OUT, st.DEADLINE)
 """States of finished jobs that are listed with their reason in the place of nodes."""
 _SIGTERM = 15
+_MULTIFACTOR = "multifactor"
 _BY_TERM = (st.TERMINATED, st.TIMED_OUT)
 """States of jobs whose members got SIGTERM."""
 
@@ -329,10 +330,14 @@ class Shown:
     def totals(self) -> Mapping[str, float]:
         """The sums of the plugin `multifactor`, by job; none where other rules decide."""
         if self._totals is None:
-            # the scheduler's modules take long to import, and few listings show priorities
-            from phalanx.adapters.slurm.commands.priorities import totals
+            from phalanx.protocol.requests.gangs import GetRules
 
-            self._totals = totals()
+            self._totals = {}
+            if _MULTIFACTOR in ask(address(), GetRules()).plugins:
+                # the scheduler's modules take long to import, and few clusters have these rules
+                from phalanx.adapters.slurm.commands.priorities import totals
+
+                self._totals = totals()
         return self._totals
 
     @property

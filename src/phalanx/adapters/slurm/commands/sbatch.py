@@ -19,7 +19,6 @@ from phalanx.adapters.slurm.options import BATCH, OptionError, from_environment
 from phalanx.adapters.slurm.request import Shape, exported, job_spec, shape_of
 from phalanx.adapters.slurm.script import WRAPPED, checked, directives, file_name
 from phalanx.api.directories import current_directory
-from phalanx.cli.allocation import LOOK_EVERY_S, OVER
 from phalanx.cli.ending import Ended
 from phalanx.cli.reach import FAILED, ask
 from phalanx.cli.table import say
@@ -27,6 +26,8 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.protocol.requests.jobs import GetJob
 
+_LOOK_EVERY_S = 0.1
+"""Seconds between two questions about a job that --wait waits for."""
 _PUT_UP = f"""\
 if ! grep -qs '{OURS}' "$(command -v srun)"; then
   b="$PHALANX_FILES/slurm_commands"; mkdir -p "$b" || exit 1
@@ -183,7 +184,7 @@ def output_files(number: int, asked: Mapping[str, str]) -> tuple[str, str, str, 
 
 
 def _submit(spec: JobSpec) -> JobSpec:
-    from phalanx.api.jobs import job_manifest, new_request
+    from phalanx.api.new_manifests import job_manifest, new_request
 
     ask(address(), new_request([job_manifest(spec)]))
     return spec
@@ -191,8 +192,8 @@ def _submit(spec: JobSpec) -> JobSpec:
 
 def _wait(uid: str) -> int:
     """Wait until a job is over; return its exit code, or 1 when a signal ended it, as in Slurm."""
-    while (found := ask(address(), GetJob(uid))).state not in OVER:
-        time.sleep(LOOK_EVERY_S)
+    while (found := ask(address(), GetJob(uid))).state not in st.SETTLED:
+        time.sleep(_LOOK_EVERY_S)
     if found.state == st.COMPLETED:
         return 0
     code, _, by_signal = code_text(found).partition(":")

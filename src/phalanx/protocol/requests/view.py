@@ -1,0 +1,27 @@
+"""The request by which a driver's node learns which nodes have changed."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from phalanx.protocol.cluster_messages import ViewRow
+from phalanx.protocol.requests.request import NODES, Effect, Request, Role
+
+
+class ViewChanges(msgspec.Struct, array_like=True):
+    """The nodes that changed, and the version of the view that has these changes."""
+
+    version: int
+    rows: list[ViewRow]
+
+
+class GetViewChanges(Request[ViewChanges]):
+    """Return the nodes that changed after version `since` of the view."""
+
+    kind: ClassVar[int] = 21
+    effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = NODES
+
+    since: int
