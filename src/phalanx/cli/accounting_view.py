@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from phalanx.cli.layout import Column
 from phalanx.cli.table import table
 from phalanx.cli.times import clock, length
 from phalanx.model.attempts import Attempt
@@ -54,24 +55,30 @@ _RIGHT = {"attempt", "exit", "cpus", "memory", "gpus", "elapsed", "waited", "cpu
           "cpu-p95", "mem-max", "gpu-idle"}  # fmt: skip
 
 
+_DROPPED = ("elapsed", "exit", "gpu%", "cpu%", "node", "ended", "mem%", "queue", "user", "member")
+_RANKS = {name: rank for rank, name in enumerate(_DROPPED, start=1)}
+"""The order in which narrow terminals lose the usual columns: the highest first, and never 0."""
+
+
 def columns_of(text: str) -> list[str]:
     """Return the columns of a format. Raises ValueError for an unknown column."""
     names = [name.strip().lower() for name in text.split(",") if name.strip()]
     for name in names:
-        if name not in HISTORY and name != "all":
+        if name not in HISTORY and name not in ("all", "wide"):
             there = ", ".join(HISTORY)
             raise ValueError(f"there is no column {name!r}{nearest(name, list(HISTORY))}; "
-                             f"the columns are {there}, and all")  # fmt: skip
+                             f"the columns are {there}, and wide (all)")  # fmt: skip
     if not names:
         raise ValueError("--format takes at least one column")
-    return list(HISTORY) if "all" in names else names
+    return list(HISTORY) if {"all", "wide"} & set(names) else names
 
 
-def history_text(attempts: Sequence[Attempt], columns: Sequence[str]) -> str:
-    """Return a table with one row per attempt."""
-    head = [name.upper() for name in columns]
-    rows = [[HISTORY[name](one) for name in columns] for one in attempts]
-    return table(head, rows, right={name.upper() for name in _RIGHT})
+def history_columns(names: Sequence[str]) -> list[Column]:
+    """Return columns of the listing of attempts."""
+    return [
+        Column(name, HISTORY[name], rank=_RANKS.get(name, 0), is_right=name in _RIGHT)
+        for name in names
+    ]
 
 
 def steps_text(steps: Sequence[Step], now: float) -> str:

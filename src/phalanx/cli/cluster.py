@@ -8,13 +8,14 @@ import sys
 import time
 from typing import Annotated
 
-from phalanx.cli.cluster_view import as_data, node_data, nodes_text, status_text
+from phalanx.cli.cluster_view import as_data, node_columns, node_data, status_text
 from phalanx.cli.draining import after_release, drain_at, drain_now, undrained
 from phalanx.cli.ending import Ended
+from phalanx.cli.listing import NoHeaders, Output, show
+from phalanx.cli.node_names import Ids, find_node
 from phalanx.cli.options import Argument, Option
-from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
+from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import echo, say
-from phalanx.model.lifecycle import DEAD
 from phalanx.model.rows.cluster import StatusInfo
 from phalanx.protocol.requests.cluster import ChangeTotals, GetStatus, UndrainNode
 
@@ -30,7 +31,7 @@ Address = Annotated[
     ),
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
-Node = Annotated[str, Argument(help="Node: its id, the beginning of its id, or its host name.")]
+Node = Annotated[str, Argument(help="Node: its id, the beginning of its id, or its name.")]
 
 
 def status(
@@ -63,13 +64,20 @@ def _shown(found: StatusInfo, json: bool, is_short: bool) -> str:
     return status_text(found, __version__)
 
 
-def nodes(address: Address = None, json: Json = False) -> None:
+def nodes(
+    output: Output = "",
+    no_headers: NoHeaders = False,
+    ids: Ids = False,
+    address: Address = None,
+    json: Json = False,
+) -> None:
     """List all nodes, including those that died lately, with the reasons for their states."""
     found = ask(address, GetStatus())
     if json:
         echo(json_module.dumps([node_data(row, found) for row in found.nodes], indent=1))
     else:
-        echo(nodes_text(found.nodes, found.stranded))
+        columns = node_columns(found.nodes, found.stranded, ids)
+        show(columns, found.nodes, output, no_headers)
 
 
 def drain(
@@ -155,26 +163,3 @@ def set_resource(
     node_id = find_node(address, node)
     ask(address, ChangeTotals(node_id, amounts))
     say(f"Node {node_id} now offers {' '.join(totals)}.")
-
-
-def find_node(address: str | None, beginning: str) -> str:
-    """Return the id of the one living node whose id or host name `beginning` means.
-
-    A beginning of an id is tried first, then a host name. A dead node is found only by its full id.
-    Ends the command unless exactly one node matches.
-    """
-    known = {row.node_id: row for row in ask(address, GetStatus()).nodes}
-    if beginning in known:
-        return beginning
-    living = [row for row in known.values() if row.state != DEAD]
-    alive = [row.node_id for row in living if row.node_id.startswith(beginning)]
-    alive = alive or [row.node_id for row in living if row.hostname == beginning]
-    if not alive:
-        fail(
-            f"No living node has an id that begins with {beginning!r} or that host name: "
-            "`phalanx nodes` lists them.",
-            NOT_FOUND,
-        )
-    if len(alive) > 1:
-        fail(f"{beginning!r} matches {len(alive)} nodes: {', '.join(alive)}.", USAGE)
-    return alive[0]

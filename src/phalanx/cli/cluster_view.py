@@ -5,29 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-from phalanx.cli.table import table
+from phalanx.cli.layout import Column
+from phalanx.cli.node_names import NodeNames
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.model.readable import amount, size
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 from phalanx.observe.stranded import stranded_in_all
 from phalanx.observe.usage import is_silent, sums
 
-SHORT = 12
-"""Digits of a node's id that are shown; `phalanx drain` takes any beginning that is unique."""
 _BYTES = ("memory", "object_store_memory")
 _OWN_LABEL = "ray.io/node-id"
-_COLUMNS = (
-    *("NODE", "STATE", "ADDRESS", "CPU", "GPU", "MEMORY", "OBJECTS"),
-    *("RUNS", "WAITS", "LABELS", "REASON"),
-)
-"""Columns of the table of nodes.
-
-Resources are shown as used/total. RUNS counts leases and running members of jobs; WAITS counts
-workers that are waited for. A node that has not reported since the head restarted shows `?`.
-"""
-_AFTER_USE = _COLUMNS.index("RUNS")
 Stranded = Mapping[str, Mapping[str, float]]
 """Stranded amounts by node and resource, as in `StatusInfo`."""
 
@@ -58,7 +48,7 @@ def node_data(row: NodeInfo, status: StatusInfo) -> dict[str, Any]:
 
 
 def status_text(status: StatusInfo, version: str) -> str:
-    """Return the status as text."""
+    """Return the status as text: what there is in all, and what is wrong."""
     states = Counter(row.state for row in status.nodes)
     silent = sum(is_silent(row) for row in status.nodes)
     amiss = status.troubles + status.lost_nodes
@@ -67,8 +57,7 @@ def status_text(status: StatusInfo, version: str) -> str:
         *(f"health: {said}" for said in amiss or ["all is well"]),
         f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead"
         + (f"; {silent} have not reported since the head restarted" if silent else ""),
-        "",
-        nodes_text([row for row in status.nodes if row.state != DEAD], status.stranded),
+        *_unwell(status.nodes),
         "",
         "used/total:",
     ]
@@ -92,43 +81,62 @@ def status_text(status: StatusInfo, version: str) -> str:
     return "\n".join(lines)
 
 
-def nodes_text(rows: Sequence[NodeInfo], stranded: Stranded) -> str:
-    """Return a table with one row per node, and a column STRANDED where anything is stranded."""
-    lines = [_node_line(row) for row in rows]
-    columns = list(_COLUMNS)
-    if stranded:
-        columns.insert(_AFTER_USE, "STRANDED")
-        for row, line in zip(rows, lines, strict=True):
-            amounts = stranded.get(row.node_id, {}).items()
-            said = " ".join(f"{_amount(name, value)} {name}" for name, value in amounts)
-            line.insert(_AFTER_USE, said or "-")
-    return table(columns, lines)
+def _unwell(rows: Sequence[NodeInfo]) -> list[str]:
+    """Return a line for each living node that takes no work or has bad devices or checks."""
+    name = NodeNames(rows)
+    lines = []
+    for row in rows:
+        if row.state == DEAD:
+            continue
+        said = [row.reason] if row.reason else []
+        said += [f"GPU {number} is {state}: {why}" for number, state, _, why in row.unwell]
+        said += [row.trouble] if row.trouble else []
+        said += [f"check {check} is {state}" for check, state, _ in row.checks]
+        if said or row.state == DRAINING:
+            lines.append(f"  {name(row.node_id)} {row.state.lower()}: {'; '.join(said) or '-'}")
+    return lines
 
 
-def _node_line(row: NodeInfo) -> list[str]:
-    def used(name: str) -> str:
-        total = row.total.get(name, 0)
-        if row.state == DEAD or not total:
-            return "-"
-        if silent:
-            return f"?/{_amount(name, total)}"
-        return _used(name, total - row.available.get(name, 0), total)
+def node_columns(rows: Sequence[NodeInfo], stranded: Stranded, with_ids: bool) -> list[Column]:
+    """Return the columns of the listing of these nodes.
 
-    silent = is_silent(row)
-    labels = {k: v for k, v in row.labels.items() if k != _OWN_LABEL}
+    Resources are shown as used/total. RUNS counts leases and running members of jobs; WAITS counts
+    workers that are waited for. A node that has not reported since the head restarted shows `?`.
+    """
+    name = NodeNames(rows, with_ids)
+
+    def lost(row: NodeInfo) -> str:
+        amounts = stranded.get(row.node_id, {}).items()
+        return " ".join(f"{_amount(what, value)} {what}" for what, value in amounts) or "-"
+
     return [
-        f"{row.node_id[:SHORT]} {row.name}".rstrip(),
-        row.state.lower(),
-        f"{row.host}:{row.port}",
-        used("CPU"),
-        used("GPU"),
-        used("memory"),
-        used("object_store_memory"),
-        "?" if silent else str(row.running),
-        "?" if silent else str(row.waiting),
-        ",".join(f"{k}={v}" for k, v in labels.items()) or "-",
-        row.reason or "-",
+        Column("node", lambda row: name(row.node_id)),
+        Column("id", lambda row: row.node_id, is_usual=False),
+        Column("state", lambda row: row.state.lower()),
+        Column("address", lambda row: f"{row.host}:{row.port}", rank=8, is_usual=False),
+        Column("cpu", partial(_use, "CPU"), rank=1),
+        Column("gpu", partial(_use, "GPU"), rank=1),
+        Column("memory", partial(_use, "memory"), rank=4),
+        Column("objects", partial(_use, "object_store_memory"), rank=6),
+        Column("stranded", lost, rank=5, is_usual=bool(stranded)),
+        Column("runs", lambda row: "?" if is_silent(row) else str(row.running), 2, is_right=True),
+        Column("waits", lambda row: "?" if is_silent(row) else str(row.waiting), 3, is_right=True),
+        Column("labels", _labels, rank=7, is_text=True),
+        Column("reason", lambda row: row.reason or "-", rank=2, is_text=True),
     ]
+
+
+def _use(name: str, row: NodeInfo) -> str:
+    total = row.total.get(name, 0)
+    if row.state == DEAD or not total:
+        return "-"
+    if is_silent(row):
+        return f"?/{_amount(name, total)}"
+    return _used(name, total - row.available.get(name, 0), total)
+
+
+def _labels(row: NodeInfo) -> str:
+    return ",".join(f"{k}={v}" for k, v in row.labels.items() if k != _OWN_LABEL) or "-"
 
 
 def _used(name: str, used: float, total: float) -> str:

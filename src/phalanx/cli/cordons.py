@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from phalanx.cli.cluster import Address, find_node
+from phalanx.cli.cluster import Address
 from phalanx.cli.draining import after_release, asker
+from phalanx.cli.node_names import find_node
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import say
@@ -15,7 +16,7 @@ from phalanx.protocol.requests.health import Cordon, Uncordon
 _DEVICE = re.compile(r"gpu(\d{1,6})")
 Place = Annotated[
     str,
-    Argument(help="Node (id, beginning of its id, or host name), or a GPU of it: NODE/gpu3."),
+    Argument(help="Node (id, beginning of its id, or name), or a GPU of it: NODE/gpu3."),
 ]
 
 

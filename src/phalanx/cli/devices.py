@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from typing import Annotated
 
-from phalanx.cli.cluster import Address, Json, find_node
+from phalanx.cli.common_options import Address, Json
+from phalanx.cli.layout import Column
+from phalanx.cli.listing import NoHeaders, Output, show
+from phalanx.cli.node_names import Ids, find_node, names_of
 from phalanx.cli.options import Argument
 from phalanx.cli.reach import ask
-from phalanx.cli.table import echo, table
+from phalanx.cli.table import echo
 from phalanx.model.readable import amount, size
 from phalanx.model.rows.devices import DeviceInfo
-from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.protocol.requests.health import ListDevices
 
-_COLUMNS = (
-    *("DEVICE", "MODEL", "STATE", "FREE", "HELD BY", "BUSY", "MEMORY", "TEMP", "POWER"),
-    *("PROCESSES", "REASON"),
-)
-_SHORT = 12
 _UNKNOWN = "-"
 
 
 def devices(
     node: Annotated[
         str | None,
-        Argument(help="Node: its id, the beginning of its id, or its host name. Default: all."),
+        Argument(help="Node: its id, the beginning of its id, or its name. Default: all."),
     ] = None,
+    output: Output = "",
+    no_headers: NoHeaders = False,
+    ids: Ids = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
@@ -38,37 +38,45 @@ def devices(
         data = {"format": "phalanx-devices/1", "devices": [row.as_dict() for row in rows]}
         echo(json_module.dumps(data, indent=1))
         return
-    names = {row.node_id: row.hostname for row in ask(address, GetStatus()).nodes}
-    echo(devices_text(rows, names))
+    name = names_of(address, [row.node_id for row in rows], ids)
+    show(device_columns(name), rows, output, no_headers)
 
 
-def devices_text(rows: Sequence[DeviceInfo], names: Mapping[str, str]) -> str:
-    """Return a table with one row per device.
-
-    `names`: host names by node id. Where several nodes share a host name, their devices are named
-    by the node's id.
-    """
-    hosts = [names.get(one) for one in dict.fromkeys(row.node_id for row in rows)]
-    return table(_COLUMNS, [_line(row, names.get(row.node_id), hosts) for row in rows])
-
-
-def _line(row: DeviceInfo, host: str | None, hosts: Sequence[str | None]) -> list[str]:
-    name = host if host and hosts.count(host) == 1 else row.node_id[:_SHORT]
-    state = "closed" if row.is_closed and row.state == "ok" else row.state
-    memory = _UNKNOWN
-    if row.memory_used is not None and row.memory_total is not None:
-        memory = f"{size(row.memory_used)}/{size(row.memory_total)}"
+def device_columns(name: Callable[[str], str]) -> list[Column]:
+    """Return the columns of the listing of devices. `name`: the shown name of a node."""
     return [
-        f"{name}/gpu{row.number}",
-        row.model or _UNKNOWN,
-        state,
-        amount(row.left),
-        ", ".join(row.holders) or _UNKNOWN,
-        _UNKNOWN if row.busy is None else f"{100 * row.busy:.0f}%",
-        memory,
-        _UNKNOWN if row.temperature_c is None else f"{row.temperature_c:.0f}C",
-        _UNKNOWN if row.power_w is None else f"{row.power_w:.0f}W",
-        "; ".join(row.processes_text) or _UNKNOWN,
-        "; ".join(one for one in (row.reason, row.action and f"needs: {row.action}") if one)
-        or _UNKNOWN,
+        Column("device", lambda row: f"{name(row.node_id)}/gpu{row.number}"),
+        Column("model", lambda row: row.model or _UNKNOWN, rank=6),
+        Column("state", _state),
+        Column("free", lambda row: amount(row.left), rank=2, is_right=True),
+        Column("held-by", lambda row: ", ".join(row.holders) or _UNKNOWN, rank=1, is_text=True),
+        Column("busy", _busy, rank=3, is_right=True),
+        Column("memory", _memory, rank=4),
+        Column("temp", lambda row: _measured(row.temperature_c, "C"), rank=7, is_right=True),
+        Column("power", lambda row: _measured(row.power_w, "W"), rank=8, is_right=True),
+        Column("processes", lambda row: "; ".join(row.processes_text) or _UNKNOWN, 9, is_text=True),
+        Column("reason", _reason, rank=1, is_text=True),
     ]
+
+
+def _state(row: DeviceInfo) -> str:
+    return "closed" if row.is_closed and row.state == "ok" else row.state
+
+
+def _busy(row: DeviceInfo) -> str:
+    return _UNKNOWN if row.busy is None else f"{100 * row.busy:.0f}%"
+
+
+def _memory(row: DeviceInfo) -> str:
+    if row.memory_used is None or row.memory_total is None:
+        return _UNKNOWN
+    return f"{size(row.memory_used)}/{size(row.memory_total)}"
+
+
+def _measured(value: float | None, unit: str) -> str:
+    return _UNKNOWN if value is None else f"{value:.0f}{unit}"
+
+
+def _reason(row: DeviceInfo) -> str:
+    parts = (row.reason, row.action and f"needs: {row.action}")
+    return "; ".join(one for one in parts if one) or _UNKNOWN

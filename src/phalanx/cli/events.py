@@ -10,6 +10,8 @@ from typing import Annotated
 import msgspec
 
 from phalanx.cli.common_options import Address
+from phalanx.cli.layout import Column
+from phalanx.cli.listing import NoHeaders, Output, show
 from phalanx.cli.options import Option
 from phalanx.cli.periods import PAST, past_moment
 from phalanx.cli.reach import USAGE, ask, fail
@@ -28,7 +30,6 @@ from phalanx.protocol.requests.events import ListEvents
 FORMAT = "phalanx-event/1"
 _EVERY_S = 1.0
 """Seconds between two looks of `--follow`."""
-_HEAD = ("TIME", "EVENT", "OF", "QUEUE", "USER", "WHAT")
 
 
 def events(
@@ -77,6 +78,8 @@ def events(
     kinds: Annotated[
         bool, Option("--kinds", help="List the kinds of events and what they mean.")
     ] = False,
+    output: Output = "",
+    no_headers: NoHeaders = False,
     address: Address = None,
     json: Annotated[bool, Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
@@ -98,14 +101,14 @@ def events(
         fail(f"{error}.", USAGE)
     page = ask(address, ListEvents(query))
     if page.events or not follow:
-        _print(page.events, as_json=json, is_first=True)
+        _print(page.events, as_json=json, is_first=True, output=output, no_headers=no_headers)
     if page.is_cut:
         say(f"There are earlier events: --limit is {limit} (at most {MAX_EVENTS}).", err=True)
     while follow:
         time.sleep(_EVERY_S)
         newer = msgspec.structs.replace(query, after=page.newest, limit=MAX_EVENTS)
         page = ask(address, ListEvents(newer))
-        _print(page.events, as_json=json, is_first=False)
+        _print(page.events, as_json=json, is_first=False, output=output, no_headers=no_headers)
 
 
 def _moment(option: str, given: str) -> float | None:
@@ -117,24 +120,27 @@ def _moment(option: str, given: str) -> float | None:
         fail(f"--{option}: {error}.", USAGE)
 
 
-def _print(found: Sequence[EventInfo], *, as_json: bool, is_first: bool) -> None:
+def _print(
+    found: Sequence[EventInfo], *, as_json: bool, is_first: bool, output: str, no_headers: bool
+) -> None:
     if as_json:
         for event in found:
             echo(json_module.dumps({"format": FORMAT, **event.as_dict()}))
-    elif is_first:
-        say(events_text(found) if found else "No such event happened lately.")
     elif found:
-        say(events_text(found, with_head=False))
+        show(COLUMNS, found, output, no_headers or not is_first)
+    elif is_first:
+        say("No such event happened lately.")
 
 
-def events_text(found: Sequence[EventInfo], *, with_head: bool = True) -> str:
-    """Return a table with one row per event."""
-    rows = [
-        [_at(one.at), one.kind, subject(one), one.queue or "-", one.user or "-", told(one)]
-        for one in found
-    ]
-    text = table(_HEAD, rows)
-    return text if with_head else text.partition("\n")[2]
+COLUMNS = (
+    Column("time", lambda one: _at(one.at), rank=2),
+    Column("event", lambda one: one.kind),
+    Column("of", subject, rank=1),
+    Column("queue", lambda one: one.queue or "-", rank=4),
+    Column("user", lambda one: one.user or "-", rank=5),
+    Column("what", told, rank=3, is_text=True),
+)
+"""Columns of the listing of events."""
 
 
 def _at(at: float) -> str:

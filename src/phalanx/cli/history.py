@@ -11,6 +11,7 @@ import msgspec
 
 from phalanx.cli import accounting_view as view
 from phalanx.cli.common_options import Address, Json
+from phalanx.cli.listing import NoHeaders, listing
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.periods import PAST, past_moment
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
@@ -88,6 +89,7 @@ def history(
             help=f"Columns to show, separated by commas, or all: {', '.join(view.HISTORY)}.",
         ),
     ] = view.USUAL,
+    no_headers: NoHeaders = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
@@ -121,7 +123,12 @@ def history(
         echo(json_module.dumps(rows, indent=1))
         return
     if attempts or found:
-        say(view.steps_text(found, time.time()) if steps else view.history_text(attempts, columns))
+        if steps:
+            say(view.steps_text(found, time.time()))
+        else:
+            chosen = view.history_columns(columns)
+            fits = format == view.USUAL
+            echo(listing(chosen, attempts, "" if fits else ",".join(columns), no_headers))
     else:
         say(f"No matching {'step' if steps else 'attempt'} of a job ended in this period.")
     if page.is_cut:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from phalanx.cli.common_options import Address, Json, Watch, rows_json
 from phalanx.cli.layout import Column
 from phalanx.cli.listing import NoHeaders, Output, listing
+from phalanx.cli.node_names import Ids, names_of
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import echo
@@ -43,7 +44,7 @@ def _optional(seconds: float | None) -> str:
 
 JOBS = (
     Column("name", full_name),
-    Column("queue", lambda row: row.queue, rank=4),
+    Column("queue", lambda row: row.queue, rank=5),
     Column("user", lambda row: row.user or "-", rank=9, is_usual=False),
     Column("state", lambda row: row.state),
     Column("kind", lambda row: row.kind, is_usual=False),
@@ -55,7 +56,7 @@ JOBS = (
         is_right=True,
     ),
     Column("limit", lambda row: _optional(row.time_limit_s), is_right=True, is_usual=False),
-    Column("gpus", lambda row: amount(row.gpus) if row.gpus else "", rank=2, is_right=True),
+    Column("gpus", lambda row: amount(row.gpus) if row.gpus else "", rank=4, is_right=True),
     Column("replicas", lambda row: str(row.replicas), is_right=True, is_usual=False),
     Column("min", lambda row: str(row.min), is_right=True, is_usual=False),
     Column("pending", lambda row: str(row.pending), is_right=True, is_usual=False),
@@ -70,18 +71,26 @@ JOBS = (
         is_usual=False,
     ),
     Column("start", start_text, rank=1),
-    Column("reason", lambda row: "" if row.state == st.RUNNING else row.reason, 5, is_text=True),
+    Column("reason", lambda row: "" if row.state == st.RUNNING else row.reason, 2, is_text=True),
 )
 """Columns of `phalanx jobs`, and the order in which narrow terminals lose them."""
-ARRAY_TASKS = (
-    Column("name", lambda row: row.name),
-    Column("elements", lambda row: str(row.elements), rank=2, is_right=True),
-    Column("state", lambda row: row.state),
-    Column("exit", lambda row: "" if row.exit_code is None else str(row.exit_code), is_right=True),
-    Column("starts", lambda row: str(row.starts), rank=3, is_right=True),
-    Column("node", lambda row: row.node[:8], rank=1),
-    Column("reason", lambda row: row.reason, rank=4, is_text=True),
-)
+
+
+def array_columns(name: Callable[[str], str]) -> list[Column]:
+    """Return the columns of the listing of an array's tasks. `name`: the shown name of a node."""
+    return [
+        Column("name", lambda row: row.name),
+        Column("elements", lambda row: str(row.elements), rank=2, is_right=True),
+        Column("state", lambda row: row.state),
+        Column("exit", _exit, is_right=True),
+        Column("starts", lambda row: str(row.starts), rank=3, is_right=True),
+        Column("node", lambda row: name(row.node) if row.node else "", rank=1),
+        Column("reason", lambda row: row.reason, rank=4, is_text=True),
+    ]
+
+
+def _exit(row: ArrayTaskInfo) -> str:
+    return "" if row.exit_code is None else str(row.exit_code)
 
 
 def jobs(
@@ -98,6 +107,7 @@ def jobs(
     ] = None,
     output: Output = "",
     no_headers: NoHeaders = False,
+    ids: Ids = False,
     address: Address = None,
     json: Json = False,
     watch: Watch = False,
@@ -106,7 +116,7 @@ def jobs(
     if name is not None and (queue is not None or state is not None):
         fail("NAME cannot be combined with --queue or --state.", USAGE)
     while True:
-        columns, rows = _listed(address, name, queue, state)
+        columns, rows = _listed(address, name, queue, state, ids)
         if watch and not json and sys.stdout.isatty():
             echo(_CLEAR, nl=False)
         if json:
@@ -122,7 +132,7 @@ def jobs(
 
 
 def _listed(
-    address: str | None, name: str | None, queue: str | None, state: str | None
+    address: str | None, name: str | None, queue: str | None, state: str | None, ids: bool
 ) -> tuple[Sequence[Column], Sequence[Row]]:
     """Return the rows of `phalanx jobs`, and the columns for them."""
     is_element = name is not None and "[" in name
@@ -130,4 +140,4 @@ def _listed(
     if name is None or not (is_element or found[0].array):
         return JOBS, found
     elements: list[ArrayTaskInfo] = ask(address, ListElements(name))
-    return ARRAY_TASKS, elements
+    return array_columns(names_of(address, [row.node for row in elements], ids)), elements

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from phalanx.cli.table import safe, table
 from phalanx.model.jobs.timing import LONGEST_S
-from phalanx.model.readable import amount, duration
+from phalanx.model.readable import duration
 from phalanx.model.rows.cluster import HyperNodeInfo
 from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.work import (
@@ -15,15 +15,9 @@ from phalanx.model.rows.work import (
     FlowInfo,
     JobDescription,
     JobInfo,
-    QueueInfo,
 )
 from phalanx.observe.events import subject, told
 
-_QUEUES = (
-    "NAME", "PARENT", "WEIGHT", "STATE", "PENDING", "RUNNING", "MEMBERS", "USED", "ASKED",
-    "GUARANTEE", "DESERVED", "CAPABILITY", "TIME", "MAX TIME",
-)  # fmt: skip
-_AMOUNTS = ("allocated", "requested", "guarantee", "deserved", "capability")
 _FLOWS = ("NAME", "STATE", "AGE", "STEPS", "REASON")
 _HYPERNODES = ("NAME", "TIER", "TIER NAME", "PARENT", "NODES")
 _CRONS = ("NAME", "SCHEDULE", "STATE", "ACTIVE", "LAST SCHEDULED", "LAST SUCCESS")
@@ -35,8 +29,13 @@ def how_it_ended(kind: str, name: tuple[str, str], state: str, reason: str) -> s
     return f"{kind.lower()} {shown} is {state}: {reason or 'no reason is known'}"
 
 
-def job_text(job: JobDescription, events: Sequence[EventInfo]) -> str:
-    """Return the text of `phalanx job`. `events`: events of its members' places."""
+def job_text(
+    job: JobDescription, events: Sequence[EventInfo], name: Callable[[str], str] = str
+) -> str:
+    """Return the text of `phalanx job`.
+
+    `events`: events of its members' places. `name`: the shown name of a node.
+    """
     lines = [
         safe(f"{_full_name(job)} of queue {job.queue}, priority {job.priority}: {job.state}")
         + (f" ({safe(job.reason)})" if job.reason else ""),
@@ -54,7 +53,7 @@ def job_text(job: JobDescription, events: Sequence[EventInfo]) -> str:
             member.name,
             member.state,
             str(member.attempt),
-            member.node[:8],
+            name(member.node) if member.node else "",
             " ".join(f"{n}:{','.join(map(str, d))}" for n, d in member.devices.items()),
             "" if member.exit_code is None else str(member.exit_code),
             member.reason,
@@ -92,26 +91,6 @@ def _time_lines(job: JobDescription) -> list[str]:
     return [safe(", ".join(line)) for line in (said, inside) if line]
 
 
-def queues_text(rows: Sequence[QueueInfo]) -> str:
-    """Return a table with one row per queue."""
-    lines = [
-        [
-            row.name,
-            row.parent,
-            str(row.weight),
-            row.state,
-            str(row.pending),
-            str(row.running),
-            str(row.members),
-            *(_amounts(row[what]) for what in _AMOUNTS),
-            length(row.default_time_s) or "-",
-            length(row.max_time_s) or "-",
-        ]
-        for row in rows
-    ]
-    return table(_QUEUES, lines)
-
-
 def flows_text(rows: Sequence[FlowInfo], now: float) -> str:
     """Return a table with one row per flow. `now`: seconds since the epoch."""
     if not rows:
@@ -147,8 +126,8 @@ def crons_text(rows: Sequence[CronInfo]) -> str:
     return table(_CRONS, lines)
 
 
-def hypernodes_text(rows: Sequence[HyperNodeInfo]) -> str:
-    """Return a table with one row per hypernode."""
+def hypernodes_text(rows: Sequence[HyperNodeInfo], name: Callable[[str], str] = str) -> str:
+    """Return a table with one row per hypernode. `name`: the shown name of a node."""
     if not rows:
         return "No nodes."
     lines = [
@@ -157,7 +136,7 @@ def hypernodes_text(rows: Sequence[HyperNodeInfo]) -> str:
             str(row.tier),
             row.tier_name,
             row.parent,
-            " ".join(node[:8] for node in row.nodes),
+            " ".join(map(name, row.nodes)),
         ]
         for row in rows
     ]
@@ -173,10 +152,6 @@ def length(seconds: float | None) -> str:
     if not 0 <= seconds <= LONGEST_S:  # no head sends such a number, but a damaged answer may
         return f"{seconds:g}s"
     return length_text(float(int(seconds)) or round(seconds, 1))
-
-
-def _amounts(amounts: dict[str, float]) -> str:
-    return ",".join(f"{name}={amount(value)}" for name, value in sorted(amounts.items())) or "-"
 
 
 def _full_name(row: JobInfo | FlowInfo | CronInfo) -> str:

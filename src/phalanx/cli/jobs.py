@@ -21,6 +21,7 @@ from phalanx.cli.job_view import (
     job_text,
 )
 from phalanx.cli.new_names import NewName
+from phalanx.cli.node_names import Ids, names_of
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
 from phalanx.cli.table import echo, say
@@ -449,14 +450,15 @@ def _variables(given: list[str]) -> dict[str, str]:
     return found
 
 
-def job(name: Name, address: Address = None, json: Json = False) -> None:
+def job(name: Name, ids: Ids = False, address: Address = None, json: Json = False) -> None:
     """Show one job: its members, their nodes and devices, its history, and why it waits."""
     found = ask(address, GetJob(name))
     if json:
         echo(rows_json(found))
         return
     query = EventQuery(job=f"{found.namespace}/{found.name}", kinds=list(OF_PLACES))
-    echo(job_text(found, ask(address, ListEvents(query)).events))
+    named = names_of(address, [member.node for member in found.members], ids)
+    echo(job_text(found, ask(address, ListEvents(query)).events, named))
     if found.state == st.PENDING:
         say(f"\n{ask(address, Explain(f'{found.namespace}/{found.name}'))}")
 
@@ -491,7 +493,11 @@ def crons(address: Address = None, json: Json = False) -> None:
     echo(rows_json(rows) if json else crons_text(rows))
 
 
-def hypernodes(address: Address = None, json: Json = False) -> None:
+def hypernodes(ids: Ids = False, address: Address = None, json: Json = False) -> None:
     """List the domains of the network (hypernodes) and the nodes in each."""
     rows = ask(address, ListHyperNodes())
-    echo(rows_json(rows) if json else hypernodes_text(rows))
+    if json:
+        echo(rows_json(rows))
+        return
+    named = names_of(address, [node for row in rows for node in row.nodes], ids)
+    echo(hypernodes_text(rows, named))

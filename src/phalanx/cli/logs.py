@@ -21,7 +21,7 @@ def logs(
     head: Annotated[bool, Option("--head", help="Print the log of the head process.")] = False,
     node: Annotated[
         str | None,
-        Option(help="Print the log of this node's process; host name or node id."),
+        Option(help="Print the log of this node's process; name or id of the node."),
     ] = None,
     worker: Annotated[
         str | None, Option(help="Print the output of this worker; process id or worker id.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from phalanx.cli.table import table
 from phalanx.model.readable import duration
@@ -17,13 +17,16 @@ _LEGEND = (
 _HEAD = ("PODGROUP", "QUEUE", "START", "ENDS", "HOW", "PLACES", "BASIS")
 
 
-def plan_text(plan: TimePlan) -> str:
-    """Return the time axis of each node with running or promised work, then a row per podgroup."""
+def plan_text(plan: TimePlan, name: Callable[[str], str] = str) -> str:
+    """Return the time axis of each node with running or promised work, then a row per podgroup.
+
+    `name`: the shown name of a node.
+    """
     if not plan.starts and not plan.unknown and not plan.running:
         return "No gang runs, and no gang waits."
-    lines = list(_axis(plan))
+    lines = list(_axis(plan, name))
     if plan.starts:
-        lines += ["", table(_HEAD, [_row(plan, one) for one in plan.starts])]
+        lines += ["", table(_HEAD, [_row(plan, one, name) for one in plan.starts])]
     if plan.unknown:
         several = len(plan.unknown) > 1
         who = f"{len(plan.unknown)} podgroups wait" if several else "1 podgroup waits"
@@ -35,10 +38,10 @@ def plan_text(plan: TimePlan) -> str:
     return "\n".join(lines)
 
 
-def _axis(plan: TimePlan) -> Iterator[str]:
+def _axis(plan: TimePlan, name: Callable[[str], str]) -> Iterator[str]:
     spans: dict[str, list[tuple[float, float, Place]]] = {}
     for node, span in _spans(plan):
-        spans.setdefault(node, []).append(span)
+        spans.setdefault(name(node), []).append(span)
     if not spans:
         return
     known = [t for all_of in spans.values() for span in all_of for t in span[:2] if t < _NEVER]
@@ -83,7 +86,7 @@ def _digit(held: float) -> str:
     return "+" if held > 9 else str(max(1, round(held)))
 
 
-def _row(plan: TimePlan, one: PlannedStart) -> list[str]:
+def _row(plan: TimePlan, one: PlannedStart, name: Callable[[str], str]) -> list[str]:
     start = "now" if one.at_s <= plan.now else f"in {duration(one.at_s - plan.now)}"
     if one.earliest_s is not None:
         start = (
@@ -95,7 +98,7 @@ def _row(plan: TimePlan, one: PlannedStart) -> list[str]:
         start,
         "?" if one.ends_s is None else f"in {duration(one.ends_s - plan.now)}",
         _how(one),
-        _places(one.places),
+        _places(one.places, name),
         str(one.basis),
     ]
 
@@ -108,12 +111,13 @@ def _how(one: PlannedStart) -> str:
     return "estimated" if one.places else "after those"
 
 
-def _places(places: Iterable[Place]) -> str:
+def _places(places: Iterable[Place], name: Callable[[str], str]) -> str:
     shown = []
     for place in places:
         devices = " ".join(
-            f"{name.rpartition('/')[2]}:{count:g}" for name, count in place.devices.items()
+            f"{kind.rpartition('/')[2]}:{count:g}" for kind, count in place.devices.items()
         )
-        shown.append(f"{place.node} {devices}" if devices else f"{place.node} x{place.tasks}")
+        node = name(place.node)
+        shown.append(f"{node} {devices}" if devices else f"{node} x{place.tasks}")
     more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
     return ", ".join(shown[:3]) + more

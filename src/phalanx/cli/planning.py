@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from phalanx.cli.common_options import Address, Json
+from phalanx.cli.node_names import Ids, names_of
 from phalanx.cli.options import Option
 from phalanx.cli.plan_view import plan_text
 from phalanx.cli.reach import USAGE, ask, fail
@@ -20,6 +22,7 @@ def plan(
     snapshot: Annotated[
         str | None, Option(help="Snapshot file to plan, instead of the cluster.")
     ] = None,
+    ids: Ids = False,
     address: Address = None,
     json: Annotated[bool, Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
@@ -31,8 +34,11 @@ def plan(
         plain = [msgspec.to_builtins(one) for one in found]
         echo(json_module.dumps(plain[0] if len(plain) == 1 else plain, indent=1))
         return
+    named: Callable[[str], str] = str
+    if snapshot is None:
+        named = names_of(address, [one.place.node for one in found[0].running], ids)
     for one in found:
-        say(plan_text(one))
+        say(plan_text(one, named))
 
 
 def what_if(

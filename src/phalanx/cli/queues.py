@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from phalanx.cli.common_options import Address, Json, rows_json
-from phalanx.cli.job_view import queues_text
+from phalanx.cli.layout import Column
+from phalanx.cli.listing import NoHeaders, Output, show
 from phalanx.cli.options import Argument, Group, Option
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import echo, say
+from phalanx.model.readable import amount, duration
 from phalanx.protocol.requests.queues import (
     CloseQueue,
     CreateQueue,
@@ -170,18 +172,53 @@ def _amounts(text: str | None) -> dict[str, float] | None:
     return found
 
 
+def _shown_amounts(amounts: dict[str, float]) -> str:
+    return ",".join(f"{name}={amount(value)}" for name, value in sorted(amounts.items())) or "-"
+
+
+def _limit(seconds: float | None) -> str:
+    return "-" if seconds is None else duration(seconds)
+
+
+COLUMNS = (
+    Column("name", lambda row: row.name),
+    Column("parent", lambda row: row.parent, rank=9),
+    Column("weight", lambda row: str(row.weight), rank=8, is_right=True),
+    Column("state", lambda row: row.state),
+    Column("pending", lambda row: str(row.pending), is_right=True),
+    Column("running", lambda row: str(row.running), is_right=True),
+    Column("members", lambda row: str(row.members), rank=10, is_right=True),
+    Column("used", lambda row: _shown_amounts(row.allocated), rank=1, is_text=True),
+    Column("asked", lambda row: _shown_amounts(row.requested), rank=2, is_text=True),
+    Column("guarantee", lambda row: _shown_amounts(row.guarantee), rank=5, is_text=True),
+    Column("deserved", lambda row: _shown_amounts(row.deserved), rank=4, is_text=True),
+    Column("capability", lambda row: _shown_amounts(row.capability), rank=3, is_text=True),
+    Column("time", lambda row: _limit(row.default_time_s), rank=7, is_right=True),
+    Column("max-time", lambda row: _limit(row.max_time_s), rank=6, is_right=True),
+)
+"""Columns of the listing of queues."""
+
+
 @app.command("list")
-def list_queues(address: Address = None, json: Json = False) -> None:
+def list_queues(
+    output: Output = "", no_headers: NoHeaders = False, address: Address = None, json: Json = False
+) -> None:
     """List all queues."""
     rows = ask(address, ListQueues())
-    echo(rows_json(rows) if json else queues_text(rows))
+    if json:
+        echo(rows_json(rows))
+    else:
+        show(COLUMNS, rows, output, no_headers)
 
 
 @app.command()
-def get(name: Name, address: Address = None, json: Json = False) -> None:
+def get(name: Name, output: Output = "", address: Address = None, json: Json = False) -> None:
     """Show one queue."""
     rows = ask(address, ListQueues(name))
-    echo(rows_json(rows[0]) if json else queues_text(rows))
+    if json:
+        echo(rows_json(rows[0]))
+    else:
+        show(COLUMNS, rows, output)
 
 
 @app.command("open")

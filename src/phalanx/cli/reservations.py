@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from phalanx.cli.common_options import Address, Json, rows_json
+from phalanx.cli.layout import Column
+from phalanx.cli.listing import NoHeaders, Output, show
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import echo, say, table
@@ -144,30 +146,17 @@ def unreserve(
         say(f"reservation {name} is deleted")
 
 
-def reservations(address: Address = None, json: Json = False) -> None:
+def reservations(
+    output: Output = "", no_headers: NoHeaders = False, address: Address = None, json: Json = False
+) -> None:
     """List reservations with their periods, nodes and users."""
     rows = ask(address, ListReservations())
     if json:
         echo(rows_json(rows))
-        return
-    if not rows:
+    elif rows or output:
+        show(COLUMNS, rows, output, no_headers)
+    else:
         say("There are no reservations.")
-        return
-    head = ("NAME", "STATE", "KIND", "WHEN", "WHAT", "FOR", "RUNNING", "WAITING")
-    cells = [
-        (
-            row.name,
-            row.state,
-            "maintenance" if row.is_maintenance else "recurring" if row.schedule else "once",
-            _when(row),
-            _kept(row),
-            _whose(row),
-            str(len(row.running)),
-            str(len(row.waiting)),
-        )
-        for row in rows
-    ]
-    echo(table(head, cells, right=("RUNNING", "WAITING")))
 
 
 def set_license(
@@ -236,6 +225,23 @@ def _whose(row: ReservationInfo) -> str:
 def _few(words: list[str]) -> str:
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
     return ", ".join(words[:_SHOWN]) + more
+
+
+def _kind(row: ReservationInfo) -> str:
+    return "maintenance" if row.is_maintenance else "recurring" if row.schedule else "once"
+
+
+COLUMNS = (
+    Column("name", lambda row: row.name),
+    Column("state", lambda row: row.state),
+    Column("kind", _kind, rank=5),
+    Column("when", _when, rank=1, is_text=True),
+    Column("what", _kept, rank=2, is_text=True),
+    Column("for", _whose, rank=3, is_text=True),
+    Column("running", lambda row: str(len(row.running)), rank=4, is_right=True),
+    Column("waiting", lambda row: str(len(row.waiting)), rank=6, is_right=True),
+)
+"""Columns of the listing of reservations."""
 
 
 # ---- reading -------------------------------------------------------------------------------------

@@ -11,24 +11,26 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from phalanx.cli.common_options import Address, Json, rows_json
+from phalanx.cli.layout import Column
+from phalanx.cli.listing import NoHeaders, Output, show
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import echo, say, table
 from phalanx.model.readable import amount, duration
-from phalanx.model.rows.shares import ShareInfo
 from phalanx.protocol.requests.shares import GetShares, SetShares
 
 if TYPE_CHECKING:
     from phalanx.scheduler.cycle.waiting import WaitingGroup
 
 _HOUR_S = 3600.0
-_NUMBERS = ("SHARES", "PART", "USE", "OF ALL", "LEVEL", "RANK", "HOLDS")
 NOBODY = "-"
 """The user that is shown for work without a user."""
 
 
 def shares(
     queue: Annotated[str, Argument(help="Show only this queue. Default: all queues.")] = "",
+    output: Output = "",
+    no_headers: NoHeaders = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
@@ -42,7 +44,7 @@ def shares(
     if json:
         echo(rows_json(rows))
     elif rows:
-        echo(shares_text(rows))
+        show(COLUMNS, rows, output, no_headers)
     else:
         say("No user has used anything yet, and no shares are set (phalanx set-shares).")
 
@@ -61,7 +63,7 @@ def set_shares(
     if json:
         echo(rows_json(rows))
     else:
-        echo(shares_text(rows))
+        show(COLUMNS, rows)
 
 
 def priority(
@@ -103,23 +105,22 @@ def priority(
 # ---- words ---------------------------------------------------------------------------------------
 
 
-def shares_text(rows: Sequence[ShareInfo]) -> str:
-    """Return a table with one row per user."""
-    cells = [
-        [
-            row.queue,
-            row.user or NOBODY,
-            amount(row.shares) + ("" if row.is_set else " (usual)"),
-            f"{row.part:.1%}",
-            f"{row.use / _HOUR_S:,.2f}",
-            f"{row.use_part:.1%}",
-            "-" if row.level_fairshare is None else f"{row.level_fairshare:.3f}",
-            str(row.rank),
-            amount(row.rate),
-        ]
-        for row in rows
-    ]
-    return table(("QUEUE", "USER", *_NUMBERS), cells, right=_NUMBERS)
+COLUMNS = (
+    Column("user", lambda row: row.user or NOBODY),
+    Column("queue", lambda row: row.queue),
+    Column("shares", lambda row: amount(row.shares) + ("" if row.is_set else " (usual)"), 5, True),
+    Column("part", lambda row: f"{row.part:.1%}", rank=4, is_right=True),
+    Column("use", lambda row: f"{row.use / _HOUR_S:,.2f}", rank=2, is_right=True),
+    Column("of-all", lambda row: f"{row.use_part:.1%}", rank=3, is_right=True),
+    Column("level", lambda row: _level(row.level_fairshare), rank=6, is_right=True),
+    Column("rank", lambda row: str(row.rank), is_right=True),
+    Column("holds", lambda row: amount(row.rate), rank=1, is_right=True),
+)
+"""Columns of the listing of shares."""
+
+
+def _level(level: float | None) -> str:
+    return "-" if level is None else f"{level:.3f}"
 
 
 def priority_text(found: Sequence[WaitingGroup]) -> str:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from phalanx.cli import panels
 from phalanx.cli.amounts import memory_bytes
-from phalanx.cli.cluster_view import SHORT
 from phalanx.cli.durations import METAVAR, seconds_at_least
 from phalanx.cli.node_checks import read_check_rules, read_checks
+from phalanx.cli.node_names import SHORT
 from phalanx.cli.options import Option
 from phalanx.cli.reach import FAILED, NOT_ALLOWED, USAGE, fail, json_object
 from phalanx.cli.table import report, say

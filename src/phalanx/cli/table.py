@@ -11,6 +11,7 @@ from phalanx.cli.layout import GAP, lines_of, width_of
 _LEAST_WRAPPED = 16
 """Columns of the terminal below which a table's last column is not wrapped."""
 _USUAL_WIDTH = 80
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> str:
@@ -41,7 +42,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[
 def bold_head(lines: list[str]) -> list[str]:
     """Return the lines of a table with the first one in bold, on a terminal."""
     is_plain = terminal_width() is None or os.environ.get("TERM") in ("dumb", "unknown")
-    return lines if is_plain else [f"\x1b[1m{lines[0]}\x1b[0m", *lines[1:]]
+    return lines if is_plain else [f"{_BOLD}{lines[0]}{_PLAIN}", *lines[1:]]
 
 
 def terminal_width() -> int | None:
@@ -87,7 +88,13 @@ def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
 
 def say(text: str, err: bool = False) -> None:
     """Print lines that may hold untrusted names, with control characters escaped."""
-    echo("\n".join(map(safe, text.split("\n"))), err=err)
+    echo("\n".join(map(_line, text.split("\n"))), err=err)
+
+
+def _line(line: str) -> str:
+    if line.startswith(_BOLD) and line.endswith(_PLAIN):  # the head of a table
+        return f"{_BOLD}{safe(line.removeprefix(_BOLD).removesuffix(_PLAIN))}{_PLAIN}"
+    return safe(line)
 
 
 def report(text: str) -> None:

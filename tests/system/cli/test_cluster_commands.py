@@ -318,7 +318,7 @@ def test_a_node_that_is_killed_is_shown_as_dead(machine):
     os.killpg(machine.daemons()[node].pid, signal.SIGKILL)
     eventually(lambda: machine.nodes()["second"]["state"] == "DEAD")
     assert "1 alive, 0 draining, 1 dead" in machine.done("status")
-    (line,) = [x for x in machine.done("nodes").splitlines() if x.startswith(node[:12])]
+    (line,) = [x for x in machine.done("nodes", "--ids").splitlines() if x.startswith(node[:12])]
     assert "its connection ended, and it did not come back in time" in line
 
 

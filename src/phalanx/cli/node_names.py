@@ -1,0 +1,75 @@
+"""The names by which nodes are shown, and the nodes that names mean."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Annotated
+
+from phalanx.cli.options import Option
+from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
+from phalanx.model.lifecycle import DEAD
+from phalanx.model.rows.cluster import NodeInfo
+from phalanx.protocol.requests.cluster import GetStatus
+
+SHORT = 12
+"""Digits of a node's id that are shown; commands take any beginning that is unique."""
+Ids = Annotated[bool, Option("--ids", help="Show nodes by their ids instead of their names.")]
+
+
+class NodeNames:
+    """The shown name of each node of a cluster."""
+
+    def __init__(self, nodes: Iterable[NodeInfo], with_ids: bool = False) -> None:
+        """`with_ids`: show whole ids. Otherwise a node that shares its name is shown by the
+        beginning of its id.
+        """
+        rows = list(nodes)
+        counts = Counter(_name(row) for row in rows if row.state != DEAD)
+        self._names: Mapping[str, str] = (
+            {}
+            if with_ids
+            else {row.node_id: _name(row) for row in rows if _name(row) and counts[_name(row)] <= 1}
+        )
+        self._with_ids = with_ids
+
+    def __call__(self, node_id: str) -> str:
+        """Return a node's name; the beginning of its id where no name tells it from others."""
+        short = node_id if self._with_ids else node_id[:SHORT]
+        return self._names.get(node_id, short)
+
+
+def _name(row: NodeInfo) -> str:
+    return row.name or row.hostname
+
+
+def names_of(address: str | None, node_ids: Iterable[str], with_ids: bool) -> NodeNames:
+    """Return the names of nodes; the cluster is asked only where there is something to name."""
+    is_needed = not with_ids and any(node_ids)
+    return NodeNames(ask(address, GetStatus()).nodes if is_needed else (), with_ids)
+
+
+def find_node(address: str | None, beginning: str) -> str:
+    """Return the id of the one living node whose id or name `beginning` means.
+
+    A beginning of an id is tried first, then a name. A dead node is found only by its full id. Ends
+    the command unless exactly one node matches.
+    """
+    known = {row.node_id: row for row in ask(address, GetStatus()).nodes}
+    if beginning in known:
+        return beginning
+    living = [row for row in known.values() if row.state != DEAD]
+    alive = [row.node_id for row in living if beginning and row.node_id.startswith(beginning)]
+    alive = alive or [row.node_id for row in living if beginning in (row.name, row.hostname)]
+    if not alive:
+        from phalanx.model.nearest import nearest
+
+        near = nearest(beginning, {_name(row) for row in living})
+        fail(
+            f"No living node has an id that begins with {beginning!r} or that name{near}: "
+            "`phalanx nodes` lists them.",
+            NOT_FOUND,
+        )
+    if len(alive) > 1:
+        fail(f"{beginning!r} matches {len(alive)} nodes: {', '.join(alive)}.", USAGE)
+    return alive[0]
