@@ -34,7 +34,7 @@ _ORDERS = {
 }
 """Settings with which ages and --nice count; jobs of the upper partition preempt."""
 _HIGH = (
-    "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1\n"
+    "PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1\n"
     "PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10"
 )
 

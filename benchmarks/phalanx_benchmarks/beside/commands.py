@@ -21,7 +21,7 @@ _OVER = """over() {
 """A function of the lines: wait until jobs have left the queue."""
 _NAMES = [
     (re.compile(r"\b(127\.0\.0\.1|n[1-9]|vm|localhost)\b"), "HOST"),
-    (re.compile(r"\b(default|main)\b"), "PART"),
+    (re.compile(r"\b(default|primary)\b"), "default"),
     (re.compile(r"\b202[0-9]-[0-9]{2}-[0-9]{2}T[0-9:]{8}"), "TIME"),
     (re.compile(r"/tmp/bc-[a-z0-9_]+"), "HERE"),
 ]

@@ -40,7 +40,7 @@ SETTINGS = {
     "PriorityCalcPeriod": "1",
 }
 PARTITION = (
-    "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
+    "PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
     ' TRESBillingWeights="CPU=100000"'
 )
 """The weight gives RawUsage, which is printed as a whole number, enough digits."""

@@ -53,7 +53,7 @@ class SlurmCluster:
         cpus: int = 4,
         gpus: int = 0,
         settings: Mapping[str, str] | None = None,
-        partitions: str = "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+        partitions: str = "PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
         has_accounts: bool = True,
     ) -> None:
         """`folder`: where the packages are unpacked. `settings`: lines of slurm.conf."""

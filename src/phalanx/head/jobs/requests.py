@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -79,6 +79,8 @@ KINDS: dict[str, Any] = {
     "HyperNode": HyperNode,
     "Reservation": Reservation,
 }
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+"""The most that all notes of a job may take after a change, as in Kubernetes."""
 _DEFECT = "internal error of the head: "
 NAMESPACED = ("Job", "JobTemplate", "JobFlow", "CronJob")
 COMMANDS = {
@@ -330,6 +332,8 @@ class JobRequests:
         if request.time_limit_s is not None:
             timing = msgspec.structs.replace(spec.timing, limit_s=request.time_limit_s)
             spec = msgspec.structs.replace(spec, timing=timing)
+        if request.annotations:
+            spec = _with_annotations(spec, request.annotations)
         if faults := job_faults(spec):
             raise JobCommandError("; ".join(fault.reason for fault in faults))
         if request.reservation is not None:
@@ -501,6 +505,19 @@ def _read(manifest: Manifest) -> Any:
     if kind != "Queue" and (found := object_faults(kind, spec)):  # queues have their own rules
         raise JobCommandError("; ".join(found))
     return spec
+
+
+def _with_annotations(spec: JobSpec, annotations: Mapping[str, str]) -> JobSpec:
+    """Return the job with these notes set. Raises JobCommandError where all notes together are
+    larger than Kubernetes allows.
+    """
+    kept = dict(spec.annotations) | dict(annotations)
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in kept.items())
+    if size > MAX_ANNOTATIONS_BYTES:
+        raise JobCommandError(
+            f"annotations: {size:,} bytes in all; the most is {MAX_ANNOTATIONS_BYTES:,}"
+        )
+    return msgspec.structs.replace(spec, annotations=tuple(kept.items()))
 
 
 def _uid(name: str) -> JobId:

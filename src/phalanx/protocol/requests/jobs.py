@@ -83,11 +83,11 @@ class ResizeJob(Request[JobInfo]):
 
 
 class UpdateJob(Request[JobInfo]):
-    """Change the queue, priority, time limit or reservation of a waiting job; None: unchanged.
+    """Change the queue, priority, time limit, reservation or notes of a waiting job.
 
-    Returns its row. Raises JobNotFoundError, JobCommandError for a job that does not wait and a
-    time above the queue's limit, QueueUnavailableError, and GangInfeasibleError for a queue that
-    could never hold it.
+    None leaves a value unchanged. Returns its row. Raises JobNotFoundError, JobCommandError for a
+    job that does not wait and a time above the queue's limit, QueueUnavailableError, and
+    GangInfeasibleError for a queue that could never hold it.
     """
 
     kind: ClassVar[int] = 90
@@ -100,6 +100,8 @@ class UpdateJob(Request[JobInfo]):
     time_limit_s: float | None = None
     reservation: str | None = None
     """The reservation's name; "": it names none any more."""
+    annotations: dict[str, str] | None = None
+    """Notes to set; the others stay."""
 
 
 class DeleteJob(Request[None]):

@@ -159,7 +159,7 @@ def test_a_held_job_leaves_the_queue_to_others(world):
     world.ask(CommandJob("second", "release"))
     world.rounds(5)
     positions = {row.name: row.position for row in world.ask(ListJobs())}
-    assert positions["second"] == 1, "it has kept its age"
+    assert positions["second"] == 2, "its age counts from its release"
 
 
 def test_a_job_that_waits_moves_to_another_queue_and_priority(world):
@@ -174,6 +174,20 @@ def test_a_job_that_waits_moves_to_another_queue_and_priority(world):
     gangs = {row.name: (row.queue, row.priority) for row in world.ask(ListGangs())}
     assert gangs == {"first": ("default", 0), "second": ("default", 0), "third": ("lab", 3)}
     assert [(g.name, g.queue) for g in world.shell.gang_scheduler.registry.of_queue("lab").values()]
+
+
+def test_notes_of_a_job_that_waits_are_set_and_its_place_stays(world):
+    submit(world, spec("first"))
+    world.rounds(5)
+    submit(world, spec("second"))
+    submit(world, spec("third"))
+    world.rounds(5)
+    world.ask(UpdateJob("second", annotations={"a": "1", "b": "2"}))
+    row = world.ask(UpdateJob("second", annotations={"b": "3"}))
+    assert row.annotations == {"a": "1", "b": "3"}
+    world.rounds(5)
+    positions = {row.name: row.position for row in world.ask(ListJobs())}
+    assert (positions["second"], positions["third"]) == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -193,6 +207,11 @@ def test_a_job_that_waits_moves_to_another_queue_and_priority(world):
         ),
         (UpdateJob("second", priority=2**40), JobCommandError, "a priority must be at most"),
         (UpdateJob("first", priority=1), JobCommandError, "first runs"),
+        (
+            UpdateJob("second", annotations={"note": "x" * 300_000}),
+            JobCommandError,
+            "the most is 262,144",
+        ),
         (CommandJob("first", "hold"), JobCommandError, "only a waiting job can be held"),
     ],
 )

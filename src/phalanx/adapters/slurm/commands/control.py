@@ -235,7 +235,9 @@ def _unknown(text: str) -> NoReturn:
     raise Ended(FAILED)
 
 
-_UPDATES = ("jobid", "job", "nice", "partition", "priority", "timelimit")
+_NOTES = {"jobname": "name", "name": "name", "comment": "comment", "nice": "nice", "wckey": "wckey"}
+"""The notes of a job that values set, by their names."""
+_UPDATES = ("jobid", "job", "partition", "priority", "timelimit", *_NOTES)
 
 
 def _update(operands: Sequence[str]) -> None:
@@ -243,9 +245,8 @@ def _update(operands: Sequence[str]) -> None:
     for word in operands:
         name, is_set, value = word.partition("=")
         if not is_set or name.lower() not in _UPDATES:
-            refuse(
-                "scontrol", f"update {word}: of a job JobId, Partition, Priority, TimeLimit, Nice"
-            )
+            there = "Partition, Priority, TimeLimit, Nice, JobName, Comment, WCKey"
+            refuse("scontrol", f"update {word}: of a job {there}")
         pairs["jobid" if name.lower() == "job" else name.lower()] = value
     if "jobid" not in pairs:
         refuse("scontrol", "update: give JobId=N; use `phalanx drain` for nodes")
@@ -255,7 +256,11 @@ def _update(operands: Sequence[str]) -> None:
             limit, priority = _limit(pairs, found.time_limit_s), _priority(pairs, found)
         except ValueError as error:
             refuse("scontrol", f"update: {error}")
-        ask(address(), UpdateJob(array_task_or_job(name), pairs.get("partition"), priority, limit))
+        notes = {NOTE + note: pairs[one] for one, note in _NOTES.items() if one in pairs}
+        change = UpdateJob(
+            array_task_or_job(name), pairs.get("partition"), priority, limit, annotations=notes
+        )
+        ask(address(), change)
 
 
 def _limit(pairs: Mapping[str, str], now_s: float | None) -> float | None:

@@ -33,6 +33,7 @@ def job_record(job: JobInfo, row: Mapping[str, str], has_details: bool = False) 
         "CPU" if f"{NOTE}mem-per-cpu" in job.annotations else "Node",
     )
     start = row["start"].replace("N/A", "Unknown")
+    wckey = f" WCKey={row['wckey']}" if row["wckey"] else ""
     end = (row["end"] or "Unknown").replace("NONE", "Unknown")
     ran = not is_waiting and job.started is not None
     gpus = row["tres"].partition("gres/gpu=")[2]
@@ -40,7 +41,7 @@ def job_record(job: JobInfo, row: Mapping[str, str], has_details: bool = False) 
         f"JobId={row['array']}{array} JobName={row['name']}",
         f"UserId={row['user']}({row['uid']}) GroupId={row['group']}({row['gid']}) MCS_label=N/A",
         f"Priority={row['priority']} Nice={row['nice'] or 0} Account={_or_null(row['account'])}"
-        f" QOS={_or_null(row['qos'])} WCKey={_or_null(row['wckey'])}",
+        f" QOS={_or_null(row['qos'])}{wckey}",
         f"JobState={row['state']} Reason={row['reason']} Dependency={_or_null(row['dependency'])}",
         f"Requeue=1 Restarts={row['restarts']} BatchFlag={row['batchflag']} Reboot=0"
         f" ExitCode={row['code']}",

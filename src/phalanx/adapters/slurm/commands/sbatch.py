@@ -24,7 +24,7 @@ from phalanx.cli.reach import FAILED, ask
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec
-from phalanx.protocol.requests.jobs import GetJob
+from phalanx.protocol.requests.jobs import GetJob, ListElements
 
 _LOOK_EVERY_S = 0.1
 """Seconds between two questions about a job that --wait waits for."""
@@ -196,5 +196,8 @@ def _wait(uid: str) -> int:
         time.sleep(_LOOK_EVERY_S)
     if found.state == st.COMPLETED:
         return 0
+    if found.array:
+        codes = [row.exit_code or 0 for row in ask(address(), ListElements(uid))]
+        return max(codes, default=0) or FAILED
     code, _, by_signal = code_text(found).partition(":")
     return FAILED if by_signal != "0" else int(code) or FAILED
