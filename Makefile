@@ -137,7 +137,7 @@ reproduce: setup ## the published fragmentation table beside ours, ten seeds (a 
 	@$(BIN)/python -m phalanx_research.arrival.reproduce examples/traces
 
 beside: setup ## Phalanx beside a real system, started here: SYSTEM=slurm, CASES=commands,orders,shares or backfill, SEED=1
-	@$(BIN)/python -m phalanx_benchmarks.beside $(or $(SYSTEM),slurm) --seed $(or $(SEED),1) $(if $(CASES),--cases $(CASES))
+	@$(BIN)/python -m phalanx_benchmarks.beside $(or $(SYSTEM),slurm) --seed $(or $(SEED),1) $(if $(CASES),--cases $(CASES)) $(if $(PLOT),--plot $(PLOT))
 
 explore: setup ## simulated clusters under faults from random seeds, for SECONDS (60)
 	@$(BIN)/python -m phalanx_research.chaos.explore --seconds $(or $(SECONDS),60) \

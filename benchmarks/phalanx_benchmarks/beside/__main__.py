@@ -17,6 +17,7 @@ from pathlib import Path
 from phalanx_benchmarks.beside import commands, share_cases, workloads
 from phalanx_benchmarks.beside.command_cases import FILE, ORDERS, read_cases
 from phalanx_benchmarks.beside.phalanx_cluster import PhalanxCluster
+from phalanx_benchmarks.beside.plot import drawing
 from phalanx_benchmarks.beside.rows import DIFFERS, Row, report
 from phalanx_benchmarks.beside.slurm_cluster import SlurmCluster
 
@@ -47,13 +48,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path(".beside"))
     parser.add_argument("--all-rows", action="store_true", help="show the rows that are the same")
+    parser.add_argument("--plot", type=Path, help="write the figures of backfill as SVG")
     asked = parser.parse_args()
     folder = asked.folder.resolve() / asked.system
     rows: list[Row] = []
     begun = time.monotonic()
     for name in asked.cases.split(","):
         if name == "backfill":
-            _backfill(folder, asked.seed)
+            _backfill(folder, asked.seed, asked.plot)
         else:
             rows += _noted(_CASES[name](folder, asked.seed), begun)
     if rows:
@@ -87,14 +89,16 @@ def _shares(folder: Path, seed: int) -> Iterable[Row]:
         yield from share_cases.compare(real, seed, TREES)
 
 
-def _backfill(folder: Path, seed: int) -> None:
-    """Run ten workloads on both sides, in turns, and print their figures."""
+def _backfill(folder: Path, seed: int, plot: Path | None) -> None:
+    """Run ten workloads on both sides, in turns, print their figures, and draw them."""
     nodes, cpus = workloads.NODES, workloads.CPUS
     real = SlurmCluster(folder, nodes=nodes, cpus=cpus, has_accounts=False)
     with real, PhalanxCluster(nodes=nodes, cpus=cpus) as ours:
         seeds = range(seed, seed + WORKLOADS)
         found = workloads.compare(real, ours, seeds, lambda line: print(line, flush=True))
     print(workloads.summary(found))
+    if plot is not None:
+        plot.write_text(drawing(found))
 
 
 _CASES: dict[str, Callable[[Path, int], Iterable[Row]]] = {

@@ -4,15 +4,18 @@ answers that real Slurm gave."""
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from phalanx_benchmarks.beside import rows
 from phalanx_benchmarks.beside.command_cases import FILE, REFUSED, read_cases
+from phalanx_benchmarks.beside.plot import drawing
 from phalanx_benchmarks.beside.rows import Row, kind_of, report
 from phalanx_benchmarks.beside.share_cases import row_of, shown
 from phalanx_benchmarks.beside.workloads import CPUS, NODES, Outcome, Pair, drawn, summary
 
+SVG = "{http://www.w3.org/2000/svg}"
 TREES = Path(__file__).with_name("slurm_trees.txt").read_text().split("\n\n")[1:]
 
 
@@ -85,3 +88,6 @@ def test_figures_of_both_sides() -> None:
     lines = summary([Pair(1, slow, fast)]).splitlines()
     assert lines[1].endswith("ratio 0.50 [0.50, 0.50]")
     assert (slow.mean_s, slow.p95_s, fast.p95_s) == (2.0, 4.0, 2.0)
+    bars = ElementTree.fromstring(drawing([Pair(1, slow, fast)])).iter(f"{SVG}rect")
+    tall = [float(bar.get("height", "")) for bar in bars][3:]
+    assert tall == [170.0, 85.0] * 3  # of each figure, theirs and ours
