@@ -86,6 +86,7 @@ def _orders(folder: Path, _: int) -> Iterable[Row]:
 def _shares(folder: Path, seed: int) -> Iterable[Row]:
     settings, partition = share_cases.SETTINGS, share_cases.PARTITION
     with SlurmCluster(folder, settings=settings, partitions=partition) as real:
+        yield from share_cases.compare_billing(real, seed)
         yield from share_cases.compare(real, seed, TREES)
 
 

@@ -7,9 +7,11 @@ shares and the use that real Slurm shows; so every digit of its answer can be co
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from phalanx.scheduler.plugin_parts.billing import HALF_LIFE_S, PENALTY_S, Terms
 from phalanx.scheduler.plugin_parts.fair_tree import Member, level_fairshares, standings
 from phalanx_benchmarks.beside.processes import wait_until
 from phalanx_benchmarks.beside.rows import DIFFERS, ON_PURPOSE, SAME, Row
@@ -41,9 +43,14 @@ SETTINGS = {
 }
 PARTITION = (
     "PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
-    ' TRESBillingWeights="CPU=100000"'
+    ' TRESBillingWeights="CPU=100000,Mem=100000G"'
 )
-"""The weight gives RawUsage, which is printed as a whole number, enough digits."""
+"""The weights give RawUsage, which is printed as a whole number, enough digits."""
+
+
+TERMS = Terms(HALF_LIFE_S, PENALTY_S, {"cpu": 100_000.0, "memory": 100_000.0 / 2**30})
+"""The same weights in our terms: for a core, and for a byte."""
+_BILLING = re.compile(r"billing=([0-9]+)")
 
 
 class Shown(NamedTuple):
@@ -71,6 +78,20 @@ def compare(real: SlurmCluster, seed: int, trees: int) -> Iterator[Row]:
             real.done("sshare -l -a -P -n -o Account,User,RawShares,RawUsage,FairShare,LevelFS")
         )
         yield row_of(f"tree {seed}.{number}", found)
+
+
+def compare_billing(real: SlurmCluster, seed: int, requests: int = 12) -> Iterator[Row]:
+    """Yield a row for each drawn request: its billing units, without their fraction as in Slurm."""
+    draw = random.Random(f"billing {seed}")
+    for _ in range(requests):
+        cpus, mib = draw.randint(1, 4), draw.randint(10, 3000)
+        line = f"sbatch --parsable -H -N1 -n{cpus} --mem={mib} --wrap true"
+        number = real.done(line).strip()
+        found = _BILLING.search(real.done(f"scontrol show job {number}; scancel {number}"))
+        ours = int(TERMS.rate([("cpu", cpus), ("memory", mib * 2**20)]))
+        theirs_text, ours_text = found[1] if found else "", str(ours)
+        kind = SAME if theirs_text == ours_text else DIFFERS
+        yield Row(f"billing of {cpus} CPUs and {mib} MiB", kind, theirs_text, ours_text)
 
 
 def shown(text: str) -> list[Shown]:

@@ -57,6 +57,11 @@ PRINTED = {
     ),
     "9 --wait, killed": ("sbatch -W -Q -o /dev/null --wrap 'kill -9 $$'", "", 1),
     "9 --wait, USR1": ("sbatch -W -Q -o /dev/null --wrap 'kill -USR1 $$'", "", 1),
+    "8 --wait, array of 3, 4, 5": (
+        "sbatch -W -Q -o /dev/null -a 3-5 --wrap 'exit $SLURM_ARRAY_TASK_ID'",
+        "",
+        5,
+    ),
     "10b -Q says nothing": ("sbatch -Q --parsable -o /dev/null --wrap true", "", 0),
     "15c %u without USER": (
         "unset USER LOGNAME; sbatch -W -Q -o %u.out --wrap true; ls *.out",
@@ -156,6 +161,21 @@ PRINTED = {
     "74 SLURM_STEP_GPUS": (
         "srun -Q --gres=gpu:2 sh -c 'test $SLURM_STEP_GPUS = $SLURM_JOB_GPUS && echo same'",
         "same\n",
+        0,
+    ),
+    "83 update": (
+        "n=$(sbatch --parsable -H --wrap true); scontrol update JobId=$n Nice=5;"
+        " scontrol update JobId=$n Nice=7 JobName=x Comment=y; squeue -h -j $n -o '%y %j %k';"
+        " phalanx jobs --json | grep -c '\"priority\": -7,'; scancel $n",
+        "7 x y\n1\n",
+        0,
+    ),
+    "columns of sshare and sprio": (
+        "sshare | head -1; sprio -l | head -1",
+        "Account                    User  RawShares  NormShares    RawUsage  EffectvUsage"
+        "  FairShare \n"
+        "          JOBID PARTITION     USER   PRIORITY       SITE        AGE      ASSOC  FAIRSHARE"
+        "    JOBSIZE  PARTITION        QOS        NICE                 TRES\n",
         0,
     ),
     "85 squeue --start": (

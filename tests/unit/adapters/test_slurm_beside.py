@@ -63,13 +63,15 @@ def test_array_tasks_that_have_not_begun_are_one_row(monkeypatch, written, rows,
         ({"priority": 9}, None, "9"),
         ({"priority": 0}, 10149.6, "10149"),
         ({"priority": 0}, 0.0, "1"),
+        ({"priority": 3, "name": "7[2-9]"}, 10149.6, "10149"),
+        ({"priority": 3, "state": st.RUNNING}, 10149.6, "3"),
     ],
 )
 def test_priority_0_means_held(fields, total, priority) -> None:
     """Slurm 22.05.8 printed 0 for held jobs alone, and with multifactor the sum of the factors."""
     shown = Shown({"priority"})
     shown._totals = {} if total is None else {"7": total}
-    job = job_info(name="7", state=st.PENDING, **fields)
+    job = job_info(**{"name": "7", "state": st.PENDING} | fields)
     assert shown.row(job) == {"priority": priority}
 
 

@@ -37,7 +37,6 @@ SPRIO = (
 )
 _SPRIO = "%.15i %9r %.10Y %.10S %.10A %.10F %.10J"
 _SPRIO_LONG = "%.15i %9r %.8u %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %.20T"
-_MULTIFACTOR = "multifactor"
 
 
 def sprio(words: Sequence[str]) -> None:
@@ -78,7 +77,7 @@ def sprio(words: Sequence[str]) -> None:
 
 def totals() -> dict[str, float]:
     """Return the sum of the plugin `multifactor` for each waiting job, and for each array that of
-    its next array task. Only clusters with that plugin have such sums."""
+    its next array task."""
     found: dict[str, float] = {}
     for one in waiting_groups(one_snapshot(None, address())):
         total = one.factors.get("total", 0.0)

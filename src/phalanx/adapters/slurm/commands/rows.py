@@ -32,10 +32,11 @@ from phalanx.runtime.os.accounts import user_name
 
 PLACES = frozenset({"where", "nodelist", "nodes", "batchhost", "tres"})
 """Fields that need a job's places."""
+_MULTIFACTOR = "multifactor"
+"""The plugin that orders jobs by one number."""
 _WITH_REASON = (st.FAILED, st.TIMED_OUT, st.DEADLINE)
 """States of finished jobs that are listed with their reason in the place of nodes."""
 _SIGTERM = 15
-_MULTIFACTOR = "multifactor"
 _BY_TERM = (st.TERMINATED, st.TIMED_OUT)
 """States of jobs whose members got SIGTERM."""
 
@@ -121,7 +122,8 @@ class _One:
         """Return Slurm's priority: 0 means that the job is held, all others have at least 1."""
         if self.job.is_held:
             return 0
-        return max(int(self.shown.totals.get(self.job.name, self.job.priority)), 1)
+        own, totals = self.job.priority, self.shown.totals if self.is_waiting else {}
+        return max(int(totals.get(self.job.name, totals.get(self.element[0], own))), 1)
 
     @Once
     def least_nodes(self) -> int:
