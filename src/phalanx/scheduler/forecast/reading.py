@@ -12,6 +12,7 @@ from phalanx.scheduler.cycle.amounts import PODS, Counts, Flags, Vector
 from phalanx.scheduler.cycle.calendar import Calendar
 from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
 from phalanx.scheduler.cycle.jobs import Job
+from phalanx.scheduler.cycle.matching import meets
 from phalanx.scheduler.cycle.rows import Indexes
 from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.specs import PodGroupSpec
@@ -71,6 +72,7 @@ class ClusterSnapshot:
         self._of_queue: dict[int, tuple[int, ...]] = {}
         self._quotas_of: dict[int, tuple[int, ...]] = {}
         self._masks: dict[tuple[str, bytes], Flags] = {}
+        self._naming: dict[str, bool] = {}
         runs = [job for job in cluster.jobs if job.holding_count()]
         self.endless = [job for job in runs if not self._may_end(job)]
         """Running jobs of which no end is known."""
@@ -271,6 +273,7 @@ class ClusterSnapshot:
                 asked=cluster.eq_classes[index].asked,
                 nodes=self._nodes_for(job, examples[index]),
                 count=count,
+                is_apart=self._is_apart(cluster.eq_classes[index]),
             )
             for index, count in counts.items()
         )
@@ -280,6 +283,27 @@ class ClusterSnapshot:
         until = None if host is None else self.lines.until(host)
         licenses = () if job.holding_count() else tuple(map(self._license, job.spec.licenses))
         return Demand((*parts, *licenses), length.seconds, self.quotas(job.queue), until)
+
+    def _is_apart(self, eq_class: EquivalenceClass) -> bool:
+        """Whether a task keeps others of its class from its node: `sbatch --nodes` asks for that.
+
+        Other rules between tasks are not part of a plan.
+        """
+        affinity = eq_class.shape.affinity
+        terms = () if affinity is None else affinity.pod_anti_required
+        return any(
+            meets(eq_class.labels, term.matches) and self._names_nodes(term.topology_key)
+            for term in terms
+        )
+
+    def _names_nodes(self, key: str) -> bool:
+        """Whether all nodes have this label, each with a value of its own."""
+        found = self._naming.get(key)
+        if found is None:
+            values = [labels.get(key) for labels in self.session.cluster.labels]
+            found = None not in values and len(set(values)) == len(values)
+            self._naming[key] = found
+        return found
 
     def _license(self, asked: tuple[str, int]) -> Part:
         name, count = asked

@@ -27,7 +27,8 @@ _BLOCK = 64
 class Part:
     """`count` equal tasks: the request of each, its resources, and the nodes that may take one.
 
-    `nodes` does not consider room.
+    `nodes` does not consider room. With `is_apart` no node takes two of the tasks of all such parts
+    of a demand.
     """
 
     eq_class: int
@@ -35,6 +36,7 @@ class Part:
     asked: Sequence[int]
     nodes: Flags
     count: int
+    is_apart: bool = False
 
 
 class Demand:
@@ -160,6 +162,8 @@ class Timetable:
         if first == len(self.grid):
             return None
         last = int(self._lasts_of(demand)[first])
+        if not _are_apart(demand, places):
+            return None  # an earlier plan did not know that its tasks stay apart
         parts = zip(demand.parts, places, strict=True)
         if last == first or not all(part.nodes[nodes].all() for part, (nodes, _) in parts):
             return None
@@ -241,7 +245,12 @@ class Timetable:
             if places:
                 nodes, counts = places[-1]
                 low[nodes] -= counts[:, None] * demand.parts[len(places) - 1].request
-            room = _rooms(low, part)[self._order]
+            rooms = _rooms(low, part)
+            if part.is_apart:
+                for other, (nodes, _) in zip(demand.parts, places, strict=False):
+                    if other.is_apart:
+                        rooms[nodes] = 0
+            room = rooms[self._order]
             taken = np.minimum(room, np.maximum(part.count - (np.cumsum(room) - room), 0))
             if int(taken.sum()) < part.count:
                 return None
@@ -324,6 +333,16 @@ class Timetable:
             self._free[rows, quota] -= load
 
 
+def _are_apart(demand: Demand, places: Sequence[tuple[Indexes, Counts]]) -> bool:
+    """Whether no node has two tasks of parts whose tasks stay apart."""
+    pairs = zip(demand.parts, places, strict=True)
+    apart = [(nodes, counts) for part, (nodes, counts) in pairs if part.is_apart]
+    if not apart:
+        return True
+    nodes = np.concatenate([one for one, _ in apart])
+    return len(np.unique(nodes)) == sum(int(counts.sum()) for _, counts in apart)
+
+
 def is_ever_room(demand: Demand, most: Vector) -> bool:
     """Whether a demand could have its room if each line had the most that it ever has."""
     free: Vector = np.maximum(most, 0.0)
@@ -333,11 +352,12 @@ def is_ever_room(demand: Demand, most: Vector) -> bool:
 
 
 def _rooms(free: Vector, part: Part) -> Counts:
-    """Return how many tasks of the part each node has room for, at most `part.count`."""
+    """Return how many tasks of the part each node has room for, at most `part.count`, and at most
+    one where they stay apart."""
     least: Vector | None = None
     for r in part.asked:
         times = free[..., r] / part.request[r]
         least = times if least is None else np.minimum(least, times, out=least)
     assert least is not None, "every task asks for a place"
-    np.minimum(least, part.count, out=least)
+    np.minimum(least, 1 if part.is_apart else part.count, out=least)
     return np.where(part.nodes, least, 0.0).astype(np.int64)
