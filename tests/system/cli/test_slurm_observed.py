@@ -164,10 +164,10 @@ PRINTED = {
         0,
     ),
     "83 update": (
-        "n=$(sbatch --parsable -H --wrap true); scontrol update JobId=$n Nice=5;"
-        " scontrol update JobId=$n Nice=7 JobName=x Comment=y; squeue -h -j $n -o '%y %j %k';"
-        " phalanx jobs --json | grep -c '\"priority\": -7,'; scancel $n",
-        "7 x y\n1\n",
+        "n=$(sbatch --parsable --priority=100 -b now+1hour --wrap true);"
+        " scontrol update JobId=$n Nice=5; scontrol update JobId=$n Nice=7 JobName=x Comment=y;"
+        " squeue -h -j $n -o '%y %j %k %Q'; scancel $n",
+        "7 x y 93\n",
         0,
     ),
     "columns of sshare and sprio": (

@@ -70,9 +70,10 @@ def test_an_exit_code_of_a_step_is_no_signal(slurm):
 
 def test_an_exit_code_of_an_element_is_no_signal(slurm):
     script = "[ $SLURM_ARRAY_TASK_ID = 1 ] && exit 137; kill -9 $$"
-    job = submitted(slurm, "--wait", "--array", "1-2", "--wrap", script, code=1)
+    job = submitted(slurm, "--wait", "--array", "1-2", "--wrap", script, code=137)
     found = ended(slurm, job)
     assert (found[f"{job}_1"], found[f"{job}_2"]) == ("137:0", "0:9")
+    submitted(slurm, "--wait", "--array", "2", "--wrap", script, code=1)
 
 
 @pytest.mark.parametrize(

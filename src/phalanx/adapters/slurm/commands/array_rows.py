@@ -46,7 +46,7 @@ def _array_tasks(array: JobInfo, rows: Sequence[ArrayTaskInfo], one_each: bool) 
     found: list[JobInfo] = []
     for row in living:
         if not _has_not_begun(row):
-            of = [f"{array.name}[{one}]" for one in _each(_indices(row))]
+            of = [f"{array.name}[{one}]" for one in each_index(_indices(row))]
             found += [ask(address(), GetJob(f"{array.namespace}/{one}")) for one in of]
     if not waiting:
         return found
@@ -57,7 +57,7 @@ def _array_tasks(array: JobInfo, rows: Sequence[ArrayTaskInfo], one_each: bool) 
     )  # fmt: skip
     texts = [_indices(row) for row in waiting]
     if one_each:
-        names = [f"[{one}]" for text in texts for one in _each(text)]
+        names = [f"[{one}]" for text in texts for one in each_index(text)]
     else:
         names = [f"[{joined(texts)}%{limit}]" if limit else f"[{joined(texts)}]"]
     return [*found, *(msgspec.structs.replace(waits, name=array.name + one) for one in names)]
@@ -99,7 +99,7 @@ def _range(part: str) -> tuple[int, int, int]:
     return int(first), int(last or first), int(step or 1)
 
 
-def _each(indices: str) -> list[str]:
+def each_index(indices: str) -> list[str]:
     """Return the indices of texts such as `3-5` and `1,7-9:2`, one by one."""
     found: list[str] = []
     for part in indices.split(","):

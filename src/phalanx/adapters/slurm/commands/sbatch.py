@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from phalanx.adapters.slurm.commands.array_rows import each_index
 from phalanx.adapters.slurm.commands.asked_nodes import AskedNodes
 from phalanx.adapters.slurm.commands.numbers import with_number
 from phalanx.adapters.slurm.commands.rows import code_text
@@ -23,7 +24,9 @@ from phalanx.cli.ending import Ended
 from phalanx.cli.reach import FAILED, ask
 from phalanx.cli.table import say
 from phalanx.model.jobs import states as st
+from phalanx.model.jobs.arrays import split_element
 from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.jobs import GetJob, ListElements
 
 _LOOK_EVERY_S = 0.1
@@ -196,8 +199,20 @@ def _wait(uid: str) -> int:
         time.sleep(_LOOK_EVERY_S)
     if found.state == st.COMPLETED:
         return 0
-    if found.array:
-        codes = [row.exit_code or 0 for row in ask(address(), ListElements(uid))]
-        return max(codes, default=0) or FAILED
-    code, _, by_signal = code_text(found).partition(":")
+    return _code_of_array(found, uid) if found.array else _code_of(found)
+
+
+def _code_of(job: JobDescription) -> int:
+    code, _, by_signal = code_text(job).partition(":")
     return FAILED if by_signal != "0" else int(code) or FAILED
+
+
+def _code_of_array(array: JobDescription, uid: str) -> int:
+    """Return the largest code of the array tasks; 1 counts for one that a signal ended."""
+    codes = [FAILED]
+    for row in ask(address(), ListElements(uid)):
+        if row.exit_code is None or row.exit_code <= max(codes):
+            continue
+        index = each_index((split_element(row.name) or ("", ""))[1])[0]
+        codes.append(_code_of(ask(address(), GetJob(f"{uid}[{index}]"))))
+    return max(codes)
