@@ -9,10 +9,13 @@ by the numbers of their processes. The exit code is 1 while a row differs that n
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from phalanx_benchmarks.beside import commands, share_cases, workloads
 from phalanx_benchmarks.beside.command_cases import FILE, ORDERS, read_cases
@@ -50,6 +53,7 @@ def main() -> int:
     parser.add_argument("--all-rows", action="store_true", help="show the rows that are the same")
     parser.add_argument("--plot", type=Path, help="write the figures of backfill as SVG")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, _end)  # which ends the daemons, too
     folder = asked.folder.resolve() / asked.system
     rows: list[Row] = []
     begun = time.monotonic()
@@ -61,6 +65,10 @@ def main() -> int:
     if rows:
         print(report(rows, shows_all=asked.all_rows))
     return int(any(row.kind == DIFFERS for row in rows))
+
+
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _noted(found: Iterable[Row], begun: float) -> list[Row]:

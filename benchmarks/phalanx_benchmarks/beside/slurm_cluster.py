@@ -7,6 +7,7 @@ import secrets
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -139,8 +140,8 @@ class SlurmCluster:
         try:
             if "slurmctld" in self._daemons:
                 self.settle()
-        except (TimeoutError, subprocess.TimeoutExpired):
-            shutil.rmtree(self._at, ignore_errors=True)
+        except (TimeoutError, RuntimeError, subprocess.TimeoutExpired) as error:
+            print(f"Slurm's jobs could not be cancelled: {error}", file=sys.stderr)
         finally:
             self._daemons.end()
             shutil.rmtree(self._at, ignore_errors=True)
