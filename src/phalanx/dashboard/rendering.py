@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from phalanx.dashboard.pages import metrics, plan
+from phalanx.dashboard.plots import chart_svg
 from phalanx.model.jobs.states import RUNNING
 from phalanx.model.readable import amount, duration, size
 from phalanx.model.rows.work import JobInfo
@@ -75,7 +76,7 @@ class Renderer:
             "mark": mark,
             "ran": ran,
             "key": key,
-            "line": line,
+            "chart": lambda one: chart_svg(one, metrics.rounded),
             "place": plan.place_text,
             "subject": subject,
             "told": told,
@@ -143,20 +144,3 @@ def _moment(at: float | None) -> Markup:
     return Markup('<time datetime="{}" data-at="{}">{}</time>').format(
         when.isoformat(timespec="seconds"), f"{at:.0f}", when.strftime("%Y-%m-%d %H:%M:%S UTC")
     )
-
-
-def line(curve: metrics.Curve, span_s: float, width: int = 600, height: int = 90) -> Markup:
-    """Return a number over time as an SVG curve, from the past on the left to now on the right."""
-    if not curve.points:
-        return Markup('<p class="quiet">Nothing was counted yet.</p>')
-    places = [
-        (width * (1 - min(ago / span_s, 1.0)), height * (1 - min(value / curve.top, 1.0)))
-        for ago, value in curve.points
-    ]
-    steps = " ".join(f"L{x:.1f} {y:.1f}" for x, y in places)
-    first, last = places[0][0], places[-1][0]
-    path = f"M{first:.1f} {height} {steps} L{last:.1f} {height} Z"
-    return Markup(
-        '<svg class="curve" viewBox="0 0 {w} {h}" preserveAspectRatio="none" role="img" '
-        'aria-label="{label}"><path d="{path}"/></svg>'
-    ).format(w=width, h=height, path=path, label=f"{curve.name} over time, at most {curve.top:g}")

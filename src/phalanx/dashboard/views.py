@@ -21,7 +21,6 @@ from phalanx.dashboard.pages import (
     what_if,
     work,
 )
-from phalanx.dashboard.pages.metrics import SPANS_S
 from phalanx.dashboard.watch import SessionView, Watch
 from phalanx.dashboard.what_if import WhatIf
 from phalanx.errors import JobNotFoundError
@@ -92,8 +91,7 @@ class Views:
         self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
     ) -> View:
         page = overview.overview(picture, self._watch.series, picture.at, words.get("span", ""))
-        more = {"span_s": SPANS_S[page.span]}
-        return View("overview.html", "Overview", "phalanx status", page, more)
+        return View("overview.html", "Overview", "phalanx status", page, {})
 
     async def _jobs(
         self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
@@ -152,7 +150,7 @@ class Views:
         page = queues.queue_page(picture, self._watch.series, name, picture.at, span)
         if page is None:
             raise NoSuchPageError(f"There is no queue {name}.")
-        more = {"span_s": SPANS_S[page.span], "path": f"/queues/{name}"}
+        more = {"path": f"/queues/{name}"}
         return View("queue.html", f"Queue {name}", f"phalanx queue get {name}", page, more)
 
     async def _plan(

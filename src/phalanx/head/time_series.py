@@ -1,4 +1,4 @@
-"""The cluster's main numbers over time, for web pages: allocated and total amounts, jobs,
+"""The cluster's main numbers over time, for web pages: allocated, used and total amounts, jobs,
 queues.
 """
 
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from phalanx.head.clock import Clock
+from phalanx.head.devices import GPU
 from phalanx.head.nodes import NodeDirectory
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import QueueInfo
@@ -22,6 +23,8 @@ PAUSE = 1_000.0
 """A count waits for this many times the duration of the last one: counts take a thousandth of the
 head's time.
 """
+FRESH_S = 60.0
+"""A reading of a device older than this many seconds is not counted."""
 MAX_SERIES = 500
 """How many numbers are kept; the first number of a deleted queue makes room for a new one."""
 
@@ -37,8 +40,12 @@ class TimeSeries:
         nodes: NodeDirectory,
         job_states: Callable[[], Iterable[str]],
         queues: Callable[[], list[QueueInfo]],
+        busy: Callable[[str, int, float], float | None],
     ) -> None:
-        """`job_states`: the state of each job, without array tasks."""
+        """`job_states`: the state of each job, without array tasks. `busy` measures how busy a
+        device of a node is, from 0 to 1, if it was read within these seconds.
+        """
+        self._busy = busy
         self._clock = clock
         self._nodes = nodes
         self._job_states = job_states
@@ -78,6 +85,9 @@ class TimeSeries:
         for name, (used, total) in added(self._holdings()).items():
             if name in MAIN and total:
                 numbers["allocated", name], numbers["total", name] = used, total
+        used_gpus = list(self._used_gpus())
+        if used_gpus:
+            numbers["used", GPU] = sum(used_gpus)
         states = Counter(self._job_states())
         numbers["jobs", "running"] = states[st.RUNNING]
         numbers["jobs", "waiting"] = states[st.PENDING]
@@ -86,6 +96,15 @@ class TimeSeries:
                 if name in queue.allocated or name in queue.requested:
                     numbers[f"queue {queue.name}", name] = queue.allocated.get(name, 0.0)
         return numbers
+
+    def _used_gpus(self) -> Iterator[float]:
+        """Yield how busy each GPU is of which that is known."""
+        for record in self._nodes.living():
+            report = self._nodes.last_report(record.node_id)
+            for number in range(len(report.devices.get(GPU, ()))):
+                busy = self._busy(record.node_id, number, FRESH_S)
+                if busy is not None:
+                    yield busy
 
     def _holdings(self) -> Iterator[tuple[Mapping[str, float], Mapping[str, float]]]:
         for record in self._nodes.living():

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 
 import msgspec
 import pytest
 
 from phalanx.dashboard.output import first_offset, part_data, plain_text
-from phalanx.dashboard.pages import device_map, jobs, nodes, overview, plan, queues
+from phalanx.dashboard.pages import device_map, jobs, metrics, nodes, overview, plan, queues
 from phalanx.dashboard.pages.device_map import DeviceMaps, grid_changes
 from phalanx.dashboard.pages.lists import ROWS
+from phalanx.dashboard.plots import chart_svg
+from phalanx.dashboard.rendering import ran
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.plan import Basis, Place, PlannedStart, RunningPlace, TimePlan
 from phalanx.observe.series import Series
@@ -244,6 +247,92 @@ def test_the_axis_of_the_plan_has_round_times_of_day():
     assert 4 <= len(ticks) <= 8
     assert len({later.at - one.at for one, later in itertools.pairwise(ticks)}) == 1
     assert all(tick.at % 1_800 == 0 and 0 <= tick.place <= 100 for tick in ticks)
+
+
+def counted(**values):
+    """Numbers over the last quarter of an hour, each of one value."""
+    found = {}
+    for name, value in values.items():
+        found[name, "GPU"] = series = Series()
+        for at in range(90):
+            series.add(NOW - 900 + 10 * at, value)
+    return found
+
+
+def test_the_overview_shows_what_is_used_of_what_is_allocated_of_all():
+    numbers = counted(total=8.0, allocated=6.0, used=3.0)
+    chart = overview.overview(picture(), numbers, NOW).curves[0]
+    assert (chart.name, [line.kind for line in chart.lines]) == (
+        "GPU", ["total", "allocated", "used"],
+    )  # fmt: skip
+    assert chart.top >= 8.0
+    drawn = chart_svg(chart, metrics.rounded)
+    assert "GPU over time: total 8 now, allocated 6 now, used 3 now" in drawn
+    heights = {
+        kind: {float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", path)}
+        for kind, path in re.findall(r'class="line (\w+)" d="([^"]+)"', drawn)
+    }
+    assert {kind: round(chart.top * (1 - min(ys) / 100), 1) for kind, ys in heights.items()} == {
+        "total": 8.0, "allocated": 6.0, "used": 3.0,
+    }  # fmt: skip
+    assert re.findall(r'data-clock="(\d+)"', drawn), "the time axis has times of day"
+
+
+def test_a_plot_is_interrupted_where_nothing_was_counted():
+    series = Series()
+    for at in (*range(20), *range(60, 90)):
+        series.add(NOW - 900 + 10 * at, 1.0)
+    chart = overview.overview(picture(), {("allocated", "GPU"): series}, NOW).curves[0]
+    drawn = chart_svg(chart, metrics.rounded)
+    assert len(re.findall(r'class="line allocated"', drawn)) == 2
+
+
+def test_the_overview_says_for_each_queue_what_waits_and_why():
+    waits = [
+        job("a", st.PENDING, reason="queue lab may hold 2 GPU", position=1),
+        job("b", st.PENDING, reason="queue lab may hold 2 GPU and more", position=2),
+        job("c", st.PENDING, reason="no node has the labels", position=3),
+    ]
+    codes = {"default/a": "queue-quota", "default/b": "queue-quota", "default/c": "labels"}
+    rows = [*waits, job("r"), job("s", queue="other"), job("d", st.COMPLETED, finished=NOW)]
+    found = overview.overview(picture(jobs=rows, waits=codes), {}, NOW).queues
+    assert [(one.name, one.running, one.waiting) for one in found] == [
+        ("lab", 1, 3), ("other", 1, 0),
+    ]  # fmt: skip
+    assert [(one.count, one.words) for one in found[0].reasons] == [
+        (2, "queue lab may hold 2 GPU"), (1, "no node has the labels"),
+    ]  # fmt: skip
+
+
+def test_the_overview_names_what_looks_bad():
+    row = node(1, [0, 0], closed=[0, 1], unwell=[(0, "bad", "reset", "Xid 79")], reason="Xid 79")
+    late = [
+        job("late", st.FAILED, finished=NOW - 60),
+        job("old", st.FAILED, finished=NOW - 9_000),
+    ]
+    status = msgspec.structs.replace(picture().status, nodes=[row, node(2)])
+    page = overview.overview(picture(status=status, jobs=late), {}, NOW)
+    assert page.bad_devices == ["n0001/gpu0 is bad: Xid 79"]
+    assert (page.cordoned, page.failed_lately, page.ailing) == (1, 1, [])
+
+
+def test_queues_count_what_waits_and_runs_below_them():
+    rows = [
+        queue("root"), queue("lab", running=1), queue("a", parent="lab", pending=2, running=1),
+        queue("b", parent="a", inqueue=3),
+    ]  # fmt: skip
+    lines = queues.queues(picture(queues=rows)).lines
+    assert {one.queue.name: (one.waiting, one.running) for one in lines} == {
+        "lab": (5, 2), "a": (5, 1), "b": (3, 0),
+    }  # fmt: skip
+
+
+def test_how_long_a_job_has_run_moves_on_from_the_moment_of_its_row():
+    runs = job("runs", ran_s=600.0, age_s=660.0, submitted=NOW - 700, time_limit_s=7_200.0)
+    assert f'data-since="{NOW - 700 + 660 - 600:.0f}"' in ran(runs)
+    assert ran(runs).endswith(" of 2h")
+    assert ran(job("over", st.COMPLETED, ran_s=600.0)) == "10m"
+    assert ran(job("new", st.PENDING)) == "–"
 
 
 def test_numbers_over_time_are_means_of_steps_and_bounded():

@@ -40,6 +40,11 @@ def written(resource: str, value: float) -> str:
     return size(value) if resource in _BYTES else amount(value)
 
 
+def rounded(resource: str, value: float) -> str:
+    """Return an amount of a resource as text, with four digits at most: for means of times."""
+    return size(value) if resource in _BYTES else f"{value:.4g}"
+
+
 def amounts_text(amounts: Mapping[str, float]) -> str:
     """Return amounts of several resources as text."""
     return ", ".join(f"{written(name, value)} {name}" for name, value in sorted(amounts.items()))
@@ -61,25 +66,47 @@ def jobs_by_state(jobs: Iterable[JobInfo]) -> dict[str, int]:
     return {state: counts[state] for state in st.JOB if counts[state]}
 
 
-class Curve(msgspec.Struct, frozen=True, kw_only=True):
-    """A number over time for a drawing. `points`: (seconds before now, value), oldest first."""
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """A number over time. `points`: (seconds before now, value), oldest first."""
 
     name: str
+    kind: str
+    """total, allocated, used, running or waiting; its look."""
     points: list[tuple[float, float]]
+
+
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of one kind over the last `span_s` seconds before `at`, on one scale up to `top`."""
+
+    name: str
+    unit: str
+    """The resource whose amounts are drawn; empty for a count."""
+    lines: list[Line]
     top: float
-    """The top of the drawing: the largest total or value of the span."""
+    at: float
+    span_s: float
 
 
+_ROOM = 1.06
+"""How much higher a drawing is than its highest value."""
 SPANS_S = {"15m": 900.0, "24h": 86_400.0, "30d": 2_592_000.0}
 
 
-def curve(
-    series: Mapping[tuple[str, str], Series], key: tuple[str, str], now: float, span_s: float
-) -> Curve:
-    """Return a number over the last `span_s` seconds."""
-    kept = series.get(key)
-    points = [] if kept is None else kept.since(now - span_s, now)
-    tops = [] if (of := series.get(("total", key[1]))) is None else of.since(now - span_s, now)
-    top = max([point.mean for point in (*points, *tops)], default=1.0)
-    shown = [(round(now - point.at, 1), round(point.mean, 3)) for point in points]
-    return Curve(name=key[1], points=shown, top=top or 1.0)
+def chart(
+    series: Mapping[tuple[str, str], Series],
+    name: str,
+    keys: Mapping[str, tuple[str, str]],
+    now: float,
+    span_s: float,
+) -> Chart:
+    """Return numbers over the last `span_s` seconds. `keys`: the key of each line, by its kind."""
+    lines = []
+    for kind, key in keys.items():
+        kept = series.get(key)
+        points = [] if kept is None else kept.since(now - span_s, now)
+        shown = [(round(now - point.at, 1), round(point.mean, 3)) for point in points]
+        if shown:
+            lines.append(Line(name=kind, kind=kind, points=shown))
+    top = max((value for line in lines for _, value in line.points), default=0.0)
+    unit = next(iter(keys.values()))[1] if name in MAIN else ""
+    return Chart(name=name, unit=unit, lines=lines, top=top * _ROOM or 1.0, at=now, span_s=span_s)

@@ -7,18 +7,41 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phalanx.dashboard.pages.metrics import SPANS_S, Curve, Gauge, curve, gauges, jobs_by_state
+from phalanx.dashboard.pages.device_map import name_of
+from phalanx.dashboard.pages.metrics import SPANS_S, Chart, Gauge, chart, gauges, jobs_by_state
 from phalanx.dashboard.watch import SessionView
 from phalanx.model.jobs import states as st
-from phalanx.model.lifecycle import ALIVE
+from phalanx.model.lifecycle import ALIVE, DEAD
 from phalanx.model.rows.cluster import DriverInfo, NodeInfo
 from phalanx.model.rows.work import JobInfo
+from phalanx.observe.device_health import BAD
 from phalanx.observe.series import Series
 from phalanx.observe.stranded import stranded_in_all
 from phalanx.observe.usage import MAIN
 
 SHOWN = 8
+LATELY_S = 3_600.0
+_REASONS = 3
+"""How many kinds of reasons are shown for each queue."""
 FAILED = frozenset({st.FAILED, st.TIMED_OUT, st.DEADLINE, st.DEPENDENCY_FAILED})
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs of a queue that wait for reasons of one kind: their number, and the reason of the first
+    of them.
+    """
+
+    count: int
+    words: str
+
+
+class QueueWork(msgspec.Struct, frozen=True, kw_only=True):
+    """What runs and waits in one queue, and why; the most frequent reasons first."""
+
+    name: str
+    running: int
+    waiting: int
+    reasons: list[Reason]
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +50,15 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     gauges: list[Gauge]
     stranded: dict[str, float]
     """Free amounts by resource on nodes where no work fits that waits for the resource."""
-    curves: list[Curve]
+    curves: list[Chart]
+    queues: list[QueueWork]
+    """Queues with work; those in which most waits come first."""
+    bad_devices: list[str]
+    """GPUs that are bad or suspect, in words."""
+    cordoned: int
+    """How many GPUs are closed to new work without being bad."""
+    failed_lately: int
+    """How many jobs failed in the last hour."""
     span: str
     nodes: dict[str, int]
     """Number of nodes by state."""
@@ -36,7 +67,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     actors: dict[str, int]
     troubles: list[str]
     ailing: list[NodeInfo]
-    """Nodes that are not alive or have a reason to show."""
+    """Nodes that are not alive, or have a reason to show other than their GPUs."""
     waiting: list[JobInfo]
     """The jobs that wait longest."""
     waiting_in_all: int
@@ -63,15 +94,84 @@ def overview(
             for name, amount in stranded_in_all(picture.status.stranded).items()
             if name in MAIN
         },
-        curves=[curve(series, ("allocated", one.name), now, SPANS_S[span]) for one in shown[:2]],
+        curves=[
+            *(_of_resource(series, one.name, now, SPANS_S[span]) for one in shown[:3]),
+            chart(
+                series,
+                "jobs",
+                {"running": ("jobs", "running"), "waiting": ("jobs", "waiting")},
+                now,
+                SPANS_S[span],
+            ),
+        ],
+        queues=_work(picture)[:SHOWN],
+        bad_devices=_bad_devices(picture)[:SHOWN],
+        cordoned=sum(
+            len(set(row.closed) - {number for number, state, *_ in row.unwell if state == BAD})
+            for row in picture.status.nodes
+            if row.state != DEAD
+        ),
+        failed_lately=sum(now - (job.finished or 0.0) <= LATELY_S for job in failed),
         span=span,
         nodes=dict(Counter(row.state.lower() for row in picture.status.nodes)),
         jobs=jobs_by_state(picture.jobs),
         drivers=picture.status.jobs[:SHOWN],
         actors=picture.status.actors,
         troubles=[*picture.status.troubles, *defects],
-        ailing=[row for row in picture.status.nodes if row.state != ALIVE or row.reason][:SHOWN],
+        ailing=[
+            row
+            for row in picture.status.nodes
+            if row.state != ALIVE or (row.reason and not row.unwell)
+        ][:SHOWN],
         waiting=sorted(waiting, key=lambda job: job.submitted)[:SHOWN],
         waiting_in_all=len(waiting),
         failed=sorted(failed, key=lambda job: -(job.finished or 0.0))[:SHOWN],
     )
+
+
+def _of_resource(
+    series: Mapping[tuple[str, str], Series], name: str, now: float, span_s: float
+) -> Chart:
+    keys = {kind: (kind, name) for kind in ("total", "allocated", "used")}
+    return chart(series, name, keys, now, span_s)
+
+
+def _work(picture: SessionView) -> list[QueueWork]:
+    """Return the queues in which something runs or waits."""
+    running: Counter[str] = Counter()
+    waiting: dict[str, list[JobInfo]] = {}
+    for job in picture.jobs:
+        if job.state == st.PENDING:
+            waiting.setdefault(job.queue, []).append(job)
+        elif job.state == st.RUNNING:
+            running[job.queue] += 1
+    found = [
+        QueueWork(
+            name=name,
+            running=running[name],
+            waiting=len(waiting.get(name, ())),
+            reasons=_reasons(picture, waiting.get(name, [])),
+        )
+        for name in sorted({*running, *waiting})
+    ]
+    return sorted(found, key=lambda one: (-one.waiting, -one.running, one.name))
+
+
+def _reasons(picture: SessionView, jobs: list[JobInfo]) -> list[Reason]:
+    kinds: dict[str, list[JobInfo]] = {}
+    for job in sorted(jobs, key=lambda job: (job.position or 0, job.submitted)):
+        uid = f"{job.namespace}/{job.name}"
+        kinds.setdefault(picture.waits.get(uid) or job.reason, []).append(job)
+    ordered = sorted(kinds.values(), key=len, reverse=True)
+    return [
+        Reason(count=len(one), words=one[0].reason or "not yet known") for one in ordered[:_REASONS]
+    ]
+
+
+def _bad_devices(picture: SessionView) -> list[str]:
+    return [
+        f"{name_of(row)}/gpu{number} is {state}: {why}"
+        for row in picture.status.nodes
+        if row.state != DEAD
+        for number, state, _, why in row.unwell
+    ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phalanx.dashboard.pages.metrics import SPANS_S, Curve, curve
+from phalanx.dashboard.pages.metrics import SPANS_S, Chart, chart
 from phalanx.dashboard.watch import SessionView
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.work import JobInfo, QueueInfo
@@ -143,7 +143,7 @@ class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
     """The page of one queue."""
 
     line: QueueLine
-    curves: list[Curve]
+    curves: list[Chart]
     span: str
     waiting: list[JobInfo]
     """Waiting jobs in the scheduler's order, as far as the head reports it."""
@@ -171,7 +171,13 @@ def queue_page(
     return QueuePage(
         line=line,
         curves=[
-            curve(series, (f"queue {name}", share.resource), now, SPANS_S[span])
+            chart(
+                series,
+                share.resource,
+                {"allocated": (f"queue {name}", share.resource)},
+                now,
+                SPANS_S[span],
+            )
             for share in line.shares[:2]
         ],
         span=span,

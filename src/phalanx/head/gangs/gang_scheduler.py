@@ -246,7 +246,7 @@ class GangScheduler:
             self._request_cycle,
         )  # fmt: skip
         self._news = News(clock, nodes, registry, self.job_requests, self.gang_requests)
-        self._numbers = TimeSeries(clock, nodes, self._job_states, self._news.queue_rows)
+        self._numbers = TimeSeries(clock, nodes, self._job_states, self._news.queue_rows, busy)
         self.job_requests.follow, self.job_requests.forgotten = (
             self._job_changed,
             self._job_forgotten,

@@ -13,8 +13,9 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 class NumberOverTime(msgspec.Struct, array_like=True):
     """One counted quantity and its new points.
 
-    What is counted, and of what: ("allocated", "GPU"), ("total", "GPU"), ("jobs", "running"),
-    ("queue NAME", "GPU"). The points are by resolution (`observe.series.RESOLUTIONS`).
+    What is counted, and of what: ("allocated", "GPU"), ("used", "GPU"), ("total", "GPU"),
+    ("jobs", "running"), ("queue NAME", "GPU"). The points are by resolution
+    (`observe.series.RESOLUTIONS`).
     """
 
     what: str

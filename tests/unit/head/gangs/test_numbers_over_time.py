@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from phalanx.head.time_series import MAX_SERIES, TimeSeries
+from phalanx.protocol.cluster_messages import NodeReport
 from phalanx.protocol.requests.series import GetSeries
 
 from .nodes_world import World
@@ -39,6 +40,26 @@ def test_the_head_counts_what_nodes_give_what_jobs_do_and_what_queues_hold():
     assert all(len(points) <= 2 for points in recent.values()), "only what is new"
 
 
+def test_the_head_counts_how_busy_the_gpus_are_of_which_that_is_known():
+    world = World()
+    world.add("n1", 4.0)
+    devices = {"GPU": [0, 10_000, 10_000]}
+    world.hear("n1", NodeReport(available={"CPU": 4.0}, devices=devices))
+    put(world, "runs")
+    busy = {0: 0.75, 1: 0.0}
+    numbers = TimeSeries(
+        world.shell.clock, world.shell.nodes, list, list, lambda _, number, __: busy.get(number)
+    )
+    numbers.tick(world.now)
+    found = {(one.what, one.of): one.points[0] for one in numbers.tell(ASKER, GetSeries()).numbers}
+    assert [mean for _, mean in found["used", "GPU"]] == [0.75]
+    busy.clear()
+    numbers = TimeSeries(world.shell.clock, world.shell.nodes, list, list, lambda *_: None)
+    numbers.tick(world.now)
+    told = {(one.what, one.of) for one in numbers.tell(ASKER, GetSeries()).numbers}
+    assert ("used", "GPU") not in told
+
+
 def test_a_number_too_many_takes_the_place_of_one_of_a_queue_that_is_gone_or_none():
     world = World()
     world.add("n1", 4.0)
@@ -46,7 +67,9 @@ def test_a_number_too_many_takes_the_place_of_one_of_a_queue_that_is_gone_or_non
     scheduler = world.shell.gang_scheduler
     (queue,) = (row for row in scheduler.gang_requests.queue_rows() if row.name == "default")
     queues = [structs.replace(queue, name=f"q{n}") for n in range(MAX_SERIES)]
-    numbers = TimeSeries(world.shell.clock, world.shell.nodes, list, lambda: queues)
+    numbers = TimeSeries(
+        world.shell.clock, world.shell.nodes, list, lambda: queues, lambda *_: None
+    )
     numbers.tick(world.now)
 
     def known() -> set[str]:
