@@ -101,6 +101,9 @@ def test_the_map_of_devices_says_to_the_keyboard_what_it_says_to_the_pointer(vis
     served.head.picture = picture(gangs=[of_job])
     page.goto(f"{visitor.base}/nodes")
     page.wait_for_selector("#grid-legend li")
+    page.wait_for_function(
+        "() => document.getElementById('grid-legend').innerText.includes('runs')"
+    )
     page.focus("#grid")
     page.keyboard.press("ArrowRight")
     assert "n0001, device 0: 100 % held by default/runs of queue lab" in page.inner_text(

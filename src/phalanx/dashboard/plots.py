@@ -41,53 +41,44 @@ def chart_svg(chart: Chart, written: Callable[[str, float], str]) -> Markup:
         for line in chart.lines
         if line.points
     )
+    rules, texts = _grid(chart, written)
     return Markup(
         '<figure class="plot">{caption}<svg width="100%" height="{high}" role="img" '
         'aria-label="{label}">{grid}<svg y="{above}" width="100%" height="{plot}" '
-        'viewBox="0 0 100 100" preserveAspectRatio="none">{lines}</svg></svg></figure>'
+        'viewBox="0 0 100 100" preserveAspectRatio="none">{lines}</svg>{texts}</svg></figure>'
     ).format(
         caption=caption,
         high=_HIGH + _BELOW + _ABOVE,
         label=label,
-        grid=_grid(chart, written),
+        grid=rules,
+        texts=texts,
         above=_ABOVE,
         plot=_HIGH,
         lines=Markup("").join(_line(chart, line) for line in chart.lines),
     )
 
 
-def _grid(chart: Chart, written: Callable[[str, float], str]) -> Markup:
-    parts = []
+def _grid(chart: Chart, written: Callable[[str, float], str]) -> tuple[Markup, Markup]:
+    """Return the lines of the grid, and the texts, which stand above the drawing."""
+    rules, texts = [], []
     unit = _unit(chart)
     for count in round_ticks(0.0, chart.top / unit, about=3):
-        value = count * unit
-        y = _ABOVE + _HIGH * (1 - value / chart.top)
-        parts.append(
-            Markup(
-                '<line class="rule" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
-                '<text x="3" y="{up}">{text}</text>'
-            ).format(y=f"{y:.1f}", up=f"{y - 3:.1f}", text=written(chart.unit, value))
-        )
-    begin = chart.at - chart.span_s
+        y = _ABOVE + _HIGH * (1 - count * unit / chart.top)
+        rule = '<line class="rule" x1="0" x2="100%" y1="{y:.1f}" y2="{y:.1f}"/>'
+        rules.append(Markup(rule).format(y=y))
+        text = written(chart.unit, count * unit)
+        texts.append(Markup('<text x="3" y="{}">{}</text>').format(f"{y - 3:.1f}", text))
+    begin, low = chart.at - chart.span_s, _ABOVE + _HIGH
     for at, text in clock_ticks(begin, chart.at, about=5):
         place = 100 * (at - begin) / chart.span_s
         if 6 < place < 95:
-            parts.append(
-                Markup(
-                    '<line class="rule" x1="{x}%" x2="{x}%" y1="{above}" y2="{low}"/>'
-                    '<text x="{x}%" y="{below}" text-anchor="middle" data-clock="{at}">{text}'
-                    "</text>"
-                ).format(
-                    x=f"{place:.2f}",
-                    above=_ABOVE,
-                    low=_ABOVE + _HIGH,
-                    below=_ABOVE + _HIGH + 14,
-                    at=f"{at:.0f}",
-                    text=text,
-                )
-            )
-    end = f'<text x="100%" y="{_ABOVE + _HIGH + 14}" text-anchor="end">now</text>'
-    return Markup("").join([*parts, Markup(end)])
+            x = f"{place:.2f}%"
+            rule = '<line class="rule" x1="{x}" x2="{x}" y1="{above}" y2="{low}"/>'
+            rules.append(Markup(rule).format(x=x, above=_ABOVE, low=low))
+            label = '<text x="{x}" y="{y}" text-anchor="middle" data-clock="{at:.0f}">{text}</text>'
+            texts.append(Markup(label).format(x=x, y=low + 14, at=at, text=text))
+    texts.append(Markup('<text x="100%" y="{}" text-anchor="end">now</text>').format(low + 14))
+    return Markup("").join(rules), Markup("").join(texts)
 
 
 def _unit(chart: Chart) -> float:

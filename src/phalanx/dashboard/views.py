@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from phalanx import __version__
 from phalanx.dashboard.pages import (
     decisions,
+    device_map,
     events,
     history,
     jobs,
@@ -136,7 +137,7 @@ class Views:
             page = nodes.node_page(picture, page.node.node_id, seen) or page
         command = f"phalanx get nodes {page.node.node_id}"
         more = {"happened": events.of_node(picture, page.node.node_id), "names": _names(picture)}
-        return View("node.html", nodes.name_of(page.node), command, page, more)
+        return View("node.html", device_map.name_of(page.node), command, page, more)
 
     async def _queues(
         self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]
@@ -252,7 +253,7 @@ class Views:
 
 
 def _names(picture: SessionView) -> dict[str, str]:
-    return {row.node_id: nodes.name_of(row) for row in picture.status.nodes}
+    return {row.node_id: device_map.name_of(row) for row in picture.status.nodes}
 
 
 _PAGES: tuple[tuple[str, Build], ...] = (
