@@ -75,6 +75,7 @@ class Renderer:
             "ms": lambda seconds: f"{1000 * seconds:.2f} ms",
             "mark": mark,
             "ran": ran,
+            "sign": lambda state: _MARKS.get(state, "plain"),
             "key": key,
             "chart": lambda one: chart_svg(one, metrics.rounded),
             "place": plan.place_text,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from phalanx import __version__
 from phalanx.dashboard.pages import (
+    arrays,
     decisions,
     device_map,
     events,
@@ -24,7 +25,7 @@ from phalanx.dashboard.pages import (
 )
 from phalanx.dashboard.watch import SessionView, Watch
 from phalanx.dashboard.what_if import WhatIf
-from phalanx.errors import JobNotFoundError
+from phalanx.errors import JobNotFoundError, PhalanxError
 from phalanx.model.jobs import states as st
 from phalanx.observe.health import health
 from phalanx.protocol.messages import PROTOCOL_VERSION
@@ -32,7 +33,7 @@ from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 from phalanx.protocol.requests.cluster import GetHealth
 from phalanx.protocol.requests.gangs import Explain, GetRules, ListCycles, ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.health import ListDevices
-from phalanx.protocol.requests.jobs import GetJob
+from phalanx.protocol.requests.jobs import GetJob, ListElements
 from phalanx.protocol.requests.state import QueryState
 
 NAV = (
@@ -117,7 +118,14 @@ class Views:
         short = job.name if job.namespace == "default" else name
         more = {"names": _names(picture), "path": f"/jobs/{parts['namespace']}/{parts['name']}"}
         steps = events.steps_of(picture, job)
-        page = jobs.job_page(job, why if why is not None and why.waits else None, steps)
+        array = None
+        if job.array:
+            try:
+                rows = await self._watch.shared(ListElements(name), picture.version)
+                array = arrays.array_grid(rows, words)
+            except PhalanxError:
+                pass  # a record has no array tasks; the page says how to list them
+        page = jobs.job_page(job, why if why is not None and why.waits else None, steps, array)
         return View("job.html", short, f"phalanx job {short}", page, more)
 
     async def _nodes(

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.dashboard.pages.arrays import ArrayGrid
 from phalanx.dashboard.pages.events import Step
 from phalanx.dashboard.pages.lists import Asked, Listed, asked, cut
 from phalanx.dashboard.pages.metrics import jobs_by_state
@@ -80,9 +81,16 @@ class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     actions: list[str]
     """Commands that the job takes in its present state."""
     steps: list[Step]
+    array: ArrayGrid | None = None
+    """The tasks of an array."""
 
 
-def job_page(job: JobDescription, why: Explanation | None, steps: list[Step]) -> JobPage:
+def job_page(
+    job: JobDescription,
+    why: Explanation | None,
+    steps: list[Step],
+    array: ArrayGrid | None = None,
+) -> JobPage:
     """Return the page of a job. `why`: why it waits, or None. `steps`: what happened to it."""
     is_over = job.finished is not None or job.state in st.FINISHED
     actions = []
@@ -95,4 +103,4 @@ def job_page(job: JobDescription, why: Explanation | None, steps: list[Step]) ->
         else:
             actions.append("suspend")
         actions.append("cancel")
-    return JobPage(job=job, why=why, is_over=is_over, actions=actions, steps=steps)
+    return JobPage(job=job, why=why, is_over=is_over, actions=actions, steps=steps, array=array)

@@ -36,7 +36,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs and waits in one queue, and why; the most frequent reasons first."""
+    """The running and waiting jobs of one queue; the most frequent reasons come first."""
 
     name: str
     running: int
