@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
-from collections.abc import Mapping, Sequence
+import select
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from phalanx.runtime.os.command_start import CommandStart
+from phalanx.runtime.os.polling import wait_for
+from phalanx.runtime.os.process_tree import keep_descendants
+from phalanx.runtime.os.shields import Shield
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Started(NamedTuple):
+    """A command, and its parent."""
+
+    pid: int
+    shield: Shield
+
+    def wait(self) -> int:
+        """Its exit code, or its signal with a minus, once it has ended."""
+        pidfd = os.pidfd_open(self.pid)
+        assert wait_for(pidfd, select.POLLIN, 60.0)
+        os.close(pidfd)
+        return wait_ended(self.pid, self.shield)
+
+
+def wait_ended(pid: int, shield: Shield) -> int:
+    """The exit code of a command that has ended, or is to end now."""
+    with subreaper():
+        shield.end()
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@contextlib.contextmanager
+def subreaper() -> Iterator[None]:
+    """Be the parent of orphans meanwhile, as a fork server is."""
+    keep_descendants()
+    try:
+        yield
+    finally:
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0)
 
 
 def start_command(
@@ -17,12 +56,34 @@ def start_command(
     entrance: int = -1,
     start: CommandStart | None = None,
     umask: int = 0o022,
-) -> int:
-    """Its pid; of the calling thread, with which it ends. `entrance`: a copy of it is used."""
+    lifeline: int | None = None,
+) -> Started:
+    """It ends with the calling process, or at the end of the lifeline that is given.
+
+    `entrance`: a copy of it is used.
+    """
 
     def copied() -> int:
         return -1 if entrance < 0 else os.dup(entrance)
 
     pid = ctypes.c_int(0)
-    (start or CommandStart()).start(argv, variables, directory, log, copied, pid, umask)
-    return pid.value
+    with subreaper():  # as a child that fails is reaped here
+        shield = (start or new_start(lifeline)).start(
+            argv, variables, directory, log, copied, pid, umask
+        )
+    return Started(pid.value, shield)
+
+
+_own: list[int] = []
+
+
+def new_start(lifeline: int | None = None) -> CommandStart:
+    """A starter whose commands end with this process."""
+    return CommandStart(own_lifeline() if lifeline is None else lifeline)
+
+
+def own_lifeline() -> int:
+    """A lifeline that ends with this process."""
+    if not _own:
+        _own.extend(os.pipe())
+    return _own[0]

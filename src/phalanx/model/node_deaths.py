@@ -40,6 +40,23 @@ def with_one_more(deaths: Sequence[float], now: float) -> list[float]:
     return [at for at in deaths if now - at < WITHIN_S] + [now]
 
 
+def why_stopped(what: str, reason: str) -> str:
+    """Return why work is stopped that has killed processes of its nodes, for display.
+
+    `reason` is that of the last time.
+    """
+    return (
+        f"{what} has taken its node or its parent process along {MOST} times, so it is not tried "
+        f"again: it poisons its nodes. The last time: {reason}"
+    )
+
+
+PARENT_KILLED: Final = (
+    "it ended because its parent process was killed, most likely by itself (kill -9 $PPID)"
+)
+"""Why a process has ended."""
+
+
 def why_not_again(what: str, reason: str) -> str:
     """Return why this is not tried again, for display; `reason` is that of the last death."""
     return (

@@ -64,6 +64,12 @@ class ForkWatch:
             self.trouble = ""
             self._note("the process that starts others answers again")
 
+    def restarted(self) -> None:
+        """Note that another fork server has taken the place of a killed one."""
+        self._ask_at = self._silent_since = None
+        self._has_begun = False
+        self.trouble = ""
+
     def tick(self, now: float) -> None:
         """Ask a silent fork server for an answer, then continue it again and again."""
         if self._ask_at is not None and now >= self._ask_at:

@@ -22,6 +22,7 @@ from phalanx.node.head_link import HeadLink
 from phalanx.node.kept_logs import KeptLogs
 from phalanx.node.member_effects import (
     CommandEffects,
+    CommandEnd,
     JobFiles,
     MemberChecks,
     MemoryMeter,
@@ -89,6 +90,8 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     """Whether it could not begin because its node is not well."""
     is_quiet: bool = False
     """Whether it is a task of a run, and the head has not heard that it runs."""
+    is_parent_killed: bool = False
+    """Whether that command ended because its parent was killed."""
     is_warned: bool = False
     code: int = 0
     signal: int = 0
@@ -428,46 +431,31 @@ class JobMembers:
                 member.steps[process].usage.began(process, pid)
         self._memory.began(process, pid)
 
-    def exited(
-        self,
-        process: bytes,
-        code: int,
-        reason: str,
-        cpu_s: float = 0.0,
-        memory: int = 0,
-        is_unstarted: bool = False,
-        signal: int = 0,
-        is_shortage: bool = False,
-    ) -> bool:
-        """Take the end of a process: by `signal` if that is not 0, else with `code`.
-
-        `reason` explains the end where the code alone does not. `cpu_s` and `memory` are as in
-        Exited. `is_unstarted`: there was no process; `is_shortage`:
-        something had run out. Returns False when the process was no
-        member's.
-        """
+    def exited(self, process: bytes, end: CommandEnd) -> bool:
+        """Take the end of a process. Returns False when the process was no member's."""
         member = self._of_process.pop(process, None)
         if member is None:
             return False
-        member.usage.exited(process, cpu_s, memory)
+        member.usage.exited(process, end.cpu_s, end.memory)
         member.running.discard(process)
         self._memory.exited(process)
         step = member.steps.pop(process, None)
         if step is not None:
-            step.usage.exited(process, cpu_s, memory)
-            self._step_ended(member, step, code, signal)
+            step.usage.exited(process, end.cpu_s, end.memory)
+            self._step_ended(member, step, end.code, end.signal)
             if member.is_through:
                 self._ended(member)
             return True
-        if is_unstarted and not member.has_begun and not member.is_ending:
-            missing = self._shortage.failed(reason) if is_shortage else ""
+        if end.is_unstarted and not member.has_begun and not member.is_ending:
+            missing = self._shortage.failed(end.reason) if end.is_shortage else ""
             trouble = self._directories.look(writes=True) or missing
             if trouble:
                 self._cannot_begin(member, trouble)
                 return True
-        if code and not member.code:
-            member.code, member.signal = code, signal
-            member.reason = member.reason or reason
+        if end.code and not member.code:
+            member.code, member.signal = end.code, end.signal
+            member.reason = member.reason or end.reason
+            member.is_parent_killed = end.is_parent_killed
             if not member.is_ending:
                 self._end(member, member.order.grace_s)  # its other commands are useless without it
                 return True
@@ -553,7 +541,14 @@ class JobMembers:
         log = "" if is_ours else member.log
         self._head.notify(
             MemberNews(
-                *about, code, reason, log, used=used, is_nodes_fault=is_ours, signal=member.signal
+                *about,
+                code,
+                reason,
+                log,
+                used=used,
+                is_nodes_fault=is_ours,
+                signal=member.signal,
+                is_parent_killed=member.is_parent_killed,
             )
         )
 

@@ -26,7 +26,7 @@ from phalanx.node.worker_processes import CRASHED, OUT_OF_MEMORY, WorkerProcesse
 from phalanx.observe.log_lines import WARNING, LogPiece
 from phalanx.protocol.cluster_messages import ActorLost, NodeLogRead, ProcessEnded, ReadNodeLog
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
-from phalanx.protocol.node_messages import PREEMPTED, LogLine, WorkerDied
+from phalanx.protocol.node_messages import PARENT, PREEMPTED, LogLine, WorkerDied
 from phalanx.protocol.wire_errors import code_of
 
 HOLD_STARTS_S = 1.0
@@ -161,9 +161,10 @@ class LocalProcesses:
             self._note(f"a worker is needed, but {reason}", level=WARNING)
         self._ended(worker, *(self._workers.take_reason(worker) or (reason, CRASHED)))
 
-    def exited(self, worker: bytes, how: str) -> None:
+    def exited(self, worker: bytes, how: str, is_parent_killed: bool = False) -> None:
         """Handle the end of a worker's process, after all that it sent has been read."""
-        self._ended(worker, *(self._workers.take_reason(worker) or (how, CRASHED)))
+        kind = PARENT if is_parent_killed else CRASHED
+        self._ended(worker, *(self._workers.take_reason(worker) or (how, kind)))
 
     def _ended(self, worker: bytes, reason: str, kind: str) -> None:
         is_known = self._leases.workers.get(worker) is not None
@@ -177,7 +178,7 @@ class LocalProcesses:
             return
         self._history.ended(worker, kind.upper(), reason)
         self._counts.meter.add("phalanx_worker_deaths_total", kind)
-        if kind in (CRASHED, OUT_OF_MEMORY):
+        if kind in (CRASHED, OUT_OF_MEMORY, PARENT):
             self._crashes.crashed(worker_id_of(worker), worker[12:].hex(), reason)
         died = WorkerDied(worker, reason, kind)
         holder = self._report_to_holder(lease, died)
@@ -195,7 +196,10 @@ class LocalProcesses:
             is_preempted = died.kind == PREEMPTED
             code = code_of(ActorOutOfMemoryError) if died.kind == OUT_OF_MEMORY else ""
             actor = lease.demand.actor
-            self._head.notify(ActorLost(actor, died.worker, died.reason, is_preempted, code))
+            is_parent = died.kind == PARENT
+            self._head.notify(
+                ActorLost(actor, died.worker, died.reason, is_preempted, code, is_parent)
+            )
             return b""
         self._peers.post(lease.demand.owner, died)
         return lease.demand.owner

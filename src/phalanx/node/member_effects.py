@@ -5,8 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
+import msgspec
+
 from phalanx.model.ids import JobId
 from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
+
+
+class CommandEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command has ended."""
+
+    code: int
+    """Its exit code, as a shell gives it."""
+    reason: str = ""
+    """Why, where the code alone does not tell that."""
+    signal: int = 0
+    """The signal that ended it; 0: none did."""
+    cpu_s: float = 0.0
+    memory: int = 0
+    """As in Exited."""
+    is_unstarted: bool = False
+    """Whether there was no process for it."""
+    is_shortage: bool = False
+    """Whether something that its start needed had run out."""
+    is_parent_killed: bool = False
+    """Whether it ended because its parent was killed, most likely by itself."""
 
 
 class CommandEffects(Protocol):

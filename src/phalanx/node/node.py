@@ -28,6 +28,7 @@ from phalanx.node.group_places import GroupPlaces
 from phalanx.node.groups import NodeGroups
 from phalanx.node.head_link import HeadLink
 from phalanx.node.job_members import JobMembers
+from phalanx.node.killed_parts import KilledParts
 from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.leases.remote import BorrowedLeases, LeaseInquiries
@@ -201,6 +202,7 @@ class Node(Generic[M_co]):
             effects.note,
         )
         self.fork_watch = ForkWatch(clock, effects.fork_server, effects.note)
+        self.killed_parts = KilledParts(effects.note)
         self.status = NodeStatus(
             setup.node_id,
             prefix,
@@ -215,6 +217,7 @@ class Node(Generic[M_co]):
             self.directories,
             self.shortage,
             setup.limits,
+            self.killed_parts,
         )
         pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
         self.reports = Reports(clock, self.status, head, **pacing)

@@ -11,6 +11,7 @@ from phalanx.node.devices import DeviceWatch
 from phalanx.node.directories import Directories
 from phalanx.node.fork_watch import ForkWatch
 from phalanx.node.head_link import HeadLink
+from phalanx.node.killed_parts import KilledParts
 from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.shortage import Shortage
@@ -50,6 +51,7 @@ class NodeStatus:
         directories: Directories,
         shortage: Shortage,
         limits: Mapping[str, int],
+        killed_parts: KilledParts,
     ) -> None:
         """`members`: the members of jobs that run here. `limits`: see NodeSetup."""
         self._node_id = node_id
@@ -65,6 +67,7 @@ class NodeStatus:
         self._checks = checks
         self._directories = directories
         self._shortage = shortage
+        self._killed_parts = killed_parts
 
     def report(self) -> NodeReport:
         """Return the node's state as a report."""
@@ -86,6 +89,8 @@ class NodeStatus:
             checks=self._checks.unwell,
             directories=self._directories.trouble,
             shortage=self._shortage.trouble,
+            parts_killed=self._killed_parts.count,
+            last_killed=self._killed_parts.last,
         )
 
     def _queued(self) -> list[tuple[dict[str, float], int]]:

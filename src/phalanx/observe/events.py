@@ -40,6 +40,7 @@ KINDS: Final[Mapping[str, str]] = {
     "node-refused": "a node may not join: it speaks another version of the protocol",
     "node-back": "a node is connected again",
     "node-left": "a node was ended on purpose",
+    "part-killed": "a process of a node was killed, and is started again",
     "node-lost": "a node died, or was given up",
     "node-held": "a node that gets no new work has one more reason for it",
     "node-released": "a node has one reason less to get no new work",

@@ -255,6 +255,8 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
     used: Used | None = None
     is_nodes_fault: bool = False
     signal: int = 0
+    is_parent_killed: bool = False
+    """They have ended because the parent of one of them was killed, most likely by itself."""
 
 
 class RunEnd(msgspec.Struct, array_like=True):

@@ -89,6 +89,10 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     """The trouble with the directories that the node works in, in one clause."""
     shortage: str = ""
     """The reason why no command can be started for now: what the node has run out of."""
+    parts_killed: int = 0
+    """How often a process beside the node's own was killed, and started again."""
+    last_killed: str = ""
+    """What happened the last time, in one clause."""
 
 
 class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
@@ -212,6 +216,8 @@ class ActorLost(msgspec.Struct, array_like=True, tag=80):
     preempted: bool = False
     code: str = ""
     """The code of the error with which its calls fail, if that is not just ActorDiedError."""
+    is_parent_killed: bool = False
+    """It ended because its parent process was killed, most likely by itself."""
 
 
 class ActorRefused(msgspec.Struct, array_like=True, tag=81):

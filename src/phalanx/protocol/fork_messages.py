@@ -66,10 +66,21 @@ class ReadOutput(msgspec.Struct, array_like=True, tag=3):
 
 
 class Began(msgspec.Struct, array_like=True, tag=10):
-    """A command has begun."""
+    """A command has begun. `shield`: its parent, 0 when it has its own."""
 
     process: bytes
     pid: int
+    shield: int = 0
+
+
+class Forked(msgspec.Struct, array_like=True, tag=13):
+    """A worker was forked. Its parent has the ends of its output open under these numbers."""
+
+    worker: bytes
+    pid: int
+    shield: int
+    output: int
+    errors: int
 
 
 class Exited(msgspec.Struct, array_like=True, tag=11):
@@ -86,6 +97,8 @@ class Exited(msgspec.Struct, array_like=True, tag=11):
     reason: str = ""
     cpu_s: float = 0.0
     memory: int = 0
+    is_parent_killed: bool = False
+    """Its parent was killed, most likely by itself, and it ended with its parent."""
     is_shortage: bool = False
     """It could not be started for want of processes, memory or descriptors."""
 
@@ -101,6 +114,7 @@ ForkMessage = (
     | SignalCommand
     | ReadOutput
     | Began
+    | Forked
     | Exited
     | OutputRead
     | LogLine

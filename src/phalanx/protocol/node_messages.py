@@ -85,10 +85,14 @@ class Unblocked(msgspec.Struct, array_like=True, tag=38):
     """The sender's task goes on."""
 
 
+PARENT = "parent"
+
+
 class WorkerDied(msgspec.Struct, array_like=True, tag=39):
     """A worker is gone.
 
-    `reason` is for display; `kind` is crashed, oom, exited, killed or preempted.
+    `reason` is for display; `kind` is crashed, oom, exited, killed, preempted or parent (its parent
+    process was killed, most likely by itself).
     """
 
     worker: bytes

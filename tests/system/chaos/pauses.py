@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.node_parts import children_named, workers_of
 from tests.system.chaos.head_restarts import PATIENCE_S, Load, until
 
 import phalanx
@@ -30,11 +31,10 @@ from phalanx.model.rows.cluster import StatusInfo
 from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.runtime.daemons.daemon_files import daemons
 from phalanx.runtime.daemons.visitor import ask_daemon
-from phalanx.runtime.os.process_tree import children_of
+from phalanx.runtime.os.process_names import FORK_SERVER, GATEWAY
 
 SILENCE_S = 4.0
 LIMITS = {"period_s": 1.0, "misses": int(SILENCE_S), "joining_s": 1.0}
-GATEWAY = "phalanx-gateway"
 KINDS = ("head", "node", "gateway of head", "gateway", "fork server", "worker", "driver")
 BYSTANDERS = ("fork server", "worker", "driver")
 """Kinds of processes without which a job is cancelled and ends."""
@@ -203,10 +203,10 @@ class Trial:
         found = {
             "head": lambda: [head],
             "node": lambda: [node.pid],
-            "gateway of head": lambda: _named(head, GATEWAY),
-            "gateway": lambda: _named(node.pid, GATEWAY),
-            "fork server": lambda: _fork_servers(node.pid),
-            "worker": lambda: [w for one in _fork_servers(node.pid) for w in children_of(one)],
+            "gateway of head": lambda: children_named(head, GATEWAY),
+            "gateway": lambda: children_named(node.pid, GATEWAY),
+            "fork server": lambda: children_named(node.pid, FORK_SERVER),
+            "worker": lambda: workers_of(node.pid),
             "driver": lambda: [self._driver.process.pid],
         }[kind]()
         pid = self._rng.choice(found) if found else None
@@ -257,21 +257,6 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         return
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
-
-
-def _named(parent: int, name: str) -> list[int]:
-    return [pid for pid in children_of(parent) if _name(pid) == name]
-
-
-def _fork_servers(node: int) -> list[int]:
-    return [pid for pid in children_of(node) if _name(pid) != GATEWAY and children_of(pid)]
 
 
 def main(pauses: str, seed: str, store: str) -> None:

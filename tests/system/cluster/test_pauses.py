@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import pytest
+from tests.node_parts import fork_server_of
 from tests.polling import eventually
 
 import phalanx
@@ -118,9 +119,9 @@ def test_a_job_ends_within_its_grace_although_the_fork_server_is_stopped(new_clu
     cluster = new_cluster(1)
     (node,) = cluster.list_all_nodes()
     began = tmp_path / "began"
-    job = phalanx.submit(phalanx.Job(f"echo $PPID > {began}; exec sleep 1000", num_cpus=1))
-    fork_server = int(eventually(lambda: began.exists() and began.read_text()))
-    assert fork_server in children_of(node.pid)
+    job = phalanx.submit(phalanx.Job(f"touch {began}; exec sleep 1000", num_cpus=1))
+    eventually(began.exists)
+    fork_server = fork_server_of(node.pid)
     os.kill(fork_server, signal.SIGSTOP)
     try:
         job.cancel()
@@ -137,7 +138,7 @@ def test_an_actor_is_killed_and_a_task_starts_although_the_fork_server_is_stoppe
     (node,) = cluster.list_all_nodes()
     counter = Counter.remote()
     assert get(counter.add.remote()) == 1
-    (fork_server,) = [pid for pid in children_of(node.pid) if children_of(pid)]
+    fork_server = fork_server_of(node.pid)
     os.kill(fork_server, signal.SIGSTOP)
     try:
         phalanx.kill(counter)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import resource
 
+from tests.node_parts import fork_server_of
 from tests.polling import eventually
 
 import phalanx
-from phalanx.runtime.os.process_tree import children_of
 
 SHORT = "commands cannot be started (no process could be started for it: Too many open files)"
 
 
-def test_a_job_whose_command_cannot_be_started_for_want_of_descriptors_waits(new_cluster, tmp_path):
+def test_a_job_whose_command_cannot_be_started_for_want_of_descriptors_waits(new_cluster):
     cluster = new_cluster(1)
     (node,) = cluster.list_all_nodes()
-    parent = tmp_path / "parent"
-    first = phalanx.submit(phalanx.Job(f"echo $PPID > {parent}", num_cpus=1))
+    first = phalanx.submit(phalanx.Job("true", num_cpus=1))
     assert first.wait(120) == "Completed"
-    fork_server = int(parent.read_text())
-    assert fork_server in children_of(node.pid)
+    fork_server = fork_server_of(node.pid)
     _, most = limits = resource.prlimit(fork_server, resource.RLIMIT_NOFILE)
     resource.prlimit(fork_server, resource.RLIMIT_NOFILE, (0, most))
     try:

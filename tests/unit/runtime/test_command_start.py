@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import signal
@@ -11,16 +10,13 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from tests.command_starting import start_command
+from tests.command_starting import new_start, start_command
 from tests.polling import eventually
 from tests.present import present
 from tests.system.chaos.footprint import is_running
 
 from phalanx.runtime.os import child_calls
-from phalanx.runtime.os.child_calls import ChildCalls, function
 from phalanx.runtime.os.command_groups import NoGroups, find_command_groups
-from phalanx.runtime.os.command_start import CommandStart
-from phalanx.runtime.os.process_tree import tie_to_parent
 
 
 @pytest.fixture(params=["calls of C", "Python"])
@@ -29,10 +25,10 @@ def start(request, monkeypatch):
     if request.param == "Python":
         lacks = SimpleNamespace(getcontext=None)
         monkeypatch.setattr(child_calls, "_c", lacks)
-        start = CommandStart()
+        start = new_start()
         monkeypatch.undo()
         return start
-    return CommandStart()
+    return new_start()
 
 
 @pytest.fixture
@@ -41,9 +37,8 @@ def run(tmp_path, start):
 
     def run_command(argv, variables=(), directory=str(tmp_path), entrance=-1, umask=0o022):
         log = tmp_path / "log"
-        pid = start_command(argv, dict(variables), directory, str(log), entrance, start, umask)
-        _, status = os.waitpid(pid, 0)
-        return os.waitstatus_to_exitcode(status), log.read_text()
+        one = start_command(argv, dict(variables), directory, str(log), entrance, start, umask)
+        return one.wait(), log.read_text()
 
     return run_command
 
@@ -130,30 +125,15 @@ def test_nothing_of_who_starts_it_stays_open_in_a_command(run):
 def test_who_starts_commands_keeps_nothing_of_them_open(start, tmp_path):
     before = set(os.listdir("/proc/self/fd"))
     for argv, directory in ((["true"], tmp_path), (["no-such"], tmp_path), (["true"], "/no")):
-        pid = start_command(argv, {}, str(directory), str(tmp_path / "log"), start=start)
-        os.waitpid(pid, 0)
+        start_command(argv, {}, str(directory), str(tmp_path / "log"), start=start).wait()
     assert set(os.listdir("/proc/self/fd")) == before
     assert not start.opened
-
-
-def test_a_child_whose_parent_had_ended_before_the_kernel_was_told_ends():
-    """Nobody has the pipe's other end any more."""
-    pid, (read, write) = ctypes.c_int(0), os.pipe()
-    calls = [*tie_to_parent(read, write), (function("_exit"), (0,))]
-    ChildCalls().run(calls, pid)
-    assert os.waitpid(pid.value, 0)[1] == 0
-    with open(os.devnull) as null:
-        os.dup2(null.fileno(), read)
-    ChildCalls().run(calls, pid)
-    assert os.WTERMSIG(os.waitpid(pid.value, 0)[1]) == signal.SIGPIPE
-    os.close(read)
-    os.close(write)
 
 
 STARTS = """
 import sys
 from tests.command_starting import start_command
-print(start_command(["sleep", "1000"], {}, sys.argv[1], sys.argv[1] + "/log"), flush=True)
+print(start_command(["sleep", "1000"], {}, sys.argv[1], sys.argv[1] + "/log").pid, flush=True)
 sys.stdin.read()
 """
 
@@ -203,7 +183,7 @@ def test_a_child_that_cannot_become_a_program_for_want_of_something_has_not_begu
     def lacks(*given):
         raise OSError(number, os.strerror(number))
 
-    start = CommandStart()
+    start = new_start()
     start._calls = None
     monkeypatch.setattr(os, "execvpe", lacks)
     with pytest.raises(OSError) as raised:

@@ -8,6 +8,9 @@ import signal
 import threading
 
 import pytest
+from tests.command_starting import Started, own_lifeline
+from tests.present import present
+from tests.system.chaos.footprint import is_running
 
 from phalanx.protocol.fork_messages import RunCommand
 from phalanx.runtime.os.command_starters import LONG_S, CommandStarters, Starting
@@ -34,7 +37,7 @@ class Starters:
 
     def __init__(self, tmp_path):
         self.now = 100.0
-        self.threads = CommandStarters(lambda: self.now)
+        self.threads = CommandStarters(lambda: self.now, own_lifeline())
         self._tmp_path = tmp_path
         self.begun = []
 
@@ -58,7 +61,7 @@ def starters(tmp_path):
 
 
 def _code(starting):
-    return os.waitstatus_to_exitcode(os.waitpid(starting.pid.value, 0)[1])
+    return Started(starting.pid.value, present(starting.shield)).wait()
 
 
 def test_commands_start_in_their_order_and_their_failures_are_told(starters, tmp_path):
@@ -115,7 +118,7 @@ def test_a_command_lives_after_it_is_started_as_its_thread_does(starters):
     other = starters.start("other", "true")
     starters.wait(2)
     assert _code(other) == 0
-    assert os.waitpid(sleeping.pid.value, os.WNOHANG) == (0, 0)
+    assert is_running(sleeping.pid.value)
     os.kill(sleeping.pid.value, signal.SIGKILL)
     assert _code(sleeping) == -signal.SIGKILL
 

@@ -64,7 +64,8 @@ def node(monkeypatch):
         composition = "phalanx.runtime.node.composition"
         monkeypatch.setattr(f"{composition}.listen", lambda path: listener)
         monkeypatch.setattr(f"{composition}.own_time", lambda: 0.0)
-        yield EmbeddedNode(config, ours, 0).node
+        no_servers: Any = None
+        yield EmbeddedNode(config, ours, 0, no_servers).node
         for one in (ours, server, listener):
             one.close()
         sessions.remove(session)

@@ -263,8 +263,9 @@ class ActorControl:
     def lost(self, message: ActorLost) -> None:
         """Handle news that the actor's worker ended."""
         self._pids.pop(message.worker, None)
+        wall = self._clock.wall() if message.is_parent_killed else None
         self.table.worker_died(
-            message.actor, message.worker, message.reason, message.preempted, message.code
+            message.actor, message.worker, message.reason, message.preempted, message.code, wall
         )
         for action in self._exit_waiters.pop(message.worker, ()):
             action()

@@ -22,6 +22,7 @@ from phalanx.model.node_deaths import (
     ORDERLY,
     is_held_against,
     why_not_again,
+    why_stopped,
     with_one_more,
 )
 from phalanx.model.system_settings import DEAD_ACTORS
@@ -312,16 +313,29 @@ class ActorTable:
         self._effects.end_worker(record, "constructor failed", True)
 
     def worker_died(
-        self, actor: bytes, worker: bytes, reason: str, preempted: bool = False, code: str = ""
+        self,
+        actor: bytes,
+        worker: bytes,
+        reason: str,
+        preempted: bool = False,
+        code: str = "",
+        parent_killed: float | None = None,
     ) -> None:
         """Restart an actor whose process ended, or end it. `preempted`: that costs no restart;
-        `code`: of the error with which its calls fail, if it is a special one.
+        `code`: of the error with which its calls fail, if it is a special one. `parent_killed`:
+        when it ended because it had killed its parent, most likely, by the time of day.
         """
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state == DEAD:
             return
         if preempted and record.max_restarts > 0:
             record.restarts -= 1  # `_lost` counts one
+        if parent_killed is not None:
+            record.node_deaths = with_one_more(record.node_deaths, parent_killed)
+            if len(record.node_deaths) >= MOST:
+                why = why_stopped("it", reason)
+                self._lost(record, why, f"The actor died: {why}.", is_final=True)
+                return
         death = f"The actor is dead because its worker process has died: {reason}."
         self._lost(record, reason, death, code, is_crash=not preempted and reason != KILLED_ONCE)
 

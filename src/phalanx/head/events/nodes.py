@@ -18,6 +18,7 @@ from phalanx.observe.events import EventQuery
 from phalanx.protocol.cluster_messages import NodeReport
 
 LOST = "node-lost"
+PART = "part-killed"
 LATELY_S = 3_600.0
 """Seconds for which people are shown the death of a node."""
 LOST_SHOWN = 100
@@ -32,19 +33,24 @@ class NodeRecorder:
         """The state of each living node."""
         self._away: set[str] = set()
         self._lost: deque[EventInfo] = deque(maxlen=LOST_SHOWN)
-        """The recently lost nodes, without those that ended in order; the latest last."""
+        """The recently lost nodes and parts, without nodes that ended in order; the latest
+        last."""
 
     def restore(self, records: Iterable[NodeRecord]) -> None:
         """Restore the nodes that an earlier head knew."""
         self._states = {one.node_id: one.state for one in records if one.state in (ALIVE, DRAINING)}
-        self._lost.extend(self._event_log.page(EventQuery(kinds=[LOST], limit=LOST_SHOWN)).events)
+        self._lost.extend(
+            self._event_log.page(EventQuery(kinds=[LOST, PART], limit=LOST_SHOWN)).events
+        )
 
     def lost_lately(self) -> list[str]:
-        """Return the nodes that were lost within the last hour without an order to end, each with
-        the reason.
+        """Return the nodes that were lost, or lost a part, within the last hour without an order to
+        end, each with the reason.
         """
         since = self._event_log.wall() - LATELY_S
-        return [f"node {one.host} died: {one.why}" for one in self._lost if one.at >= since]
+        how = {LOST: " died:", PART: ":"}
+        shown = [one for one in self._lost if one.at >= since]
+        return [f"node {one.host}{how[one.kind]} {one.why}" for one in shown]
 
     def clock_stepped(self, step_s: float) -> None:
         """Move the losses along after the clock was stepped by this many seconds, so that they
@@ -91,7 +97,10 @@ class NodeRecorder:
             self._note("node-held", record, holds_text({kind: hold}))
 
     def judged(self, record: NodeRecord, before: NodeReport, after: NodeReport) -> None:
-        """Note changes of the health of a node's GPUs."""
+        """Note killed parts of a node, and changes of the health of its GPUs."""
+        if after.parts_killed > before.parts_killed:
+            self._note(PART, record, after.last_killed)
+            self._show(PART, record, after.last_killed)
         if before.unwell == after.unwell:
             return
         was = {one.number: one.health for one in before.unwell}
@@ -122,8 +131,11 @@ class NodeRecorder:
             self._note("node-left", record, reason)
             return
         self._note(LOST, record, reason)
+        self._show(LOST, record, reason)
+
+    def _show(self, kind: str, record: NodeRecord, why: str) -> None:
         at, node, host = self._event_log.wall(), record.node_id, record.hostname
-        self._lost.append(EventInfo(number=0, at=at, kind=LOST, node=node, host=host, why=reason))
+        self._lost.append(EventInfo(number=0, at=at, kind=kind, node=node, host=host, why=why))
 
     def _note(self, kind: str, record: NodeRecord, why: str = "") -> None:
         self._event_log.note(kind, node=record.node_id, host=record.hostname, why=why)

@@ -87,6 +87,8 @@ class MemberExited(MemberEvent, frozen=True, kw_only=True, tag=True):
     reason: str = ""
     signal: int = 0
     """The signal that ended them; 0 if none did."""
+    is_parent_killed: bool = False
+    """They ended because a parent of theirs was killed, most likely by themselves."""
 
 
 class MemberLost(MemberEvent, frozen=True, kw_only=True, tag=True):

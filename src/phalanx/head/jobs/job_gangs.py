@@ -561,6 +561,7 @@ class JobGangs:
                 now=self.wall(),
             )  # fmt: skip
         about |= {"reason": message.reason, "signal": message.signal}
+        about["is_parent_killed"] = message.is_parent_killed
         keeps_place = self._keeps_place(gang, job, message)
         self.handle(ev.MemberExited(**about, exit_code=message.code))
         if keeps_place:

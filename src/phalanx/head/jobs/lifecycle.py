@@ -29,7 +29,7 @@ from phalanx.model.jobs.records import (
 )
 from phalanx.model.jobs.spec import UNLIMITED, JobSpec
 from phalanx.model.jobs.timing import NODE, PREEMPTED, TIMEOUT
-from phalanx.model.node_deaths import MOST, why_not_again, with_one_more
+from phalanx.model.node_deaths import MOST, why_not_again, why_stopped, with_one_more
 
 
 class JobTable:
@@ -252,16 +252,30 @@ class JobTable:
         empty if it does.
         """
         if event.is_held_against:
-            member.node_deaths = with_one_more(member.node_deaths, now)
-            if len(member.node_deaths) >= MOST:
-                member.node_deaths = []  # a user who runs the job again knows of them
-                return why_not_again(member.name, reason)
+            why = self._one_more_death(member, reason, now, is_of_node=True)
+            if why:
+                return why
         rule = job.spec.timing.requeue
         has_run = member.state == st.RUNNING and job.state in time_limits.TIMED
         cause = PREEMPTED if event.is_preempted else NODE
         if has_run and rule is not None and cause not in rule.reasons:
             return f"{member.name}: {reason}; the job's requeue.reasons do not include this"
         return ""
+
+    def _one_more_death(
+        self, member: MemberRecord, reason: str, now: float, is_of_node: bool = False
+    ) -> str:
+        """Count the death of a node or parent of a member; return why the member is stopped for
+        that, or "".
+        """
+        member.node_deaths = with_one_more(member.node_deaths, now)
+        member.parents_killed = 0 if len(member.node_deaths) == 1 else member.parents_killed
+        member.parents_killed += not is_of_node
+        if len(member.node_deaths) < MOST:
+            return ""
+        why = why_stopped if member.parents_killed else why_not_again
+        member.node_deaths = []  # a user who runs the job again knows of them
+        return why(member.name, reason)
 
     def _exited(
         self, job: JobRecord, member: MemberRecord, event: ev.MemberExited, now: float
@@ -275,6 +289,12 @@ class JobTable:
                 self._policies.follow(job, None, st.TASK_COMPLETED, reason, now, group=member.group)
             return
         reason = event.reason or f"exit code {event.exit_code}"
+        if event.is_parent_killed:
+            why = self._one_more_death(member, reason, now)
+            if why:
+                self._actions.move(job, member, st.FAILED, reason)
+                self._actions.finish(job, st.FAILED, why, now)
+                return
         if self._starts_again_in_place(job, member):
             member.attempt += 1
             member.asked_s = job.ran_s

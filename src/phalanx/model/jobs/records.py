@@ -45,6 +45,8 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     retires: bool = False
     """While it is being ended: whether the job has shrunk and forgets it after that."""
     node_deaths: list[float] = []
+    parents_killed: int = 0
+    """How many of these deaths were those of its own parent process, instead of a node."""
     """When nodes died while it ran there, in seconds since the epoch, if that counts against it."""
     signal: int = 0
     """The signal that ended it; 0: none, or unknown."""

@@ -47,6 +47,8 @@ def error_of(
         return made(f"Task {name} cannot be scheduled: {reason}.")
     if kind == "node deaths":
         return NodeDiedError(f"{reason}.")
+    if kind == "parents killed":
+        return WorkerCrashedError(f"{reason}.")
     if kind == "oom":
         return OutOfMemoryError(f"Task {name} was ended because {reason}.")
     return WorkerCrashedError(

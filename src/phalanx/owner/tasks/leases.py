@@ -17,10 +17,12 @@ from phalanx.owner.peers.redialling import DIAL_AGAIN_S
 from phalanx.owner.tasks.node_deaths import NodeDeaths
 from phalanx.owner.tasks.records import ClassKey, LeasedWorker, PendingTask, SchedulingClass
 from phalanx.owner.work import CANCELLED, TIMED_OUT
-from phalanx.protocol.node_messages import OVER
+from phalanx.protocol.node_messages import OVER, PARENT
 
 NODE = "node"
 """The kind of a worker's end that came with the loss of its node's connection."""
+PARENTS_KILLED = "parents killed"
+"""The kind of failure of a task that has killed its parent process too often."""
 NODE_DEATHS = "node deaths"
 """The kind of failure of a task under which too many nodes died."""
 FIRST_REST_S = 0.05
@@ -449,6 +451,11 @@ class TaskMachine:
         elif kind == NODE and (why := self.node_deaths.why_over(head, worker.worker)):
             self.pending.pop(head.number, None)
             self._effects.fail(head, NODE_DEATHS, why)
+        elif kind == PARENT and (
+            why := self.node_deaths.parent_killed(head, worker.worker, reason)
+        ):
+            self.pending.pop(head.number, None)
+            self._effects.fail(head, PARENTS_KILLED, why)
         elif head.retries != 0:
             if head.retries > 0:
                 head.retries -= 1

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from phalanx.model.ids import PREFIX_BYTES
-from phalanx.model.node_deaths import MOST, ORDERLY, is_held_against, why_not_again
+from phalanx.model.node_deaths import (
+    KILLED,
+    MOST,
+    ORDERLY,
+    is_held_against,
+    why_not_again,
+    why_stopped,
+)
 from phalanx.owner.peers.redialling import GIVE_UP_S
 from phalanx.owner.tasks.records import PendingTask
 
@@ -25,7 +32,8 @@ class NodeDeaths:
         """`decided` is called with a waiting task, and why it is over; "" if it is tried again."""
         self._decided = decided
         self._known: dict[bytes, tuple[str, str]] = {}
-        """(how it ended, why) of each node that is known to be dead, or was not heard of again."""
+        """(how it ended, why) of each node that is known to be dead, or was not heard of again, and
+        of workers whose tasks have killed their parents."""
         self._waiting: dict[int, PendingTask] = {}
         self._until: dict[int, float] = {}
 
@@ -35,6 +43,14 @@ class NodeDeaths:
         if node not in task.went_with:
             task.went_with = (*task.went_with, node)
         return self._why_over(task)
+
+    def parent_killed(self, task: PendingTask, worker: bytes, reason: str) -> str:
+        """Note that a task has taken its worker's parent along; return why it is over, or ""."""
+        self._known[worker] = (KILLED, reason)
+        task.went_with = (*task.went_with, worker)
+        self._forget_oldest()
+        is_over = len(self._deaths(task)) >= MOST
+        return why_stopped(f"task {task.template.name}", reason) if is_over else ""
 
     def hold_back(self, task: PendingTask) -> bool:
         """Hold a task back until it is known what became of its nodes; `decided` follows. Return
@@ -65,14 +81,17 @@ class NodeDeaths:
         """Note that the head has given a node up."""
         self._known.pop(node, None)
         self._known[node] = (death, why)
-        if len(self._known) > KEPT:
-            del self._known[next(iter(self._known))]
+        self._forget_oldest()
         for task in [task for task in self._waiting.values() if node in task.went_with]:
             reason = self._why_over(task)
             if reason or not self._may_be_over(task):
                 del self._waiting[task.number]
                 self._until.pop(task.number, None)
                 self._decided(task, reason)
+
+    def _forget_oldest(self) -> None:
+        if len(self._known) > KEPT:
+            del self._known[next(iter(self._known))]
 
     def tick(self, now: float) -> None:
         """Count nodes as living that the head has not given up by now."""

@@ -40,6 +40,11 @@ class DeviceProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
 
+    @property
+    def pid(self) -> int:
+        """The process, 0 before the first was started."""
+        return 0 if self._process is None else self._process.pid
+
     def begin(self) -> bool:
         """Start the process; return False when there is nothing to read, or it runs already."""
         if not (self._source or _DRIVER.exists()) or self._is_alive():

@@ -14,6 +14,7 @@ import msgspec
 from phalanx.observe.devices import DeviceSample
 from phalanx.runtime.devices.opening import open_reader
 from phalanx.runtime.devices.reader import NoDevicesError
+from phalanx.runtime.os.process_names import READER, name_process
 from phalanx.runtime.os.process_tree import end_with_parent
 
 
@@ -27,6 +28,7 @@ class Look(msgspec.Struct, frozen=True):
 def main(source: str, every_s: float) -> None:
     """Read each `every_s` seconds, and at once after a critical error."""
     end_with_parent()
+    name_process(READER)
     try:
         reader = open_reader(source)
     except NoDevicesError as error:

@@ -48,11 +48,11 @@ from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.connection import listen as listen_unix
 from phalanx.runtime.os.daemon_log import LOG
 from phalanx.runtime.os.own_time import own_time
+from phalanx.runtime.os.process_names import GATEWAY, name_process
 from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.system import say
 
 _PR_SET_DUMPABLE = 4
-_PR_SET_NAME = 15
 _REPORT_S = 1.0
 _MAX_FILES = 1 << 20
 
@@ -81,7 +81,7 @@ def _harden(channel_socket: socket.socket) -> None:
     os.umask(0o077)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    libc.prctl(_PR_SET_NAME, b"phalanx-gateway", 0, 0, 0)
+    name_process(GATEWAY)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

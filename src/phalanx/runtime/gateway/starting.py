@@ -1,21 +1,69 @@
-"""Starts a gateway: forks it from the process that it serves."""
+"""Starts a gateway: forks it from the process that it serves, and starts it again if need be."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+from typing import NoReturn
+
+import msgspec
 
 from phalanx.runtime.gateway.config import GatewayConfig
+from phalanx.runtime.gateway.gate import gate_of
+from phalanx.runtime.os.helpers import begin_helper, end_helper, start_helper
 from phalanx.runtime.os.session import Session
 
 
-def start_gateway(config: GatewayConfig, session: Session) -> socket.socket:
-    """Fork the gateway; return this process's end of the channel to it."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    if os.fork() == 0:
-        ours.close()
-        from phalanx.runtime.gateway import process
+class _Again(msgspec.Struct, kw_only=True):
+    """The configuration of a gateway that is started in place of a killed one."""
 
-        process.run(theirs, session, config)
-    theirs.close()
-    return ours
+    session: Session
+    gateway: GatewayConfig
+    socket: int
+
+
+class GatewayStarter:
+    """The gateway of one node or head."""
+
+    def __init__(self, config: GatewayConfig, session: Session) -> None:
+        self._config = config
+        self._session = session
+        self.pid = 0
+
+    def start(self) -> socket.socket:
+        """Fork the gateway; return this process's end of the channel to it."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.pid = os.fork()
+        if self.pid == 0:
+            ours.close()
+            from phalanx.runtime.gateway import process
+
+            process.run(theirs, self._session, self._config)
+        theirs.close()
+        return ours
+
+    def start_again(self, port: int) -> socket.socket:
+        """Start another gateway at the same port in place of a killed one. Raises OSError."""
+        end_helper(self.pid)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(gate_of(self._session))
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with theirs:
+            number = theirs.fileno()
+            config = msgspec.structs.replace(self._config, port=port)
+            again = _Again(session=self._session, gateway=config, socket=number)
+            self.pid = start_helper(__name__, again, (number,))
+        return ours
+
+
+def main() -> NoReturn:
+    """Read the configuration from standard input, and serve."""
+    config = begin_helper("gateway", _Again)
+    from phalanx.runtime.gateway import process
+
+    process.run(socket.socket(fileno=config.socket), config.session, config.gateway)
+
+
+if __name__ == "__main__":
+    main()

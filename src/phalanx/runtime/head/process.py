@@ -20,6 +20,7 @@ from phalanx.head.state_store import StateStore, StoredState, read_state
 from phalanx.model.garbage import made_to_stay
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.model.system_settings import SystemSettings
+from phalanx.observe.log_lines import ERROR, WARNING
 from phalanx.observe.metrics.catalogue import HEAD
 from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol import gateway_messages
@@ -29,7 +30,7 @@ from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.runtime.daemon_registry import register
 from phalanx.runtime.daemons.daemon_files import Announcement, Failure, announce
 from phalanx.runtime.gateway.config import GatewayConfig
-from phalanx.runtime.gateway.starting import start_gateway
+from phalanx.runtime.gateway.starting import GatewayStarter
 from phalanx.runtime.head.ledger_thread import LedgerThread
 from phalanx.runtime.head.warming import Warming
 from phalanx.runtime.os import session as sessions
@@ -37,8 +38,11 @@ from phalanx.runtime.os.connection import Connection, listen
 from phalanx.runtime.os.connection_loop import ConnectionLoop
 from phalanx.runtime.os.daemon_log import LOG
 from phalanx.runtime.os.file_modes import keep_private
+from phalanx.runtime.os.helpers import Deaths
 from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.probing import ThreadProber
+from phalanx.runtime.os.process_names import HEAD as HEAD_NAME
+from phalanx.runtime.os.process_names import name_process
 from phalanx.runtime.os.session_keeper import SessionKeeper
 from phalanx.runtime.os.system import SystemClock, boot_id, log_defect, say, unforeseeable
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
@@ -84,8 +88,13 @@ class HeadConfig(msgspec.Struct, kw_only=True):
 class HeadProcess:
     """The connections of nodes, the gateway's channel, and the head."""
 
-    def __init__(self, config: HeadConfig, gateway: socket.socket) -> None:
+    def __init__(self, config: HeadConfig, gateway: socket.socket, starter: GatewayStarter) -> None:
+        """`gateway` is the channel to the gateway that `starter` has started."""
         self._config = config
+        self._starter = starter
+        self._gateway_deaths = Deaths(own_time)
+        self._port = 0
+        """Where the gateway listens, once it does."""
         self._gateway = Connection(gateway, decode=gateway_messages.decode_body)
         self._loop = ConnectionLoop(
             self,
@@ -203,7 +212,7 @@ class HeadProcess:
     def _from_gateway(self, message: Any) -> None:
         match message:
             case Listening():
-                address = f"{message.host}:{message.port}"
+                address, self._port = f"{message.host}:{message.port}", message.port
                 self._control.address = address
                 me = Announcement(
                     kind="head",
@@ -230,12 +239,28 @@ class HeadProcess:
     def on_lost(self, connection: Connection) -> None:
         """Handle the end of a connection."""
         if connection is self._gateway:
-            self._stop()
+            self._gateway_lost()
         elif connection.tag == "node":
             prefix = connection.peer[:PREFIX_BYTES]
             if self._nodes.get(prefix) is connection:
                 del self._nodes[prefix]
                 self._control.on_lost(prefix)
+
+    def _gateway_lost(self) -> None:
+        """Start another gateway at the same port; end the head when that cannot be."""
+        if not self._port or not self._gateway_deaths.one_more():
+            say("the head ends, as its gateway was killed", level=ERROR)
+            self._stop()
+            return
+        try:
+            channel = self._starter.start_again(self._port)
+        except OSError as error:
+            say(f"the head ends: its gateway cannot be started again: {error}", level=ERROR)
+            self._stop()
+            return
+        say("the gateway was killed, and is started again", level=WARNING)
+        self._gateway = Connection(channel, decode=gateway_messages.decode_body)
+        self._loop.watch(self._gateway)
 
     def on_tick(self, now: float) -> None:
         """Let time pass."""
@@ -283,7 +308,7 @@ def main() -> NoReturn:
     sessions.own(config.session, os.getpid())
     code = 1
     try:
-        gateway = start_gateway(
+        starter = GatewayStarter(
             GatewayConfig(
                 prefixes=(CONTROL[:PREFIX_BYTES],),
                 token_file=config.token_file,
@@ -293,7 +318,9 @@ def main() -> NoReturn:
             ),
             config.session,
         )
-        HeadProcess(config, gateway).serve()
+        gateway = starter.start()
+        name_process(HEAD_NAME)
+        HeadProcess(config, gateway, starter).serve()
         code = 0
     except BaseException as error:
         log_defect(error)

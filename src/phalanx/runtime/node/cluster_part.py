@@ -27,16 +27,19 @@ from phalanx.protocol.gateway_messages import (
 )
 from phalanx.runtime.gateway.config import GatewayConfig
 from phalanx.runtime.gateway.gate import request_dial
-from phalanx.runtime.gateway.starting import start_gateway
+from phalanx.runtime.gateway.starting import GatewayStarter
 from phalanx.runtime.node.config import MemberConfig, NodeConfig
 from phalanx.runtime.node.head_link import HeadLink
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.connection_loop import ConnectionLoop
+from phalanx.runtime.os.helpers import Deaths
+from phalanx.runtime.os.own_time import own_time
 
 LEAVE_S = 1.0
 """Seconds that an ending node waits for its goodbye to be sent."""
-KILLED = "its {} was killed, most likely by something that ran there"
-"""The reason of a node that ends because a part of it was killed."""
+KILLED = "the gateway was killed"
+ENDED_WITH = "its {} was killed, most likely by something that ran there"
+"""The reason of a node that ends because a part of it was killed and cannot be started again."""
 
 
 class ClusterReach:
@@ -53,11 +56,36 @@ class ClusterReach:
             port=member.port,
             insecure=member.insecure,
         )
-        channel = start_gateway(gateway, config.session)
+        self._gateway = GatewayStarter(gateway, config.session)
+        self._deaths = Deaths(own_time)
+        self._book = {CONTROL[:PREFIX_BYTES].hex(): member.head}
+        self._pulls: dict[str, None] = {}
+        self._use(self._gateway.start())
+
+    def _use(self, channel: socket.socket) -> None:
         self.channel = Connection(channel, decode=decode_body)
-        loop.watch(self.channel)
+        self._loop.watch(self.channel)
         # Sent before any process can ask for a connection.
-        self.channel.send(AddressBook({CONTROL[:PREFIX_BYTES].hex(): member.head}))
+        self.channel.send(AddressBook(self._book))
+
+    @property
+    def gateway_pid(self) -> int:
+        """The process of the gateway."""
+        return self._gateway.pid
+
+    def start_again(self, port: int) -> list[Pulled] | None:
+        """Start another gateway in place of a killed one; return the transfers that have failed.
+
+        Returns None when that cannot be.
+        """
+        if not self._deaths.one_more():
+            return None
+        try:
+            self._use(self._gateway.start_again(port))
+        except OSError:
+            return None
+        pulls, self._pulls = self._pulls, {}
+        return [Pulled(name, False, KILLED, 0, 0.0, may_pass=True) for name in pulls]
 
     def dial(self, process: bytes) -> Connection:
         """Begin a connection to a process of another node, or to the head.
@@ -71,12 +99,22 @@ class ClusterReach:
     def know_addresses(self, rows: Iterable[ViewRow]) -> None:
         """Give the gateway the addresses of other nodes in these rows."""
         book = {row.prefix.hex(): (row.host, row.port) for row in rows}
+        for name, address in book.items():
+            if address[1]:
+                self._book[name] = address
+            else:
+                self._book.pop(name, None)
         if book:  # at once: a process that learns of the node may want a connection to it next
             self.channel.send(AddressBook(book))
 
     def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
         """Let the gateway copy an object here."""
+        self._pulls[name] = None
         self.channel.post(Pull(name, size, [node.hex() for node in nodes], on_disk, spare))
+
+    def pulled(self, name: str) -> None:
+        """Note that a transfer has ended."""
+        self._pulls.pop(name, None)
 
     def let_go(self, name: str) -> None:
         """Tell the gateway that a copy was deleted here."""
@@ -96,7 +134,9 @@ class ClusterPart:
         effects: NodeEffects,
     ) -> None:
         self._head = HeadLink(config, member, reach.dial, loop.stop)
-        self._channel = reach.channel
+        self._reach = reach
+        self._listens: tuple[str, int] | None = None
+        """Where the gateway listens, once it does."""
         self._failure = ""
         """Why the node must end when it was not asked to."""
         self.node: Node[ClusterMembership] = cluster_node(
@@ -121,28 +161,42 @@ class ClusterPart:
 
     def leave(self, has_lost_fork_server: bool) -> None:
         """Say goodbye to the head."""
-        failure = KILLED.format("fork server") if has_lost_fork_server else self._failure
+        failure = ENDED_WITH.format("fork server") if has_lost_fork_server else self._failure
         head = self.node.membership.leave(failure)
         if isinstance(head, Connection):
             head.drain_all(LEAVE_S)
 
     def is_gateway(self, connection: Connection) -> bool:
         """Whether this is the channel to the gateway."""
-        return connection is self._channel
+        return connection is self._reach.channel
+
+    @property
+    def gateway_pid(self) -> int:
+        """The process of the gateway."""
+        return self._reach.gateway_pid
 
     def gateway_lost(self) -> None:
-        """End the node, as its gateway has ended."""
-        self._failure = KILLED.format("gateway")
-        self._head.end(self._failure, is_about_token=False)
+        """Start another gateway; end the node when that cannot be."""
+        again = None if self._listens is None else self._reach.start_again(self._listens[1])
+        if again is None:
+            self._failure = ENDED_WITH.format("gateway")
+            self._head.end(self._failure, is_about_token=False)
+            return
+        self.node.killed_parts.killed("gateway", "connections through it are made again")
+        for failed in again:
+            self.node.store.pulled(failed)
 
     def on_gateway(self, message: Any) -> None:
         """Handle a message of the gateway."""
         match message:
             case Listening():
-                self.node.membership.join(message.host, message.port)
+                if self._listens is None:
+                    self.node.membership.join(message.host, message.port)
+                self._listens = (message.host, message.port)
             case Unable():
                 self._head.end(message.reason, message.is_about_token)
             case Pulled():
+                self._reach.pulled(message.name)
                 self.node.store.pulled(message)
             case AuthFailed():
                 meter = self.node.counts.meter

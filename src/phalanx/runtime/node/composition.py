@@ -19,6 +19,7 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.errors import ProtocolError
+from phalanx.model.node_deaths import PARENT_KILLED
 from phalanx.node.devices import DeviceReading, NoDeviceReading
 from phalanx.node.directories import DirectoryReading, NoDirectories
 from phalanx.node.effects import NodeEffects, NodeSetup
@@ -40,6 +41,7 @@ from phalanx.protocol.handshake import Status
 from phalanx.protocol.node_messages import LogLine
 from phalanx.runtime.devices.client import DeviceProcess
 from phalanx.runtime.node.config import NodeConfig
+from phalanx.runtime.node.fork_servers import ForkServers, NodeForks
 from phalanx.runtime.node.logs import NodeLogFiles
 from phalanx.runtime.node.object_files import SessionFiles, ThreadedSpill
 from phalanx.runtime.os import session as sessions
@@ -49,7 +51,7 @@ from phalanx.runtime.os.connection_loop import ConnectionLoop
 from phalanx.runtime.os.declared_topology import read_topology
 from phalanx.runtime.os.directory_space import DirectorySpace, Watched
 from phalanx.runtime.os.environment import python_version
-from phalanx.runtime.os.fork_client import CommandClient, ForkClient, how_it_ended
+from phalanx.runtime.os.fork_client import CommandClient, how_it_ended
 from phalanx.runtime.os.job_files import JobDirectories
 from phalanx.runtime.os.memory_use import SessionMemory
 from phalanx.runtime.os.own_time import own_time
@@ -86,11 +88,19 @@ class EmbeddedNode:
     """The node's process: it hands events of sockets, pipes and clocks to the machines."""
 
     def __init__(
-        self, config: NodeConfig, fork_server: socket.socket, fork_server_pid: int
+        self,
+        config: NodeConfig,
+        fork_server: socket.socket,
+        fork_server_pid: int,
+        servers: ForkServers,
     ) -> None:
-        """Put the node together. `fork_server` is the socket to the fork server."""
+        """Put the node together. `fork_server` is the socket to the fork server; `servers` makes
+        the next one.
+        """
         self._config = config
-        self._forks = ForkClient(fork_server, fork_server_pid)
+        self._forks = NodeForks(
+            fork_server, fork_server_pid, servers, config.session.socket_of, own_time
+        )
         listener = listen(config.session.socket_of(b"node"))
         self.loop = ConnectionLoop(self, listener, self._forks.connection)
         self._look_at_memory_at = 0.0
@@ -98,10 +108,11 @@ class EmbeddedNode:
         self._head_wakes_at = math.inf
         """When a head in this process has something to do."""
         self._memory: MemoryMonitor | None = None
+        self._reader: DeviceProcess | None = None
         self._devices = self._device_reading()
         self._checks = CheckCommands(config.checks, config.session.logs)
         self.has_lost_fork_server = False
-        """Whether the fork server, which ends all others, has ended."""
+        """Whether the fork server has ended for good."""
         self._cluster: ClusterPart | None = None
         self.node: Node[Membership]
         setup = _setup(config)
@@ -178,12 +189,13 @@ class EmbeddedNode:
     def _device_reading(self) -> DeviceReading:
         if not self._config.resources.get("GPU"):
             return NoDeviceReading()
-        return DeviceProcess(
+        self._reader = DeviceProcess(
             self._config.devices,
             self.loop,
             self._devices_seen,
             self._devices_ended,
         )
+        return self._reader
 
     def _devices_seen(self, samples: Sequence[DeviceSample], trouble: str) -> None:
         self.node.devices.seen(samples, trouble)
@@ -199,6 +211,8 @@ class EmbeddedNode:
         if self._config.parent_fd >= 0:
             self.loop.read_from(self._config.parent_fd, self.loop.stop)
         self.loop.serve()
+        if self._forks.keeper is not None:
+            self._forks.keeper.end_everything()
         self._devices.end()
         self._checks.kill()
         if self._cluster is not None:
@@ -216,8 +230,8 @@ class EmbeddedNode:
 
     def on_message(self, connection: Connection, message: Any) -> None:
         """Handle a message, by the connection that it came from."""
-        if connection is self._forks.connection:
-            self._from_fork_server(message)
+        if connection is self._forks.connection or connection is self._forks.kept:
+            self._from_fork_server(connection, message)
         elif self._cluster is not None and self._cluster.is_gateway(connection):
             self._cluster.on_gateway(message)
         else:
@@ -226,8 +240,7 @@ class EmbeddedNode:
     def on_lost(self, connection: Connection) -> None:
         """Handle the end of a connection."""
         if connection is self._forks.connection:
-            self.has_lost_fork_server = True
-            self.loop.stop()
+            self._fork_server_lost()
         elif self._cluster is not None and self._cluster.is_gateway(connection):
             self._cluster.gateway_lost()
         else:
@@ -240,6 +253,8 @@ class EmbeddedNode:
     def on_tick(self, now: float) -> None:
         """Let time pass."""
         self._keeper.tick(now)
+        if self._forks.keeper is not None:
+            self._forks.keeper.step()
         self.node.on_tick(now)
         if now >= self._look_at_memory_at:
             self._look_at_memory_at = now + LOOK_AT_MEMORY_EVERY_S
@@ -265,15 +280,41 @@ class EmbeddedNode:
 
     # ---- the fork server ---------------------------------------------------------------------
 
-    def _from_fork_server(self, message: Any) -> None:
-        self.node.fork_watch.heard()
+    def _fork_server_lost(self) -> None:
+        """Start another fork server; what the old one had started goes on."""
+        had_keeper = self._forks.keeper
+        ended = self._forks.start_again(self._helpers)
+        if ended is None:
+            self.has_lost_fork_server = True
+            self.loop.stop()
+            return
+        self.loop.watch(self._forks.connection)
+        keeper, kept = self._forks.keeper, self._forks.kept
+        if had_keeper is None and keeper is not None and kept is not None:
+            self.loop.watch(kept)
+            self.loop.read_from(keeper.fileno, keeper.step)
+        self.node.fork_watch.restarted()
+        self.node.killed_parts.killed("fork server", f"{self._forks.kept_text} went on")
+        for message in ended:
+            self._from_fork_server(self._forks.connection, message)
+
+    def _helpers(self) -> set[int]:
+        """Return the pids of the node's own children that do no work of users."""
+        gateway = 0 if self._cluster is None else self._cluster.gateway_pid
+        reader = 0 if self._reader is None else self._reader.pid
+        return {self._forks.pid, gateway, reader, self._checks.pid}
+
+    def _from_fork_server(self, connection: Connection, message: Any) -> None:
+        if connection is self._forks.connection:
+            self.node.fork_watch.heard()
+        self._forks.heard(message)
         match message:
             case OutputRead():
-                self._forks.drained()
+                self._forks.answered(connection)
             case Began():
                 self.node.members.began(message.process, message.pid)
             case Exited():
-                if not self.node.members.exited(message.process, *how_it_ended(message)):
+                if not self.node.members.exited(message.process, how_it_ended(message)):
                     self._worker_exited(message)
             case LogLine():
                 self.node.processes.printed(message)
@@ -286,7 +327,10 @@ class EmbeddedNode:
         if message.reason:
             self.node.processes.start_failed(worker, message.reason)
         else:
-            self.node.processes.exited(worker, _how_worker_ended(message.pid, message.code))
+            how = _how_worker_ended(message.pid, message.code)
+            if message.is_parent_killed:
+                how = f"worker process {message.pid}: {PARENT_KILLED}"
+            self.node.processes.exited(worker, how, message.is_parent_killed)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._config.session.socket_of(worker))
 

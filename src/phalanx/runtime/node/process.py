@@ -9,7 +9,8 @@ import secrets
 import signal
 import socket
 import sys
-from typing import NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
@@ -18,10 +19,14 @@ from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.daemon_log import LOG
 from phalanx.runtime.os.file_modes import keep_private, mask_of_work
+from phalanx.runtime.os.process_names import NODE, name_process
 from phalanx.runtime.os.process_tree import end_orphans, keep_descendants
 from phalanx.runtime.os.system import log_defect
 from phalanx.runtime.worker import fork_server
 from phalanx.scheduler.placement.labels import NODE_LABEL
+
+if TYPE_CHECKING:
+    from phalanx.runtime.worker.survivors import SurvivorKeeper
 
 
 def main() -> NoReturn:
@@ -35,15 +40,17 @@ def main() -> NoReturn:
     path = config.log or os.path.join(config.session.logs, "node.log")
     LOG.keep(path, "node", config.node_id, is_aloud=is_aloud)
     node_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    lifeline, own_end = os.pipe()
     fork_server_pid = os.fork()
     if fork_server_pid == 0:
         node_end.close()
-        for fd in (driver_fd, config.ready_fd, config.parent_fd):
+        for fd in (driver_fd, config.ready_fd, config.parent_fd, own_end):
             if fd >= 0:
                 os.close(fd)
         LOG.become("fork server")
-        fork_server.run(server_end, config.session, config.preload)
+        fork_server.run(server_end, config.session, config.preload, lifeline)
     server_end.close()
+    name_process(NODE)
     keep_descendants()  # those of the fork server, if it is killed
     driver = None
     if driver_fd >= 0:
@@ -54,7 +61,8 @@ def main() -> NoReturn:
         # Only now: the fork server imports its modules while this process imports the machines.
         from phalanx.runtime.node.composition import EmbeddedNode
 
-        node = EmbeddedNode(config, node_end, fork_server_pid)
+        servers = NodeForkServers(config, lifeline)
+        node = EmbeddedNode(config, node_end, fork_server_pid, servers)
         gc.freeze()
         gc.enable()
         if not config.lives_with_driver:
@@ -71,6 +79,27 @@ def main() -> NoReturn:
     if node is not None and node.is_stale:
         come_back(config)
     os._exit(code)
+
+
+class NodeForkServers:
+    """Starts fork servers in place of the first one, which was forked when this process was
+    small."""
+
+    def __init__(self, config: NodeConfig, lifeline: int) -> None:
+        self._config = config
+        self._lifeline = lifeline
+
+    def start(self) -> tuple[socket.socket, int]:
+        """Start a fork server; return the socket to it, and its pid."""
+        from phalanx.runtime.worker import restarted
+
+        return restarted.start(self._config.session, self._config.preload, self._lifeline)
+
+    def keeper(self, sock: socket.socket, helpers: Callable[[], set[int]]) -> SurvivorKeeper:
+        """Make a keeper of what has outlived a fork server."""
+        from phalanx.runtime.worker.survivors import SurvivorKeeper
+
+        return SurvivorKeeper(sock, self._config.session, self._lifeline, helpers)
 
 
 def come_back(config: NodeConfig) -> NoReturn:

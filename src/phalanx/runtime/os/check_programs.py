@@ -36,6 +36,11 @@ class CheckCommands:
         """The names of the checks."""
         return tuple(self._commands)
 
+    @property
+    def pid(self) -> int:
+        """The process of the last check; 0 when there is none."""
+        return 0 if self._process is None else self._process.pid
+
     def start(self, name: str, when: str) -> None:
         """Start a check; `when` says at which occasion."""
         self._path = os.path.join(self._directory, f"check-{name}.log")

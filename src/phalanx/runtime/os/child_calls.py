@@ -35,18 +35,45 @@ _ROOM = 16384
 """Bytes of each call's stack."""
 
 
+class Chain:
+    """Memory for a chain of calls: a context and a stack for each."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        """The most calls that it has room for."""
+        self._memory = ctypes.create_string_buffer((length + 1) * (_CONTEXT_BYTES + _ROOM))
+
+    def lay(self, calls: Sequence[Call]) -> int:
+        """Prepare these calls; return the address of the first one's context.
+
+        The stack of a process that begins there lies below the address. Signals that this thread
+        blocks now are blocked during the calls.
+        """
+        begin = ctypes.addressof(self._memory) + _ROOM
+        places = [begin + at * (_CONTEXT_BYTES + _ROOM) for at in range(len(calls))]
+        for place, behind, (function, given) in zip(places, [*places[1:], 0], calls, strict=True):
+            _c.getcontext(ctypes.c_void_p(place))
+            words = (ctypes.c_size_t * (_STACK_BYTES + 1)).from_address(place)
+            words[_LINK] = behind
+            words[_STACK], words[_STACK_BYTES] = place + _CONTEXT_BYTES, _ROOM
+            numbers = map(ctypes.c_long, given)
+            called = ctypes.c_void_p(address_of(function))
+            _c.makecontext(ctypes.c_void_p(place), called, len(given), *numbers)
+        return begin
+
+
 class ChildCalls:
-    """Memory for chains of calls, used again for each: one object for each thread."""
+    """Starts children that make chains of calls: one object for each thread."""
 
     def __init__(self) -> None:
         """Find the C library's functions. Raises OSError when the library has no contexts."""
         try:
-            self._make, self._get = _c.makecontext, _c.getcontext
+            _ = _c.makecontext, _c.getcontext
             self._begin = address_of(_c.setcontext)
             self._clone = _waiting_c.clone
         except AttributeError:
             raise OSError("this C library has no makecontext") from None
-        self._length = 0
+        self._chain = Chain(0)
 
     def run(self, calls: Sequence[Call], pid: ctypes.c_int) -> None:
         """Start a child that makes these calls.
@@ -55,24 +82,38 @@ class ChildCalls:
         that. `pid` is the child's as soon as it exists. Raises OSError when there can be no more
         processes.
         """
-        if self._length < len(calls):
-            self._length = len(calls)
-            self._memory = ctypes.create_string_buffer(
-                (self._length + 1) * (_CONTEXT_BYTES + _ROOM)
-            )
-        begin = ctypes.addressof(self._memory) + _ROOM
-        places = [begin + at * (_CONTEXT_BYTES + _ROOM) for at in range(len(calls))]
-        for place, behind, (function, given) in zip(places, [*places[1:], 0], calls, strict=True):
-            self._get(ctypes.c_void_p(place))  # the child blocks the same signals as its parent
-            words = (ctypes.c_size_t * (_STACK_BYTES + 1)).from_address(place)
-            words[_LINK] = behind
-            words[_STACK], words[_STACK_BYTES] = place + _CONTEXT_BYTES, _ROOM
-            numbers = map(ctypes.c_long, given)
-            called = ctypes.c_void_p(address_of(function))
-            self._make(ctypes.c_void_p(place), called, len(given), *numbers)
-        first, top = ctypes.c_void_p(begin), ctypes.c_void_p(begin)  # the stack lies below it
+        first = ctypes.c_void_p(self._lay(calls))
         flags = _VM | _VFORK | _PARENT_SETTID | int(signal.SIGCHLD)
-        if self._clone(ctypes.c_void_p(self._begin), top, flags, first, ctypes.byref(pid)) < 0:
+        self._start(flags, first, pid)
+
+    def call_to_run(self, calls: Sequence[Call], pid: ctypes.c_int) -> Call:
+        """Return the call by which a child does what `run` does, as the parent of its child."""
+        first = self._lay(calls)
+        flags = _VM | _VFORK | _PARENT_SETTID | int(signal.SIGCHLD)
+        given = (self._begin, first, flags, first, ctypes.addressof(pid))
+        return _c.clone, given
+
+    def run_along(self, chain: Chain, calls: Sequence[Call], pid: ctypes.c_int) -> None:
+        """Start a child that makes these calls, while this thread goes on.
+
+        It shares the memory of this process as long as it lives, and blocks all signals. `chain`
+        must be kept as long, and have room for the calls. Raises OSError as `run` does.
+        """
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            first = ctypes.c_void_p(chain.lay(calls))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self._start(_VM | _PARENT_SETTID | int(signal.SIGCHLD), first, pid)
+
+    def _lay(self, calls: Sequence[Call]) -> int:
+        if self._chain.length < len(calls):
+            self._chain = Chain(len(calls))
+        return self._chain.lay(calls)
+
+    def _start(self, flags: int, first: ctypes.c_void_p, pid: ctypes.c_int) -> None:
+        begin = ctypes.c_void_p(self._begin)
+        if self._clone(begin, first, flags, first, ctypes.byref(pid)) < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 

@@ -48,12 +48,20 @@ class CommandGroups(Protocol):
         one."""
         ...
 
+    def find(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
+        """Return the group that was made for a command; None without one."""
+        ...
+
 
 class NoGroups:
     """Stands for groups where none can be made."""
 
     def make(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
         """Return None: the command runs without a group."""
+        return None
+
+    def find(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
+        """Return None: there are no groups."""
         return None
 
 
@@ -80,6 +88,11 @@ class Cgroups:
         if memory_bytes and _write(f"{path}/memory.max", str(memory_bytes)):
             _write(f"{path}/memory.oom.group", "1")
         return Cgroup(path, memory_bytes)
+
+    def find(self, process: bytes, memory_bytes: int) -> Cgroup | None:
+        """Return the group that was made for a command; None without one."""
+        path = self._prefix + process.hex()
+        return Cgroup(path, memory_bytes) if os.path.isdir(path) else None
 
 
 class Cgroup:

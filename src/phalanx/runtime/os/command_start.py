@@ -1,7 +1,7 @@
 """Starts the commands of jobs, with a child that makes kernel calls and nothing else.
 
-When the child could not become the program, or the C library has no such calls, a fork of this
-process tries again in Python, which reports the reason.
+Each command has a shield as its parent. When the child could not become the program, or the C
+library has no such calls, a fork of this process tries again in Python, which reports the reason.
 """
 
 from __future__ import annotations
@@ -19,11 +19,8 @@ from phalanx.model.exit_codes import NOT_STARTED
 from phalanx.runtime.os.below import open_below
 from phalanx.runtime.os.child_calls import Call, ChildCalls, address_of, function
 from phalanx.runtime.os.commands import command_variables, exec_command
-from phalanx.runtime.os.process_tree import (
-    end_with_parent,
-    keep_descendants,
-    tie_to_parent,
-)
+from phalanx.runtime.os.process_tree import keep_descendants, tie_to_parent
+from phalanx.runtime.os.shields import Shield, can_close_all, fork_shielded, reap, start_shielded
 
 _TOLD_MS = 1000
 _NUMBER_BYTES = 4
@@ -39,12 +36,17 @@ class _Ends(NamedTuple):
 
 
 class CommandStart:
-    """Starts commands, from one thread. The commands end with that thread, too."""
+    """Starts commands, from one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, lifeline: int) -> None:
+        """`lifeline`: the pipe at whose end all commands end."""
+        self._lifeline = lifeline
         self._calls: ChildCalls | None = None
         with contextlib.suppress(OSError):
-            self._calls = ChildCalls()
+            calls = ChildCalls()
+            self._calls = calls if can_close_all() else None
+        self.shield = ctypes.c_int(0)
+        """The id of the last shield that was made."""
         self.opened: set[int] = set()
         """Descriptors that only this object uses: a process forked in the meantime closes them."""
 
@@ -57,8 +59,10 @@ class CommandStart:
         entrance: Callable[[], int],
         pid: ctypes.c_int,
         umask: int,
-    ) -> None:
+    ) -> Shield:
         """Start `argv` in a session of its own, its output appended to the file `log`.
+
+        Returns its parent.
 
         `umask` is the mask of the files that it makes. `pid` is its id when this returns, and
         before that the id of a process that tries to become it. `entrance` opens its control group,
@@ -79,9 +83,11 @@ class CommandStart:
                 # A directory that may be seen but not entered has no such file.
                 where = os.open(os.path.join(directory, os.curdir), os.O_PATH)
                 with self._use(where):
-                    if self._becomes(paths, words, environment, where, ends, pid, umask):
-                        return
-            pid.value = self._fork(argv, variables, directory, ends, umask)
+                    shield = self._becomes(paths, words, environment, where, ends, pid, umask)
+                    if shield is not None:
+                        return shield
+            pid.value, shield = self._fork(argv, variables, directory, ends, umask)
+            return shield
 
     def _fork(
         self,
@@ -90,20 +96,22 @@ class CommandStart:
         directory: str,
         ends: _Ends,
         umask: int,
-    ) -> int:
-        """The same in Python, which writes to the log what goes wrong. Its pid.
+    ) -> tuple[int, Shield]:
+        """The same in Python, which writes to the log what goes wrong.
 
         Raises OSError where it could not become the program because something had run out.
         """
         ends_of_pipe = os.pipe()
         with self._use(ends_of_pipe[0]) as read:
             with self._use(ends_of_pipe[1]) as write:
-                pid = _fork(argv, variables, directory, ends, umask, write)
+                pid, shield = self._fork_child(argv, variables, directory, ends, umask, write)
+                self.shield.value = shield.pid
             number = _told(read)
         if number:
-            os.waitpid(pid, 0)
+            shield.end()
+            reap(pid)
             raise OSError(number, os.strerror(number))
-        return pid
+        return pid, shield
 
     def _becomes(
         self,
@@ -114,35 +122,67 @@ class CommandStart:
         ends: _Ends,
         pid: ctypes.c_int,
         umask: int,
-    ) -> bool:
-        """Start a child that becomes one of these files; return whether that succeeded."""
+    ) -> Shield | None:
+        """Start a child that becomes one of these files; None when that did not succeed."""
         if self._calls is None:
-            return False
+            return None
         given = address_of(words), address_of(environment)
         files = [ctypes.c_char_p(path) for path in paths]
         zero, has_failed = ctypes.c_char_p(b"0"), ctypes.create_string_buffer(1)
-        ends_of_pipe = os.pipe()
-        with self._use(ends_of_pipe[0]) as read, self._use(ends_of_pipe[1]) as write:
-            calls: list[Call] = [
-                *tie_to_parent(read, write),
-                # Without effect when the group is gone.
-                (function("write"), (ends.entrance, address_of(zero), 1)),
-                (function("setsid"), ()),
-                (function("dup2"), (ends.null, 0)),
-                (function("dup2"), (ends.out, 1)),
-                (function("dup2"), (ends.out, 2)),
-                (function("signal"), (int(signal.SIGINT), int(signal.SIG_DFL))),
-                (function("umask"), (umask,)),
-                (function("fchdir"), (where,)),
-                *[(function("execve"), (address_of(file), *given)) for file in files],
-                (function("memset"), (address_of(has_failed), 1, 1)),
-                (function("_exit"), (NOT_STARTED,)),
-            ]
-            self._calls.run(calls, pid)
-        if has_failed.raw != b"\0":
-            gone, pid.value = pid.value, 0
-            os.waitpid(gone, 0)
-        return bool(pid.value)
+        calls: list[Call] = [
+            *tie_to_parent(),
+            # Without effect when the group is gone.
+            (function("write"), (ends.entrance, address_of(zero), 1)),
+            (function("setsid"), ()),
+            (function("dup2"), (ends.null, 0)),
+            (function("dup2"), (ends.out, 1)),
+            (function("dup2"), (ends.out, 2)),
+            (function("signal"), (int(signal.SIGINT), int(signal.SIG_DFL))),
+            (function("signal"), (int(signal.SIGPIPE), int(signal.SIG_DFL))),
+            (function("umask"), (umask,)),
+            (function("fchdir"), (where,)),
+            *[(function("execve"), (address_of(file), *given)) for file in files],
+            (function("memset"), (address_of(has_failed), 1, 1)),
+            (function("_exit"), (NOT_STARTED,)),
+        ]
+        shield = start_shielded(self._calls, calls, self._lifeline, pid, self.shield)
+        if has_failed.raw == b"\0":
+            return shield
+        gone, pid.value = pid.value, 0
+        shield.end()
+        reap(gone)
+        return None
+
+    def _fork_child(
+        self,
+        argv: Sequence[str],
+        variables: Mapping[str, str],
+        directory: str,
+        ends: _Ends,
+        umask: int,
+        tell: int,
+    ) -> tuple[int, Shield]:
+        """Start the command with a fork, which writes errors to the log.
+
+        `tell`: the descriptor to which the child writes the number of an error when something had
+        run out.
+        """
+        pid, shield = fork_shielded(self._lifeline)
+        if pid == 0:
+            try:
+                keep_descendants()
+                with contextlib.suppress(OSError):  # the group is gone, or there is none
+                    os.write(ends.entrance, b"0")
+                os.setsid()
+                for to, end in enumerate((ends.null, ends.out, ends.out)):
+                    os.dup2(end, to)
+                for number in (signal.SIGINT, signal.SIGPIPE):
+                    signal.signal(number, signal.SIG_DFL)
+                os.umask(umask)
+                exec_command(argv, variables, directory, tell)
+            finally:
+                os._exit(NOT_STARTED)
+        return pid, shield
 
     @contextlib.contextmanager
     def _use(self, fd: int) -> Iterator[int]:
@@ -154,39 +194,6 @@ class CommandStart:
             self.opened.discard(fd)
             if fd >= 0:
                 os.close(fd)
-
-
-def _fork(
-    argv: Sequence[str],
-    variables: Mapping[str, str],
-    directory: str,
-    ends: _Ends,
-    umask: int,
-    tell: int,
-) -> int:
-    """Start the command with a fork, which writes errors to the log; return its pid.
-
-    `tell`: the descriptor to which the child writes the number of an error when something had run
-    out.
-    """
-    parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            end_with_parent(parent)
-            keep_descendants()
-            with contextlib.suppress(OSError):  # the group is gone, or there is none
-                os.write(ends.entrance, b"0")
-            os.setsid()
-            for to, end in enumerate((ends.null, ends.out, ends.out)):
-                os.dup2(end, to)
-            for number in (signal.SIGINT, signal.SIGPIPE):
-                signal.signal(number, signal.SIG_DFL)
-            os.umask(umask)
-            exec_command(argv, variables, directory, tell)
-        finally:
-            os._exit(NOT_STARTED)
-    return pid
 
 
 def _told(read: int) -> int:

@@ -2,8 +2,7 @@
 
 A thread that starts a command waits until the command is another program: a moment, or as long as a
 file server with its directory or program takes to answer. So threads do that, and another one takes
-the commands behind one that takes long. Commands end with the thread that started them (prctl(2),
-PR_SET_PDEATHSIG), so these threads stay.
+the commands behind one that takes long.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from phalanx.protocol.fork_messages import RunCommand, SendSignal, SignalCommand
 from phalanx.runtime.os.command_groups import CommandGroup
 from phalanx.runtime.os.command_start import CommandStart
 from phalanx.runtime.os.file_modes import mask_of_work
+from phalanx.runtime.os.shields import Shield
 
 LONG_S = 0.1
 """Seconds of a start after which another thread starts the commands behind it."""
@@ -37,6 +37,8 @@ class Starting:
         """As in Child."""
         self.pid = ctypes.c_int(0)
         """The id of the process that is the command or tries to become it, as soon as it exists."""
+        self.shield: Shield | None = None
+        """The parent of that process, once it has begun."""
         self.error: OSError | None = None
         """Why there is no process."""
         self.signals: list[SendSignal | SignalCommand] = []
@@ -46,9 +48,10 @@ class Starting:
 class CommandStarters:
     """Starts commands in the order in which they come, as long as none takes long."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` counts seconds, and never goes back."""
+    def __init__(self, clock: Callable[[], float], lifeline: int) -> None:
+        """`clock` counts seconds, and never goes back. `lifeline`: see CommandStart."""
         self._clock = clock
+        self._lifeline = lifeline
         self.fileno = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         """Readable when `begun` has results."""
         self._waiting: SimpleQueue[Starting] = SimpleQueue()
@@ -73,7 +76,7 @@ class CommandStarters:
         late = self._clock() - LONG_S
         if len(self._since) < MOST_THREADS and all(since < late for since in self._since):
             self._since.append(_IDLE)
-            self._starts.append(CommandStart())
+            self._starts.append(CommandStart(self._lifeline))
             me = len(self._since) - 1
             try:
                 threading.Thread(target=self._work, args=(me,), daemon=True).start()
@@ -85,6 +88,10 @@ class CommandStarters:
         for fd in {fd for start in self._starts for fd in start.opened if fd >= 0}:
             with contextlib.suppress(OSError):  # closed, and not yet removed from the set
                 os.close(fd)
+
+    def shields(self) -> set[int]:
+        """Return the shields of commands that are being started."""
+        return {start.shield.value for start in self._starts}
 
     def begun(self) -> list[Starting]:
         """Return the commands that have begun, or cannot begin, since the last call."""
@@ -99,7 +106,7 @@ class CommandStarters:
             order, group = starting.order, starting.group
             entrance = _no_group if group is None else group.entrance
             try:
-                start(
+                starting.shield = start(
                     order.argv,
                     order.variables,
                     order.directory,

@@ -34,6 +34,11 @@ class DaemonLog:
         self._path, self._process, self._node = path, process, node
         self._is_aloud = is_aloud
 
+    @property
+    def kept(self) -> tuple[str, str, bool]:
+        """The file, the id of the node, and whether lines go to standard error too."""
+        return self._path, self._node, self._is_aloud
+
     def become(self, process: str) -> None:
         """Write to the same log under another name, in a child of the daemon."""
         self._process = process

@@ -9,6 +9,8 @@ import socket
 from collections import deque
 from collections.abc import Callable
 
+from phalanx.model.node_deaths import PARENT_KILLED
+from phalanx.node.member_effects import CommandEnd
 from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
 from phalanx.protocol.fork_messages import (
     Exited,
@@ -103,14 +105,16 @@ class CommandClient:
         )
 
 
-def how_it_ended(message: Exited) -> tuple[int, str, float, int, bool, int, bool]:
-    """Return how a command ended.
-
-    The parts are: exit code, reason if the code alone does not tell it, CPU seconds, bytes of
-    memory, whether there was no process for it, the signal or 0, and whether something that the
-    start needed had run out.
-    """
+def how_it_ended(message: Exited) -> CommandEnd:
+    """Return how a command ended."""
     code, reason, number = exit_of(message.code)
-    is_unstarted = not message.pid
-    why, is_shortage = message.reason or reason, message.is_shortage
-    return code, why, message.cpu_s, message.memory, is_unstarted, number, is_shortage
+    return CommandEnd(
+        code=code,
+        reason=message.reason or (PARENT_KILLED if message.is_parent_killed else reason),
+        cpu_s=message.cpu_s,
+        memory=message.memory,
+        signal=number,
+        is_unstarted=not message.pid,
+        is_shortage=message.is_shortage,
+        is_parent_killed=message.is_parent_killed,
+    )

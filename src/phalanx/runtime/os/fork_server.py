@@ -4,7 +4,7 @@ It holds no other state, and has one thread, as a process that forks should, bes
 start commands. Once a process that it has started ends, it ends all that the process left behind,
 in whatever session; but the remains of a command that was asked to end may use the rest of its
 grace. When the node's end of the socket closes, it ends everything that it has started, however the
-node ended.
+node ended. When it is killed itself, its children go on: the node keeps them (`survivors.py`).
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_tree import (
     children_of,
     end_orphans,
-    end_with_parent,
     keep_descendants,
     own_children,
     reaped,
     signal_command,
 )
+from phalanx.runtime.os.shields import Shield, fork_shielded
 
 _AGAIN_S = 0.05
 _ENDING_PASSES = 10
@@ -68,9 +68,11 @@ class Child:
         is_command: bool,
         group: CommandGroup | None = None,
         socket: str = "",
+        shield: Shield | None = None,
     ) -> None:
         self.process = process
         self.pid = pid
+        self.shield = shield
         self.group = group
         """The control group of the process and all that it starts, if there are groups here."""
         self.socket = socket
@@ -86,9 +88,11 @@ class Child:
 class ForkServer:
     """The children, and the loop that watches them."""
 
-    def __init__(self, sock: socket.socket, session: sessions.Session) -> None:
+    def __init__(self, sock: socket.socket, session: sessions.Session, lifeline: int = -1) -> None:
+        """`lifeline`: see `shields`; -1: its children end with this process."""
         self.node = Connection(sock, decode=decode_body)
         self._session = session
+        self.lifeline, self._own_end = (lifeline, -1) if lifeline >= 0 else os.pipe()
         self._groups = find_command_groups()
         keep_descendants()
         self._epoll = select.epoll()
@@ -96,7 +100,7 @@ class ForkServer:
         self.node.on_writable = self._want_writable
         self._readers: dict[int, Callable[[], None]] = {}
         self._children: dict[bytes, Child] = {}
-        self._starters = CommandStarters(time.monotonic)
+        self._starters = CommandStarters(time.monotonic, self.lifeline)
         self._starting: dict[bytes, Starting] = {}
         self.read_from(self._starters.fileno, self._commands_begun)
         self._ends_orphans = False
@@ -109,23 +113,29 @@ class ForkServer:
         for number in PASSED_OVER:
             if signal.getsignal(number) == signal.SIG_DFL:
                 signal.signal(number, lambda *_: None)  # a program that is started has the default
-        while True:
-            for fd, mask in self._epoll.poll(self.patience_s()):
-                if fd == self.node.fileno:
-                    if mask & select.EPOLLOUT:
-                        self.node.drain()
-                    if mask & ~select.EPOLLOUT and not self._from_node():
-                        self._end_everything()
-                        return
-                elif fd in self._readers:
-                    self._readers[fd]()
-            if self._lingering or self._ends_orphans:
-                self._end_orphans()
-                self._bury_ended()
-            if self._starters.is_behind:
-                self._starters.look()
-            self.after_round()
-            self.node.flush()
+        while self.round(self.patience_s()):
+            pass
+        self.end_everything()
+        sessions.remove(self._session)
+
+    def round(self, patience_s: float | None) -> bool:
+        """Handle what has come, or comes within this time. False: the node is gone."""
+        for fd, mask in self._epoll.poll(patience_s):
+            if fd == self.node.fileno:
+                if mask & select.EPOLLOUT:
+                    self.node.drain()
+                if mask & ~select.EPOLLOUT and not self._from_node():
+                    return False
+            elif fd in self._readers:
+                self._readers[fd]()
+        if self._lingering or self._ends_orphans:
+            self._end_orphans()
+            self._bury_ended()
+        if self._starters.is_behind:
+            self._starters.look()
+        self.after_round()
+        self.node.flush()
+        return True
 
     def patience_s(self) -> float | None:
         """Return how long to wait for an event; None: forever."""
@@ -197,8 +207,9 @@ class ForkServer:
                     group.end()
                 self.report_failure(order.process, starting.error)
                 continue
-            pid = starting.pid.value
-            if not self._adopt_command(Child(order.process, pid, is_command=True, group=group)):
+            pid, shield = starting.pid.value, starting.shield
+            child = Child(order.process, pid, is_command=True, group=group, shield=shield)
+            if not self._adopt_command(child):
                 continue
             for message in starting.signals:
                 self.on_message(message)
@@ -220,7 +231,7 @@ class ForkServer:
         path = self._session.socket_of(streams.process)
         entrance = -1 if group is None else group.entrance()
         try:
-            pid = self._stand(order, path, entrance)
+            pid, shield = self._stand(order, path, entrance)
         except OSError as error:
             if group is not None:
                 group.end()
@@ -229,7 +240,9 @@ class ForkServer:
         finally:
             if entrance >= 0:
                 os.close(entrance)
-        self._adopt_command(Child(order.process, pid, is_command=True, group=group, socket=path))
+        self._adopt_command(
+            Child(order.process, pid, is_command=True, group=group, socket=path, shield=shield)
+        )
 
     def _adopt_command(self, child: Child) -> bool:
         """Watch a command that has begun, and say so. False: it cannot be watched, and is ended."""
@@ -241,25 +254,26 @@ class ForkServer:
                 os.kill(child.pid, signal.SIGKILL)
             if child.group is not None:
                 child.group.end()
+            if child.shield is not None:
+                child.shield.end()
             os.waitpid(child.pid, 0)
             self.report_failure(child.process, error)
             return False
-        self.node.post(Began(child.process, child.pid))
+        shield = 0 if child.shield is None else child.shield.pid
+        self.node.post(Began(child.process, child.pid, shield))
         return True
 
-    def _stand(self, order: RunCommand, path: str, entrance: int) -> int:
+    def _stand(self, order: RunCommand, path: str, entrance: int) -> tuple[int, Shield]:
         """Start a process of Phalanx that runs the command and has its streams."""
-        parent = os.getpid()
         with listen(path) as listening:
-            pid = os.fork()
+            pid, shield = fork_shielded(self.lifeline)
             if pid == 0:
-                end_with_parent(parent)
                 keep_descendants()
                 with contextlib.suppress(OSError):  # the group is gone, or there is none
                     os.write(entrance, b"0")
                 self.close_in_child()
                 stand_for(order, listening, path)
-        return pid
+        return pid, shield
 
     def close_in_child(self) -> None:
         """Close all that is watched here, in a child that continues as a program of Phalanx."""
@@ -270,6 +284,9 @@ class ForkServer:
         self._epoll.close()
         for fd in self._readers:
             os.close(fd)
+        for fd in (self.lifeline, self._own_end):
+            if fd >= 0:
+                os.close(fd)
         self._starters.close_in_child()
 
     def adopt(self, child: Child) -> None:
@@ -316,6 +333,9 @@ class ForkServer:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
         reason = "" if child.group is None else child.group.end()
+        is_parent_killed = child.shield is not None and child.shield.is_killed()
+        if child.shield is not None:
+            child.shield.end()
         _, status, used = os.wait4(child.pid, 0)
         if child.socket:
             with contextlib.suppress(OSError):
@@ -328,7 +348,9 @@ class ForkServer:
         # of it.
         is_more = used.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         cpu_s, memory = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 if is_more else 0
-        self.node.post(Exited(child.process, child.pid, code, reason, cpu_s, memory))
+        self.node.post(
+            Exited(child.process, child.pid, code, reason, cpu_s, memory, is_parent_killed)
+        )
 
     def before_end(self, child: Child) -> None:
         """Do what a subclass adds before the end of a child is reported."""
@@ -336,7 +358,10 @@ class ForkServer:
     def _end_orphans(self) -> None:
         """End the orphans of children that have ended here, except those that have a grace."""
         known = {child.pid for child in self._children.values()}
-        known |= {starting.pid.value for starting in self._starting.values()}
+        known |= {c.shield.pid for c in self._children.values() if c.shield is not None}
+        for starting in self._starting.values():
+            known |= {starting.pid.value, 0 if starting.shield is None else starting.shield.pid}
+        known |= self.others()
         orphans = [pid for pid in own_children() if pid not in known] if self._lingering else []
         for child in self._lingering:
             assert child.lingering is not None
@@ -344,13 +369,17 @@ class ForkServer:
             known |= child.lingering.claim(orphans, in_group)
         self._ends_orphans = not end_orphans(known)
 
+    def others(self) -> set[int]:
+        """Return the children of this process that are neither work nor left by work."""
+        return self._starters.shields()
+
     def _bury_ended(self) -> None:
         """Bury the ended children that have no processes left."""
         for child in list(self._lingering):
             if child.lingering is not None and not child.lingering.left:
                 self._bury(child)
 
-    def _end_everything(self) -> None:
+    def end_everything(self) -> None:
         """End all children; commands that are being started end with their threads."""
         for child in self._children.values():
             with contextlib.suppress(ProcessLookupError):
@@ -358,11 +387,12 @@ class ForkServer:
             if child.group is not None:
                 child.group.end()
         for child in self._children.values():
+            if child.shield is not None:
+                child.shield.end()
             reaped(child.pid)
         for _ in range(_ENDING_PASSES):
-            if end_orphans(()):
+            if end_orphans(self.others()):
                 break
-        sessions.remove(self._session)
 
 
 def _signal(child: Child, number: int) -> None:

@@ -10,14 +10,13 @@ it ends.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
 from collections.abc import Collection, Iterable, Mapping
 
 from phalanx.protocol.bundle_messages import Receivers
-from phalanx.runtime.os.child_calls import Call, address_of, function
+from phalanx.runtime.os.child_calls import Call, function
 from phalanx.runtime.os.polling import wait_for
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -30,7 +29,6 @@ SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh", "fish", "csh", "t
 
 _prctl = function("prctl")
 _KILL = int(signal.SIGKILL)
-_BYTE = ctypes.c_char_p(b"0")
 
 
 def end_with_parent(parent: int = 0) -> None:
@@ -49,29 +47,21 @@ def keep_descendants() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def tie_to_parent(read: int, write: int) -> list[Call]:
+def tie_to_parent() -> list[Call]:
     """Return the calls by which a child does what the two functions above do.
 
-    `read` and `write` are the ends of a pipe whose first end only the parent keeps: when the parent
-    ended before the kernel was told, SIGPIPE ends the child.
+    A parent that ends before its child has become another program must see to the child's end.
     """
-    return [
-        (_prctl, (_PR_SET_PDEATHSIG, _KILL)),
-        (function("signal"), (int(signal.SIGPIPE), int(signal.SIG_DFL))),
-        (function("close"), (read,)),
-        (function("write"), (write, address_of(_BYTE), 1)),
-        (_prctl, (_PR_SET_CHILD_SUBREAPER, 1)),
-    ]
+    return [(_prctl, (_PR_SET_PDEATHSIG, _KILL)), (_prctl, (_PR_SET_CHILD_SUBREAPER, 1))]
 
 
 def own_children() -> list[int]:
-    """Return the children of this thread, dead ones too.
+    """Return the children of this process's first thread, dead ones too.
 
-    Those are the processes that it has started, and for the first thread also those that have lost
-    their parents.
+    Those are the processes that it has started, and those that have lost their parents.
     """
     try:
-        with open("/proc/thread-self/children") as file:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
             return [int(pid) for pid in file.read().split()]
     except OSError:  # a kernel without this file
         me = os.getpid()
@@ -79,7 +69,7 @@ def own_children() -> list[int]:
 
 
 def end_orphans(known: Collection[int]) -> bool:
-    """End every child of this thread that is not known, with all below it.
+    """End every such child that is not known, with all below it.
 
     The processes that they were started for have ended. Returns whether none is left; otherwise
     call it again.

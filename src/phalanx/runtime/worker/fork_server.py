@@ -21,13 +21,15 @@ import msgspec
 
 from phalanx.model.raw_bytes import native
 from phalanx.observe.log_lines import WARNING
-from phalanx.protocol.fork_messages import Fork, OutputRead, ReadOutput
+from phalanx.protocol.fork_messages import Fork, Forked, OutputRead, ReadOutput
 from phalanx.protocol.node_messages import LogLine
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.environment import leave_our_limits, leave_our_path
 from phalanx.runtime.os.fork_server import Child, ForkServer
 from phalanx.runtime.os.polling import wait_for
-from phalanx.runtime.os.process_tree import end_with_parent, keep_descendants
+from phalanx.runtime.os.process_names import FORK_SERVER, WORKER, name_process
+from phalanx.runtime.os.process_tree import keep_descendants
+from phalanx.runtime.os.shields import fork_shielded
 from phalanx.runtime.os.system import say
 from phalanx.runtime.os.variables import expanded
 from phalanx.runtime.os.visible_devices import shown_devices
@@ -43,9 +45,12 @@ NAME_MARK = "\x1e"
 """The first character of a line that tells the name under which the next lines were printed."""
 
 
-def run(sock: socket.socket, session: sessions.Session, preload: list[str]) -> NoReturn:
-    """Serve the node until its socket closes; never returns."""
+def run(
+    sock: socket.socket, session: sessions.Session, preload: list[str], lifeline: int
+) -> NoReturn:
+    """Serve the node until its socket closes; never returns. `lifeline`: see `shields`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    name_process(FORK_SERVER)
     for module in preload:
         try:
             __import__(module)
@@ -56,7 +61,7 @@ def run(sock: socket.socket, session: sessions.Session, preload: list[str]) -> N
     import phalanx.runtime.worker.process  # noqa: F401
 
     blas_threads.inherited.prepare()
-    server = WorkerForkServer(sock, session)
+    server = WorkerForkServer(sock, session, lifeline)
     gc.freeze()  # imported modules stay, and are shared with the children
     gc.enable()
     server.serve()
@@ -91,8 +96,8 @@ def last_state(line: bytes) -> bytes:
 class WorkerForkServer(ForkServer):
     """The fork server of a node: it forks workers in addition to commands."""
 
-    def __init__(self, sock: socket.socket, session: sessions.Session) -> None:
-        super().__init__(sock, session)
+    def __init__(self, sock: socket.socket, session: sessions.Session, lifeline: int = -1) -> None:
+        super().__init__(sock, session, lifeline)
         self._session_of_workers = session
         self._shown_devices = shown_devices(os.environ)
         self._pipes: dict[int, _Pipe] = {}
@@ -112,12 +117,11 @@ class WorkerForkServer(ForkServer):
 
     def _fork(self, worker: bytes, environment: dict[str, str]) -> None:
         opened: list[int] = []
-        server = os.getpid()
         try:
             for _ in range(2):
                 opened += os.pipe()
             opened.append(os.dup(opened[0]))  # reserves the descriptor that will watch the process
-            pid = os.fork()
+            pid, shield = fork_shielded(self.lifeline, (opened[0], opened[2]))
         except OSError as error:
             for fd in opened:
                 os.close(fd)
@@ -126,22 +130,22 @@ class WorkerForkServer(ForkServer):
         out_read, out_write, err_read, err_write, spare = opened
         os.close(spare)
         if pid == 0:
-            self._become_worker(server, worker, environment, out_write, err_write)
+            self._become_worker(worker, environment, out_write, err_write)
         os.close(out_write)
         os.close(err_write)
         for fd in (out_read, err_read):
             os.set_blocking(fd, False)
-            pipe = self._pipes[fd] = _Pipe(fd, pid, is_error=fd == err_read)
-            self.read_from(fd, partial(self._read_output, pipe))
-        self.adopt(Child(worker, pid, is_command=False))
+            self.read_output_of(pid, fd, is_error=fd == err_read)
+        self.adopt(Child(worker, pid, is_command=False, shield=shield))
+        self.node.post(Forked(worker, pid, shield.pid, out_read, err_read))
 
     def _become_worker(
-        self, server: int, worker: bytes, environment: dict[str, str], out: int, err: int
+        self, worker: bytes, environment: dict[str, str], out: int, err: int
     ) -> NoReturn:
         code = 1
         try:
-            end_with_parent(server)
             keep_descendants()
+            name_process(WORKER)
             os.setsid()
             os.dup2(out, 1)
             os.dup2(err, 2)
@@ -170,6 +174,15 @@ class WorkerForkServer(ForkServer):
             os._exit(code)
 
     # ---- output ------------------------------------------------------------------------------
+
+    def read_output_of(self, pid: int, fd: int, is_error: bool) -> None:
+        """Read a worker's output, or its errors, from this descriptor on."""
+        pipe = self._pipes[fd] = _Pipe(fd, pid, is_error)
+        self.read_from(fd, partial(self._read_output, pipe))
+
+    def pipes_of(self, pid: int) -> list[_Pipe]:
+        """Return the open pipes of a worker."""
+        return [one for one in self._pipes.values() if one.pid == pid]
 
     def _read_all_output(self) -> None:
         """Pass on what workers have printed so far, and report when that is done."""
@@ -232,7 +245,7 @@ class WorkerForkServer(ForkServer):
 
     def before_end(self, child: Child) -> None:
         """Read the rest of a worker's output before its end is reported."""
-        for pipe in [one for one in self._pipes.values() if one.pid == child.pid]:
+        for pipe in self.pipes_of(child.pid):
             while pipe.fd in self._pipes and wait_for(pipe.fd, select.POLLIN, 0):
                 self._read_output(pipe)
             # a grandchild holds the pipe open: its output is no longer read

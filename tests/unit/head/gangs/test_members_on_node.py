@@ -16,10 +16,12 @@ from tests.command_starting import start_command
 
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, TIMED_OUT
 from phalanx.model.ids import GangId, GroupId, JobId
+from phalanx.model.node_deaths import PARENT_KILLED
 from phalanx.node import followed_logs
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.directories import Directories, DirectorySample
 from phalanx.node.job_members import LOOK_AT_LOGS_EVERY_S, JobMembers
+from phalanx.node.member_effects import CommandEnd
 from phalanx.node.memory_limits import LOOK_AT_MEMORY_EVERY_S
 from phalanx.node.shortage import Shortage
 from phalanx.node.usage import NoUsageMeter
@@ -42,6 +44,7 @@ from phalanx.scheduler.devices.sets import ResourceSet
 
 GROUP = GangId(GroupId(bytes(18)))
 JOB = JobId("default/j")
+UNSTARTED = CommandEnd(code=1, reason="no process could be started", is_unstarted=True)
 
 
 class Node:
@@ -132,7 +135,7 @@ class Node:
         self.members.warn_in(list(self.bundles.pools((GROUP, 0))))
 
     def exits(self, code=0, process=-1):
-        assert self.members.exited(self.processes[process], code, "")
+        assert self.members.exited(self.processes[process], CommandEnd(code=code))
 
     def later(self, seconds):
         self.now += seconds
@@ -506,20 +509,28 @@ def test_a_process_that_could_not_be_started_in_a_full_directory_is_the_nodes_fa
     node.news.clear()
     node.directory_error = "No space left"
     for process in node.processes:
-        node.members.exited(process, 1, "no process could be started", is_unstarted=True)
+        node.members.exited(process, UNSTARTED)
     first, told = node.news
     assert (first, told.is_nodes_fault, told.reason, told.log) == ("report", True, FULL, "")
+
+
+def test_a_command_that_ended_with_its_parent_is_told_so(node):
+    node.start(commands=2)
+    end = CommandEnd(code=137, reason=PARENT_KILLED, signal=9, is_parent_killed=True)
+    node.members.exited(node.processes[0], end)
+    node.exits(143, process=1)
+    told = node.news[-1]
+    assert (told.code, told.reason, told.is_parent_killed) == (137, PARENT_KILLED, True)
 
 
 NONE_LEFT = "no process could be started for it: Resource temporarily unavailable"
 SHORT = f"its node is not well: commands cannot be started ({NONE_LEFT})"
 
 
-def cannot_start(node, **about):
+def cannot_start(node):
     """The newest command cannot be started for want of something."""
-    node.members.exited(
-        node.processes[-1], 1, NONE_LEFT, is_unstarted=True, is_shortage=True, **about
-    )
+    end = CommandEnd(code=1, reason=NONE_LEFT, is_unstarted=True, is_shortage=True)
+    node.members.exited(node.processes[-1], end)
 
 
 def test_a_process_that_could_not_be_started_for_want_of_something_is_the_nodes_fault(node):
@@ -556,7 +567,7 @@ def test_what_had_begun_before_something_ran_out_is_not_done_again(node):
 
 def test_a_process_that_could_not_be_started_elsewhere_is_told_as_it_is(node):
     node.start()
-    node.members.exited(node.processes[0], 1, "no process could be started", is_unstarted=True)
+    node.members.exited(node.processes[0], UNSTARTED)
     told = node.news[-1]
     assert (told.code, told.is_nodes_fault) == (1, False)
     assert told.reason == "no process could be started"

@@ -6,6 +6,7 @@ import pytest
 from tests.unit.head.gangs.test_members_on_node import GROUP, Node
 
 from phalanx.node.job_members import MAX_STEPS
+from phalanx.node.member_effects import CommandEnd
 from phalanx.protocol.bundle_messages import (
     Command,
     MemberNews,
@@ -121,7 +122,7 @@ def test_how_a_task_of_a_step_has_ended_is_told_before_its_member_s_end(node):
     node.exits(7, process=1)
     assert ends(node) == [], "nobody keeps account of it"
     node.later(2.5)
-    node.members.exited(node.processes[2], 7, "", 1.5, 1000)
+    node.members.exited(node.processes[2], CommandEnd(code=7, cpu_s=1.5, memory=1000))
     assert ends(node) == [(4, 0, 7, False)]
     (told,) = [m for m in node.news if isinstance(m, StepEnded)]
     assert (told.used.ran_s, told.used.cpu_s, told.used.memory_max) == (2.5, 1.5, 1000.0)

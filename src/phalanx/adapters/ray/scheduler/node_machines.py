@@ -141,7 +141,7 @@ class NodeMachines:
             case Began():
                 self.members.began(message.process, message.pid)
             case Exited():
-                self.members.exited(message.process, *how_it_ended(message))
+                self.members.exited(message.process, how_it_ended(message))
 
     def on_tick(self, now: float) -> None:
         """Act on the passing of time."""

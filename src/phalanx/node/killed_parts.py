@@ -1,0 +1,23 @@
+"""Parts of a node that were killed, and started again: processes beside the node's own."""
+
+from __future__ import annotations
+
+from phalanx.node.notes import Note
+from phalanx.observe.log_lines import WARNING
+
+
+class KilledParts:
+    """Those of one node, for its log and its reports."""
+
+    def __init__(self, note: Note) -> None:
+        self._note = note
+        self.count = 0
+        """How often a part was killed since the node began."""
+        self.last = ""
+        """What happened last, in one clause."""
+
+    def killed(self, part: str, gone_on: str) -> None:
+        """Note that a part was killed and is started again. `gone_on`: what that did not end."""
+        self.count += 1
+        self.last = f"its {part} was killed and is started again; {gone_on}"
+        self._note(self.last, level=WARNING)

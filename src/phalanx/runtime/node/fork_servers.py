@@ -1,0 +1,181 @@
+"""A node's fork server, which is started again when it is killed, and what has outlived it."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from phalanx.protocol.fork_messages import (
+    Exited,
+    Fork,
+    ReadOutput,
+    RunCommand,
+    SendSignal,
+    SignalCommand,
+    decode_body,
+)
+from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.fork_client import ForkClient
+from phalanx.runtime.os.fork_records import Begun, ForkRecords
+from phalanx.runtime.os.helpers import Deaths, end_helper
+
+KILLED = "its fork server was killed"
+
+
+class Keeper(Protocol):
+    """Keeps what has outlived a fork server, and reports its ends as a fork server does."""
+
+    @property
+    def fileno(self) -> int:
+        """Readable when `step` has something to do."""
+        ...
+
+    def step(self) -> None:
+        """Handle what has come."""
+        ...
+
+    def keep(self, begun: Begun) -> bool:
+        """Keep a process. False when it is gone."""
+        ...
+
+    def end_what_nobody_knows(self) -> None:
+        """End processes that the node has not heard of."""
+        ...
+
+    def end_everything(self) -> None:
+        """End all that is kept."""
+        ...
+
+
+class ForkServers(Protocol):
+    """Makes fork servers and keepers for one node."""
+
+    def start(self) -> tuple[socket.socket, int]:
+        """Start a fork server; return the socket to it, and its pid. Raises OSError."""
+        ...
+
+    def keeper(self, sock: socket.socket, helpers: Callable[[], set[int]]) -> Keeper:
+        """Make a keeper at one end of a socket. `helpers`: the pids of the node's own helpers."""
+        ...
+
+
+class _Drain:
+    """A request for all output, and how many processes have yet to answer it."""
+
+    def __init__(self, drained: Callable[[], None]) -> None:
+        self.drained = drained
+        self.left = 0
+
+
+class NodeForks(ForkClient):
+    """The orders to whichever process has a worker or command as its child."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        pid: int,
+        servers: ForkServers,
+        socket_of: Callable[[bytes], str],
+        clock: Callable[[], float],
+    ) -> None:
+        super().__init__(sock, pid)
+        self.keeper: Keeper | None = None
+        self.kept: Connection | None = None
+        """The connection to the keeper."""
+        self._servers = servers
+        self._records = ForkRecords(socket_of)
+        self._deaths = Deaths(clock)
+        self._is_kept: set[bytes] = set()
+        self._waiting: dict[Connection, deque[_Drain]] = {}
+
+    @property
+    def pid(self) -> int:
+        """The process of the fork server."""
+        return self._pid
+
+    def post(self, order: Fork | RunCommand | SendSignal | SignalCommand) -> None:
+        """Send an order to the process that is to carry it out."""
+        if not isinstance(order, Fork) and order.process in self._is_kept:
+            assert self.kept is not None
+            self.kept.post(order)
+            return
+        self._records.ordered(order)
+        super().post(order)
+
+    def heard(self, message: Any) -> None:
+        """Take note of a message of the fork server or the keeper."""
+        self._records.heard(message)
+        if isinstance(message, Exited):
+            self._is_kept.discard(message.process)
+
+    def drain_output(self, drained: Callable[[], None]) -> None:
+        """Call back once everything that workers have printed so far has been passed on."""
+        drain = _Drain(drained)
+        for connection in filter(None, (self.connection, self.kept)):
+            drain.left += 1
+            self._waiting.setdefault(connection, deque()).append(drain)
+            connection.post(ReadOutput())
+
+    def answered(self, connection: Connection) -> None:
+        """Handle the answer to the oldest of these requests."""
+        drain = self._waiting[connection].popleft()
+        drain.left -= 1
+        if not drain.left:
+            drain.drained()
+
+    # ---- a fork server that was killed -----------------------------------------------------------
+
+    def start_again(self, helpers: Callable[[], set[int]]) -> Sequence[Exited] | None:
+        """Start another fork server in place of the killed one, and keep what has outlived that.
+
+        Returns the ends of processes that cannot be kept, or did not begin; None when no fork
+        server can be started, or too many were killed.
+        """
+        if not self._deaths.one_more():
+            return None
+        end_helper(self._pid)
+        lost = self.connection
+        try:
+            sock, self._pid = self._servers.start()
+        except OSError:
+            return None
+        self.connection = Connection(sock, decode=decode_body)
+        if self.keeper is None:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            self.keeper = self._servers.keeper(theirs, helpers)
+            self.kept = Connection(ours, decode=decode_body)
+        ended = [
+            Exited(one.process, one.pid, -9, "")
+            for one in self._records.begun()
+            if one.process not in self._is_kept and not self._keep(one)
+        ]
+        ended += [
+            Exited(_process_of(order), 0, 1, KILLED, is_shortage=True)
+            for order in self._records.take_unbegun()
+        ]
+        self.keeper.end_what_nobody_knows()
+        for _ in range(len(self._waiting.get(lost, ()))):
+            self.answered(lost)
+        self._waiting.pop(lost, None)
+        return ended
+
+    @property
+    def kept_text(self) -> str:
+        """What has outlived a fork server, in words."""
+        commands = sum(
+            one.is_command for one in self._records.begun() if one.process in self._is_kept
+        )
+        return f"{len(self._is_kept) - commands} workers and {commands} commands"
+
+    def _keep(self, begun: Begun) -> bool:
+        assert self.keeper is not None
+        if not self.keeper.keep(begun):
+            return False
+        self._is_kept.add(begun.process)
+        return True
+
+
+def _process_of(order: Fork | RunCommand) -> bytes:
+    return order.worker if isinstance(order, Fork) else order.process

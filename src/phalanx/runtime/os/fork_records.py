@@ -1,0 +1,79 @@
+"""What a node remembers of the processes that its fork server has started, should it be killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from phalanx.protocol.fork_messages import Began, Exited, Fork, Forked, RunCommand
+
+
+class Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that has begun."""
+
+    process: bytes
+    pid: int
+    shield: int
+    is_command: bool
+    memory_bytes: int = 0
+    """The limit of its memory; 0: none."""
+    socket: str = ""
+    """As in Child."""
+    output: tuple[int, ...] = ()
+    """The descriptors under which a worker's shield has the ends of its output and errors."""
+
+
+class ForkRecords:
+    """The processes that were ordered or have begun, until they have ended."""
+
+    def __init__(self, socket_of: Callable[[bytes], str]) -> None:
+        """`socket_of`: returns the path of the socket of a process's streams."""
+        self._socket_of = socket_of
+        self._ordered: dict[bytes, Fork | RunCommand] = {}
+        self._begun: dict[bytes, Begun] = {}
+
+    def ordered(self, order: object) -> None:
+        """Note an order to the fork server."""
+        match order:
+            case Fork():
+                self._ordered[order.worker] = order
+            case RunCommand():
+                self._ordered[order.process] = order
+
+    def heard(self, message: object) -> None:
+        """Note what the fork server says."""
+        match message:
+            case Forked():
+                self._ordered.pop(message.worker, None)
+                self._begun[message.worker] = Begun(
+                    process=message.worker,
+                    pid=message.pid,
+                    shield=message.shield,
+                    is_command=False,
+                    output=(message.output, message.errors),
+                )
+            case Began():
+                order = self._ordered.pop(message.process, None)
+                if isinstance(order, RunCommand):
+                    streams = order.streams
+                    self._begun[message.process] = Begun(
+                        process=message.process,
+                        pid=message.pid,
+                        shield=message.shield,
+                        is_command=True,
+                        memory_bytes=order.memory_bytes,
+                        socket="" if streams is None else self._socket_of(streams.process),
+                    )
+            case Exited():
+                self._ordered.pop(message.process, None)
+                self._begun.pop(message.process, None)
+
+    def take_unbegun(self) -> list[Fork | RunCommand]:
+        """Return the orders of which nothing was heard, once."""
+        found, self._ordered = list(self._ordered.values()), {}
+        return found
+
+    def begun(self) -> Iterator[Begun]:
+        """Yield the processes that have begun, and not ended."""
+        yield from self._begun.values()

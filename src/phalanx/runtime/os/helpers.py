@@ -1,0 +1,75 @@
+"""Helper processes of a daemon that are started in place of killed ones, as programs of their own.
+
+The first ones are forked from the daemon while it is small and has one thread. Later it is neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from phalanx.runtime.os.daemon_log import LOG
+from phalanx.runtime.os.file_modes import keep_private, mask_of_work
+
+MOST_KILLED = 10
+WITHIN_S = 60.0
+"""A daemon of which a helper was killed more than MOST_KILLED times within these seconds ends."""
+T = TypeVar("T")
+
+
+class Deaths:
+    """How often a helper was killed lately."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._at: list[float] = []
+
+    def one_more(self) -> bool:
+        """Count a death; return whether the helper is to be started again."""
+        now = self._clock()
+        self._at = [at for at in self._at if now - at < WITHIN_S] + [now]
+        return len(self._at) <= MOST_KILLED
+
+
+def start_helper(module: str, config: Any, pass_fds: Sequence[int]) -> int:
+    """Start a module as a helper of this daemon; return its pid. Raises OSError."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", module],
+        stdin=subprocess.PIPE,
+        pass_fds=pass_fds,
+        umask=mask_of_work(),
+    )
+    process.returncode = 0  # the daemon itself waits for its end
+    path, node, is_aloud = LOG.kept
+    told = {"config": msgspec.to_builtins(config), "log": [path, node, is_aloud]}
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+        stdin.write(json.dumps(told).encode() + b"\n")
+    return process.pid
+
+
+def begin_helper(name: str, config_type: type[T]) -> T:
+    """Read the configuration in the helper's process, whose lines in the log have this name."""
+    keep_private()
+    told = json.loads(sys.stdin.readline())
+    path, node, is_aloud = told["log"]
+    LOG.keep(path, name, node, is_aloud=is_aloud)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    return msgspec.convert(told["config"], config_type)
+
+
+def end_helper(pid: int) -> None:
+    """End a helper, and wait until the processes below it are this process's children."""
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

@@ -1,0 +1,24 @@
+"""The names of Phalanx's processes in `ps` and `top`, which `pkill python` does not match."""
+
+from __future__ import annotations
+
+import ctypes
+
+from phalanx.runtime.os.child_calls import Call, address_of, function
+
+HEAD, NODE, FORK_SERVER = b"phalanx-head", b"phalanx-node", b"phalanx-forks"
+WORKER, SHIELD, GATEWAY = b"phalanx-worker", b"phalanx-shield", b"phalanx-gateway"
+READER = b"phalanx-devices"
+"""Names of at most 15 bytes: the kernel keeps no more."""
+_PR_SET_NAME = 15
+
+
+def name_process(name: bytes) -> None:
+    """Name this process, and threads that it starts from now on."""
+    called, given = call_for_name(name)
+    called(*map(ctypes.c_long, given))
+
+
+def call_for_name(name: bytes) -> Call:
+    """Return the call that does so. `name` is one of the names above."""
+    return function("prctl"), (_PR_SET_NAME, address_of(ctypes.c_char_p(name)))

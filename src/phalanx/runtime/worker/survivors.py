@@ -1,0 +1,84 @@
+"""Workers and commands that have outlived their fork server: the node keeps them.
+
+Their shields become children of the node, which is a subreaper, when the fork server is killed. So
+the node takes over what the fork server did for them: it reads their output, signals them, learns
+how they end, and ends what they leave behind. The fork server that follows starts what is new.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.fork_records import Begun
+from phalanx.runtime.os.fork_server import Child
+from phalanx.runtime.os.process_tree import own_children
+from phalanx.runtime.os.shields import Shield
+from phalanx.runtime.worker.fork_server import WorkerForkServer
+
+
+class SurvivorKeeper(WorkerForkServer):
+    """A fork server inside the node's process: it starts nothing, and never waits for events."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        session: sessions.Session,
+        lifeline: int,
+        helpers: Callable[[], set[int]],
+    ) -> None:
+        """`sock`: the node has the other end. `helpers`: the pids of the node's own helpers."""
+        super().__init__(sock, session, lifeline)
+        self._helpers = helpers
+
+    @property
+    def fileno(self) -> int:
+        """Readable when `step` has something to do."""
+        return self._epoll.fileno()
+
+    def step(self) -> None:
+        """Handle what has come."""
+        self.round(0)
+
+    def others(self) -> set[int]:
+        """Return the node's own helpers, which no work has left behind."""
+        return self._helpers()
+
+    def keep(self, begun: Begun) -> bool:
+        """Keep a process that has begun. False when it is gone, and so is the way that it ended."""
+        mine = own_children()
+        if begun.shield not in mine and begun.pid not in mine:
+            return False
+        shield = Shield(begun.shield) if begun.shield in mine else None
+        child = Child(
+            begun.process,
+            begun.pid,
+            is_command=begun.is_command,
+            group=self._groups.find(begun.process, begun.memory_bytes),
+            socket=begun.socket,
+            shield=shield,
+        )
+        for number in () if shield is None else begun.output:
+            self._read_again(child, begun.shield, number)
+        try:
+            self.adopt(child)
+        except OSError:  # it was reaped, or there is no descriptor for it
+            del self._children[child.process]
+            return False
+        return True
+
+    def end_what_nobody_knows(self) -> None:
+        """End processes that the fork server had started, and not yet told the node of."""
+        self._ends_orphans = True
+        self._end_orphans()
+
+    def _read_again(self, child: Child, shield: int, number: int) -> None:
+        """Read a worker's output on, at the end of the pipe that its shield has kept open."""
+        path = f"/proc/{shield}/fd/{number}"
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return
+        self.read_output_of(child.pid, fd, is_error=bool(self.pipes_of(child.pid)))
