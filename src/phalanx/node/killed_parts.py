@@ -14,7 +14,7 @@ class KilledParts:
         self.count = 0
         """How often a part was killed since the node began."""
         self.last = ""
-        """What happened last, in one clause."""
+        """The last of these events, in one clause."""
 
     def killed(self, part: str, gone_on: str) -> None:
         """Note that a part was killed and is started again. `gone_on`: what that did not end."""

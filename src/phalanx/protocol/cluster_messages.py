@@ -92,7 +92,7 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     parts_killed: int = 0
     """How often a process beside the node's own was killed, and started again."""
     last_killed: str = ""
-    """What happened the last time, in one clause."""
+    """The last of these events, in one clause."""
 
 
 class DevicesSeen(msgspec.Struct, array_like=True, tag=122):

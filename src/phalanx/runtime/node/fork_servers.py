@@ -163,7 +163,7 @@ class NodeForks(ForkClient):
 
     @property
     def kept_text(self) -> str:
-        """What has outlived a fork server, in words."""
+        """The processes that have outlived a fork server, in words."""
         commands = sum(
             one.is_command for one in self._records.begun() if one.process in self._is_kept
         )

@@ -1,4 +1,4 @@
-"""What a node remembers of the processes that its fork server has started, should it be killed."""
+"""A node's memory of the processes that its fork server has started, should it be killed."""
 
 from __future__ import annotations
 

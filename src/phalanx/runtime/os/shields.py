@@ -36,7 +36,7 @@ class Shield(NamedTuple):
 
     pid: int
     memory: Chain | None = None
-    """What it uses of this process's memory."""
+    """The part of this process's memory that it uses."""
 
     def is_killed(self) -> bool:
         """Whether it has ended before its time: its child has killed it, most likely."""
