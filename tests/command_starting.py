@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import select
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from phalanx.runtime.os.command_start import CommandStart
-from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_tree import keep_descendants
 from phalanx.runtime.os.shields import Shield
 
@@ -18,24 +16,15 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 class Started(NamedTuple):
-    """A command, and its parent."""
+    """A command, and its parent. Use it in a `subreaper`."""
 
     pid: int
     shield: Shield
 
     def wait(self) -> int:
         """Its exit code, or its signal with a minus, once it has ended."""
-        pidfd = os.pidfd_open(self.pid)
-        assert wait_for(pidfd, select.POLLIN, 60.0)
-        os.close(pidfd)
-        return wait_ended(self.pid, self.shield)
-
-
-def wait_ended(pid: int, shield: Shield) -> int:
-    """The exit code of a command that has ended, or is to end now."""
-    with subreaper():
-        shield.end()
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        os.waitpid(self.shield.pid, 0)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 @contextlib.contextmanager
@@ -67,10 +56,8 @@ def start_command(
         return -1 if entrance < 0 else os.dup(entrance)
 
     pid = ctypes.c_int(0)
-    with subreaper():  # as a child that fails is reaped here
-        shield = (start or new_start(lifeline)).start(
-            argv, variables, directory, log, copied, pid, umask
-        )
+    starter = start or new_start(lifeline)
+    shield = starter.start(argv, variables, directory, log, copied, pid, umask)
     return Started(pid.value, shield)
 
 

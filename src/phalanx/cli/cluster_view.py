@@ -10,6 +10,7 @@ from typing import Any
 
 from phalanx.cli.layout import Column
 from phalanx.cli.node_names import NodeNames
+from phalanx.model.command_groups import NONE
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.model.readable import amount, size
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
@@ -58,6 +59,7 @@ def status_text(status: StatusInfo, version: str) -> str:
         f"nodes: {states[ALIVE]} alive, {states[DRAINING]} draining, {states[DEAD]} dead"
         + (f"; {silent} have not reported since the head restarted" if silent else ""),
         *_unwell(status.nodes),
+        *_groups_lines(status.nodes),
         "",
         "used/total:",
     ]
@@ -95,6 +97,21 @@ def _unwell(rows: Sequence[NodeInfo]) -> list[str]:
         if said or row.state == DRAINING:
             lines.append(f"  {name(row.node_id)} {row.state.lower()}: {'; '.join(said) or '-'}")
     return lines
+
+
+def _groups_lines(nodes: Sequence[NodeInfo]) -> list[str]:
+    """Return a line for each way in which living nodes hold the commands of jobs."""
+    ways = Counter(row.command_groups for row in nodes if row.state != DEAD and row.command_groups)
+    return [
+        f"commands are held by control groups on {_nodes(count)}: {way}"
+        if not way.startswith(NONE)
+        else f"commands are held without control groups on {_nodes(count)}: {way}"
+        for way, count in sorted(ways.items())
+    ]
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node" if count == 1 else f"{count} nodes"
 
 
 def node_columns(rows: Sequence[NodeInfo], stranded: Stranded, with_ids: bool) -> list[Column]:

@@ -10,6 +10,7 @@ import msgspec
 
 from phalanx.errors import StaleNodeError
 from phalanx.head.changes import ChangeLog
+from phalanx.model.command_groups import held_text
 from phalanx.model.holds import (
     CHECK,
     CORDON,
@@ -520,6 +521,7 @@ class NodeDirectory:
             ),
             trouble=report.trouble,
             checks=[(one.name, one.state, one.said) for one in report.checks],
+            command_groups=held_text(report.command_groups),
         )
 
     def changes_since(self, version: int) -> tuple[int, list[ViewRow]]:

@@ -46,6 +46,8 @@ class NodeSetup:
     """Where objects go that memory does not hold, for display."""
     python: str = ""
     """The version of Python of its workers, such as 3.11."""
+    command_groups: str = ""
+    """How it holds the commands of jobs together (see `model.command_groups`)."""
     settings: SystemSettings = DEFAULT_SETTINGS
     """The settings of a cluster of one node; other nodes hear the cluster's from the head."""
 

@@ -54,7 +54,7 @@ class MemoryLimits:
 
 
 def _why(used: int, limit: int) -> str:
-    return f"it used {_text(used)} of memory, above its limit of {_text(limit)}"
+    return f"out of memory: it used {_text(used)}, above its limit of {_text(limit)}"
 
 
 def _text(size: float) -> str:

@@ -218,6 +218,7 @@ class Node(Generic[M_co]):
             self.shortage,
             setup.limits,
             self.killed_parts,
+            setup.command_groups,
         )
         pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
         self.reports = Reports(clock, self.status, head, **pacing)

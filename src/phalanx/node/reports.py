@@ -52,8 +52,11 @@ class NodeStatus:
         shortage: Shortage,
         limits: Mapping[str, int],
         killed_parts: KilledParts,
+        command_groups: str,
     ) -> None:
-        """`members`: the members of jobs that run here. `limits`: see NodeSetup."""
+        """`members`: the members of jobs that run here. `limits`, `command_groups`: see
+        NodeSetup.
+        """
         self._node_id = node_id
         self._prefix = prefix
         self._ports = ports
@@ -68,6 +71,7 @@ class NodeStatus:
         self._directories = directories
         self._shortage = shortage
         self._killed_parts = killed_parts
+        self._command_groups = command_groups
 
     def report(self) -> NodeReport:
         """Return the node's state as a report."""
@@ -89,6 +93,7 @@ class NodeStatus:
             checks=self._checks.unwell,
             directories=self._directories.trouble,
             shortage=self._shortage.trouble,
+            command_groups=self._command_groups,
             parts_killed=self._killed_parts.count,
             last_killed=self._killed_parts.last,
         )

@@ -89,6 +89,8 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     """The trouble with the directories that the node works in, in one clause."""
     shortage: str = ""
     """The reason why no command can be started for now: what the node has run out of."""
+    command_groups: str = ""
+    """How commands are held together (see `model.command_groups`)."""
     parts_killed: int = 0
     """How often a process beside the node's own was killed, and started again."""
     last_killed: str = ""

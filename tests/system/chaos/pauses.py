@@ -32,6 +32,7 @@ from phalanx.protocol.requests.cluster import GetStatus
 from phalanx.runtime.daemons.daemon_files import daemons
 from phalanx.runtime.daemons.visitor import ask_daemon
 from phalanx.runtime.os.process_names import FORK_SERVER, GATEWAY
+from phalanx.runtime.os.process_tree import children_of
 
 SILENCE_S = 4.0
 LIMITS = {"period_s": 1.0, "misses": int(SILENCE_S), "joining_s": 1.0}

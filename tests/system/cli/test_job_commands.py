@@ -46,7 +46,9 @@ def test_run_ends_what_uses_more_than_its_memory(cluster):
     ended = cluster.phalanx("run", "-n", "hog", "--memory", "50Mi", "--", "sh", "-c", program)
     assert ended.returncode == 137
     (member,) = cluster.ask(GetJob("hog")).members
-    assert re.fullmatch(r"it used [\d.]+ MiB of memory, above its limit of 50 MiB", member.reason)
+    assert re.fullmatch(
+        r"out of memory: it used [\d.]+ MiB, above its limit of 50 MiB", member.reason
+    )
 
 
 def test_a_queue_that_takes_no_work_is_refused_by_every_command(cluster, tmp_path):

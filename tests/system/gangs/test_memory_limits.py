@@ -70,7 +70,7 @@ def test_a_member_above_its_limit_is_ended_and_the_job_says_so(machine):
     told = job.describe()
     member = told["members"][0]
     assert (member["exit_code"], told["retries"]) == (137, 1)
-    pattern = r"it used \d+(\.\d+)? MiB of memory, above its limit of 50 MiB"
+    pattern = r"out of memory: it used \d+(\.\d+)? MiB, above its limit of 50 MiB"
     assert re.fullmatch(pattern, member["reason"])
     assert member["reason"] in told["reason"]
     assert job.logs() == "begun\n"

@@ -44,7 +44,7 @@ RUN_S = 3 * 86_400 + 4 * 3_600
 def queue(name: str, **fields: object) -> QueueInfo:
     usual = dict.fromkeys(QueueInfo.__struct_fields__, 0)
     amounts = ("capability", "deserved", "guarantee", "allocated", "requested")
-    known: dict[str, object] = dict.fromkeys(amounts, {}) | {
+    known: dict[str, object] = {key: {} for key in amounts} | {
         "default_time_s": None,
         "max_time_s": None,
     }

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from phalanx.model.command_groups import held_text
 from phalanx.runtime.os.command_groups import Cgroup, NoGroups, find_command_groups
+from phalanx.runtime.os.session import started_at
 
 ESCAPES = """
 import os, sys, time
@@ -25,7 +27,7 @@ if os.fork() == 0:
 
 @pytest.fixture
 def groups():
-    found = find_command_groups()
+    found = find_command_groups(os.getpid())
     if isinstance(found, NoGroups):
         pytest.skip("no cgroup v2 is mounted here that this process may write to")
     return found
@@ -53,7 +55,7 @@ def test_what_left_its_session_and_its_parent_ends_with_the_group(groups):
     )
     escaped = int(found.stdout)
     assert is_running(escaped)
-    assert group.end() == ""
+    assert group.end()
     assert not is_running(escaped)
     assert not os.path.exists(group._path)
 
@@ -68,7 +70,9 @@ def test_the_kernel_holds_a_group_to_its_memory(groups):
         [sys.executable, "-c", "bytes(1 << 30)"], preexec_fn=lambda: enter(group), check=False
     )
     assert ended.returncode == -9
-    assert group.end() == "it used more memory than its limit of 67108864 bytes"
+    why = group.why_killed()
+    assert why.startswith("out of memory: it reached its limit of 64.0 MiB")
+    assert group.end()
 
 
 def kernel(root: Path, own: str) -> Path:
@@ -88,27 +92,59 @@ def kernel(root: Path, own: str) -> Path:
 
 def test_groups_are_made_below_this_processs_own(tmp_path):
     here = kernel(tmp_path, "user.slice/mine")
-    left = here / "phalanx-0001"
-    left.mkdir()
-    groups = find_command_groups(tmp_path)
-    assert not left.exists(), "an earlier session's empty group goes"
+    mine = f"phalanx-{os.getpid()}.{started_at(os.getpid())}"
+    left = [here / f"phalanx-{os.getpid()}.1-0001", here / "phalanx-0001"]
+    others = here / f"{mine}-0003"
+    for one in (*left, others):
+        one.mkdir()
+    groups = find_command_groups(os.getpid(), tmp_path)
+    assert not any(one.exists() for one in left), "an earlier node's empty groups go"
+    assert others.is_dir(), "a node that lives may be about to use its own"
     group = groups.make(b"\1\2", 100)
     assert group is not None
-    assert (here / "phalanx-0102").is_dir()
+    assert (here / f"{mine}-0102").is_dir()
+    assert groups.way() == "delegated+memory"
+    found = groups.find(b"\1\2", 100)
+    assert found is not None
+    assert groups.find(b"\1\3", 100) is None
     assert (here / "cgroup.subtree_control").read_text() == "+memory"
     assert groups.make(b"\1\2", 100) is None
 
 
 def test_without_version_2_there_are_no_groups(tmp_path):
-    assert isinstance(find_command_groups(tmp_path), NoGroups)
+    assert isinstance(find_command_groups(os.getpid(), tmp_path), NoGroups)
     here = kernel(tmp_path, "mine")
     (here / "cgroup.procs").unlink()
-    assert isinstance(find_command_groups(tmp_path), NoGroups)
+    assert isinstance(find_command_groups(os.getpid(), tmp_path), NoGroups)
     assert NoGroups().make(b"x", 0) is None
+    assert NoGroups().way() == "none"
 
 
 def test_a_limit_is_written_and_its_breach_is_read(tmp_path):
     here = kernel(tmp_path, "mine")
     group = Cgroup(str(here), 100)
     (here / "memory.events").write_text("low 0\nmax 7\noom 1\noom_kill 1\n")
-    assert group.end() == "it used more memory than its limit of 100 bytes"
+    assert group.why_killed() == "out of memory: it reached its limit of 100 B"
+    (here / "memory.peak").write_text("99\n")
+    assert group.why_killed() == "out of memory: it reached its limit of 100 B; its peak was 99 B"
+    assert "memory of its node" in Cgroup(str(here), 0).why_killed()
+
+
+def test_a_scope_of_systemd_is_told_from_other_groups(tmp_path):
+    kernel(tmp_path, "user.slice/run-1.scope")
+    assert find_command_groups(os.getpid(), tmp_path).way() == "scope+memory"
+
+
+@pytest.mark.parametrize(
+    ("way", "text"),
+    [
+        ("delegated+memory", "delegated"),
+        ("scope+memory", "scope"),
+        ("delegated", "delegated (memory limits are watched twice a second"),
+        ("none", "none (a process that leaves its command is found by its parents; memory"),
+        ("", ""),
+    ],
+)
+def test_what_a_way_cannot_hold_is_told(way, text):
+    assert held_text(way).startswith(text)
+    assert bool(text) == bool(held_text(way))

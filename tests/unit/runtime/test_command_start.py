@@ -10,7 +10,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from tests.command_starting import new_start, start_command
+from tests.command_starting import new_start, start_command, subreaper
 from tests.polling import eventually
 from tests.present import present
 from tests.system.chaos.footprint import is_running
@@ -27,8 +27,10 @@ def start(request, monkeypatch):
         monkeypatch.setattr(child_calls, "_c", lacks)
         start = new_start()
         monkeypatch.undo()
-        return start
-    return new_start()
+    else:
+        start = new_start()
+    with subreaper():
+        yield start
 
 
 @pytest.fixture
@@ -91,7 +93,7 @@ def test_a_pipe_for_a_log_holds_nobody_up(run, tmp_path):
 
 
 def test_a_command_is_in_its_group_before_it_begins(run):
-    groups = find_command_groups()
+    groups = find_command_groups(os.getpid())
     if isinstance(groups, NoGroups):
         pytest.skip("no cgroup v2 is mounted here that this process may write to")
     process = os.urandom(8)

@@ -8,7 +8,7 @@ import signal
 import threading
 
 import pytest
-from tests.command_starting import Started, own_lifeline
+from tests.command_starting import Started, own_lifeline, subreaper
 from tests.present import present
 from tests.system.chaos.footprint import is_running
 
@@ -57,7 +57,8 @@ class Starters:
 
 @pytest.fixture
 def starters(tmp_path):
-    return Starters(tmp_path)
+    with subreaper():
+        yield Starters(tmp_path)
 
 
 def _code(starting):

@@ -49,6 +49,8 @@ class NodeInfo(Row, frozen=True):
     """(name, suspect, bad or pending, its output) of each check that is not ok."""
     name: str = ""
     """The name given to the node, if any."""
+    command_groups: str = ""
+    """How it holds the commands of jobs: delegated, scope or none, and what that cannot hold."""
 
 
 class DriverInfo(Row, frozen=True):

@@ -46,6 +46,7 @@ from phalanx.runtime.node.logs import NodeLogFiles
 from phalanx.runtime.node.object_files import SessionFiles, ThreadedSpill
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.check_programs import CheckCommands
+from phalanx.runtime.os.command_groups import find_command_groups
 from phalanx.runtime.os.connection import Connection, listen
 from phalanx.runtime.os.connection_loop import ConnectionLoop
 from phalanx.runtime.os.declared_topology import read_topology
@@ -362,6 +363,7 @@ def _setup(config: NodeConfig) -> NodeSetup:
         checks=config.check_rules,
         python=python_version(),
         settings=config.settings,
+        command_groups=find_command_groups(os.getpid()).way(),
     )
 
 

@@ -13,6 +13,7 @@ of the waiting thread.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import signal
 from collections.abc import Sequence
@@ -24,9 +25,10 @@ _waiting_c = ctypes.CDLL(None, use_errno=True)
 Function = Any
 """A function of the C library, by ctypes."""
 Call = tuple[Function, tuple[int, ...]]
-"""A function, and up to six arguments, numbers or addresses. Its result is ignored."""
+"""A function, and its arguments, numbers or addresses. Its result is ignored."""
 
-_VM, _VFORK, _PARENT_SETTID = 0x100, 0x4000, 0x100000
+_VM, _VFORK, _PARENT_SETTID, _CHILD_CLEARTID = 0x100, 0x4000, 0x100000, 0x200000
+_ALL_SIGNALS = frozenset(map(int, signal.valid_signals()))
 _CONTEXT_BYTES = 8192
 """Bytes that hold a ucontext_t anywhere: it has 968 on x86-64, 4,560 on aarch64."""
 _LINK, _STACK, _STACK_BYTES = 1, 2, 4
@@ -41,7 +43,9 @@ class Chain:
     def __init__(self, length: int) -> None:
         self.length = length
         """The most calls that it has room for."""
-        self._memory = ctypes.create_string_buffer((length + 1) * (_CONTEXT_BYTES + _ROOM))
+        # pages that nothing touches take no memory
+        self._memory = mmap.mmap(-1, (length + 1) * (_CONTEXT_BYTES + _ROOM))
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
 
     def lay(self, calls: Sequence[Call]) -> int:
         """Prepare these calls; return the address of the first one's context.
@@ -49,7 +53,7 @@ class Chain:
         The stack of a process that begins there lies below the address. Signals that this thread
         blocks now are blocked during the calls.
         """
-        begin = ctypes.addressof(self._memory) + _ROOM
+        begin = self._address + _ROOM
         places = [begin + at * (_CONTEXT_BYTES + _ROOM) for at in range(len(calls))]
         for place, behind, (function, given) in zip(places, [*places[1:], 0], calls, strict=True):
             _c.getcontext(ctypes.c_void_p(place))
@@ -86,12 +90,16 @@ class ChildCalls:
         flags = _VM | _VFORK | _PARENT_SETTID | int(signal.SIGCHLD)
         self._start(flags, first, pid)
 
-    def call_to_run(self, calls: Sequence[Call], pid: ctypes.c_int) -> Call:
-        """Return the call by which a child does what `run` does, as the parent of its child."""
+    def call_to_run(self, calls: Sequence[Call], pid: ctypes.c_int, begins: ctypes.c_int) -> Call:
+        """Return the call by which a child does what `run` does, as the parent of its child.
+
+        The kernel sets `begins` to 0, and wakes a waiting thread (futex(2)), when the child's child
+        has become another program or has ended.
+        """
         first = self._lay(calls)
-        flags = _VM | _VFORK | _PARENT_SETTID | int(signal.SIGCHLD)
-        given = (self._begin, first, flags, first, ctypes.addressof(pid))
-        return _c.clone, given
+        flags = _VM | _VFORK | _PARENT_SETTID | _CHILD_CLEARTID | int(signal.SIGCHLD)
+        told = ctypes.addressof(pid), 0, ctypes.addressof(begins)
+        return _c.clone, (self._begin, first, flags, first, *told)
 
     def run_along(self, chain: Chain, calls: Sequence[Call], pid: ctypes.c_int) -> None:
         """Start a child that makes these calls, while this thread goes on.
@@ -99,7 +107,7 @@ class ChildCalls:
         It shares the memory of this process as long as it lives, and blocks all signals. `chain`
         must be kept as long, and have room for the calls. Raises OSError as `run` does.
         """
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ALL_SIGNALS)
         try:
             first = ctypes.c_void_p(chain.lay(calls))
         finally:

@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
+import signal
 from pathlib import Path
 from typing import Protocol
 
+from phalanx.model.command_groups import DELEGATED, MEMORY, NONE, SCOPE
+from phalanx.model.readable import size
 from phalanx.runtime.os.polling import wait_for
+from phalanx.runtime.os.session import started_at
 
 _PREFIX = "phalanx-"
-_EMPTY_S = 0.5
-"""Seconds that an ended group may take to become empty before work continues."""
+_OWNED = re.compile(rf"{_PREFIX}(\d+)\.(\d+)-[0-9a-f]+")
+"""The name of a group: the pid and the start time of its node, and the id of its command."""
+_EMPTY_S = 0.05
+"""Seconds for which this process waits at a time until an ended group is empty."""
 
 
 class CommandGroup(Protocol):
@@ -32,16 +39,24 @@ class CommandGroup(Protocol):
         """Return the process ids in the group."""
         ...
 
-    def end(self) -> str:
-        """End all processes in the group, and delete it once it is empty.
+    def end(self) -> bool:
+        """End all processes in the group, and delete it once it is empty; return whether it is.
 
-        Returns why the kernel has ended some of them, or "".
+        If it is not, some are still dying: call this again.
         """
+        ...
+
+    def why_killed(self) -> str:
+        """Return why the kernel has ended some of them so far, or ""."""
         ...
 
 
 class CommandGroups(Protocol):
     """Makes groups."""
+
+    def way(self) -> str:
+        """Return how commands are held (see `model.command_groups`)."""
+        ...
 
     def make(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
         """Make a group for a command that may use this much memory (0: any amount); None without
@@ -56,6 +71,10 @@ class CommandGroups(Protocol):
 class NoGroups:
     """Stands for groups where none can be made."""
 
+    def way(self) -> str:
+        """Return that there are no groups."""
+        return NONE
+
     def make(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
         """Return None: the command runs without a group."""
         return None
@@ -68,15 +87,25 @@ class NoGroups:
 class Cgroups:
     """Groups below a directory of the cgroup file system."""
 
-    def __init__(self, directory: Path) -> None:
-        """Delete the empty groups that an earlier session has left there."""
-        self._prefix = str(directory / _PREFIX)
+    def __init__(self, directory: Path, node: int) -> None:
+        """Delete the empty groups that nodes which have ended have left there. `node`: the process
+        of this one.
+        """
+        self._directory = directory
+        self._prefix = str(directory / f"{_PREFIX}{node}.{started_at(node)}-")
         for left in directory.glob(f"{_PREFIX}*"):
-            with contextlib.suppress(OSError):
-                left.rmdir()
+            owner = _OWNED.fullmatch(left.name)
+            if owner is None or started_at(int(owner[1])) != owner[2]:
+                with contextlib.suppress(OSError):
+                    left.rmdir()
         # The kernel refuses this when processes are in this group itself: then there are no memory
         # limits.
-        _write(f"{directory}/cgroup.subtree_control", "+memory")
+        self._limits_memory = _write(f"{directory}/cgroup.subtree_control", "+memory")
+
+    def way(self) -> str:
+        """Return how commands are held."""
+        way = SCOPE if self._directory.name.endswith(".scope") else DELEGATED
+        return way + MEMORY if self._limits_memory else way
 
     def make(self, process: bytes, memory_bytes: int) -> Cgroup | None:
         """Make a group with a memory limit; None when the kernel refuses."""
@@ -118,26 +147,39 @@ class Cgroup:
         except OSError:
             return []
 
-    def end(self) -> str:
-        """End all processes in the group, and delete it once it is empty."""
-        why = self._killed_by_kernel()
-        if not self._is_deleted():
-            _write(f"{self._path}/cgroup.kill", "1")
-            self._wait_until_empty()
-            self._is_deleted()  # when it is not empty yet, the next session deletes it
-        return why
+    def end(self) -> bool:
+        """End all processes in the group, and delete it once it is empty; return whether it is."""
+        if self._is_deleted():
+            return True
+        if not _write(f"{self._path}/cgroup.kill", "1"):  # a kernel before 5.14
+            for pid in self.processes():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        self._wait_until_empty()
+        return self._is_deleted()
 
     def _is_deleted(self) -> bool:
         """Delete the group; return whether that succeeded. Only an empty one can be."""
         try:
             os.rmdir(self._path)
+        except FileNotFoundError:
+            return True
         except OSError:
             return False
         return True
 
-    def _killed_by_kernel(self) -> str:
-        killed = _fields(f"{self._path}/memory.events").get("oom_kill", 0)
-        return f"it used more memory than its limit of {self._memory_bytes} bytes" if killed else ""
+    def why_killed(self) -> str:
+        """Return why the kernel has ended some of the processes so far, or ""."""
+        if not _fields(f"{self._path}/memory.events").get("oom_kill", 0):
+            return ""
+        try:
+            with open(f"{self._path}/memory.peak") as file:
+                peak = f"; its peak was {size(int(file.read()))}"
+        except (OSError, ValueError):  # a kernel before 5.19
+            peak = ""
+        if self._memory_bytes:
+            return f"out of memory: it reached its limit of {size(self._memory_bytes)}{peak}"
+        return f"out of memory: the memory of its node, or of a group around it, was used up{peak}"
 
     def _wait_until_empty(self) -> None:
         events = f"{self._path}/cgroup.events"
@@ -149,8 +191,11 @@ class Cgroup:
                     return
 
 
-def find_command_groups(root: Path = Path("/")) -> CommandGroups:
-    """Return the means to make groups below this process's own group."""
+def find_command_groups(node: int, root: Path = Path("/")) -> CommandGroups:
+    """Return the means to make groups below this process's own group.
+
+    `node`: the process whose end means that its groups are left behind.
+    """
     try:
         mounts = (root / "proc/self/mountinfo").read_text().splitlines()
         own = (root / "proc/self/cgroup").read_text().splitlines()
@@ -162,7 +207,7 @@ def find_command_groups(root: Path = Path("/")) -> CommandGroups:
         return NoGroups()
     directory = root / points[0].lstrip("/") / paths[0]
     has_kill = all(os.access(directory / name, os.W_OK) for name in ("", "cgroup.procs"))
-    return Cgroups(directory) if has_kill else NoGroups()
+    return Cgroups(directory, node) if has_kill else NoGroups()
 
 
 def _write(path: str, text: str) -> bool:

@@ -20,7 +20,7 @@ from phalanx.runtime.os.below import open_below
 from phalanx.runtime.os.child_calls import Call, ChildCalls, address_of, function
 from phalanx.runtime.os.commands import command_variables, exec_command
 from phalanx.runtime.os.process_tree import keep_descendants, tie_to_parent
-from phalanx.runtime.os.shields import Shield, can_close_all, fork_shielded, reap, start_shielded
+from phalanx.runtime.os.shields import Shield, fork_shielded, is_possible, reap, start_shielded
 
 _TOLD_MS = 1000
 _NUMBER_BYTES = 4
@@ -44,7 +44,7 @@ class CommandStart:
         self._calls: ChildCalls | None = None
         with contextlib.suppress(OSError):
             calls = ChildCalls()
-            self._calls = calls if can_close_all() else None
+            self._calls = calls if is_possible() else None
         self.shield = ctypes.c_int(0)
         """The id of the last shield that was made."""
         self.opened: set[int] = set()

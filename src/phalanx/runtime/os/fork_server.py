@@ -49,7 +49,7 @@ from phalanx.runtime.os.process_tree import (
     reaped,
     signal_command,
 )
-from phalanx.runtime.os.shields import Shield, fork_shielded
+from phalanx.runtime.os.shields import Shield, fork_shielded, reap
 
 _AGAIN_S = 0.05
 _ENDING_PASSES = 10
@@ -82,18 +82,24 @@ class Child:
         self.lingering: Lingering | None = None
         """The processes that it has started, once it was asked to end: they may end later than
         itself."""
+        self.why_killed = ""
+        """Why the kernel has ended processes of it."""
         self.has_ended = False
 
 
 class ForkServer:
     """The children, and the loop that watches them."""
 
-    def __init__(self, sock: socket.socket, session: sessions.Session, lifeline: int = -1) -> None:
-        """`lifeline`: see `shields`; -1: its children end with this process."""
+    def __init__(
+        self, sock: socket.socket, session: sessions.Session, lifeline: int = -1, node: int = 0
+    ) -> None:
+        """`lifeline`: see `shields`; -1: its children end with this process. `node`: the process of
+        the node; 0: the parent of this one.
+        """
         self.node = Connection(sock, decode=decode_body)
         self._session = session
         self.lifeline, self._own_end = (lifeline, -1) if lifeline >= 0 else os.pipe()
-        self._groups = find_command_groups()
+        self._groups = find_command_groups(node or os.getppid())
         keep_descendants()
         self._epoll = select.epoll()
         self._epoll.register(sock.fileno(), select.EPOLLIN)
@@ -107,6 +113,8 @@ class ForkServer:
         """Whether some orphans must still be ended."""
         self._lingering: list[Child] = []
         """Children that have ended, while the processes that they started go on."""
+        self._emptying: list[Child] = []
+        """Children that have ended, while processes in their groups are being killed."""
 
     def serve(self) -> None:
         """Run until the node is gone."""
@@ -131,6 +139,8 @@ class ForkServer:
         if self._lingering or self._ends_orphans:
             self._end_orphans()
             self._bury_ended()
+        for child in list(self._emptying):
+            self._bury(child)
         if self._starters.is_behind:
             self._starters.look()
         self.after_round()
@@ -140,6 +150,7 @@ class ForkServer:
     def patience_s(self) -> float | None:
         """Return how long to wait for an event; None: forever."""
         is_soon = self._ends_orphans or self._starters.is_behind or self._lingering
+        is_soon = is_soon or self._emptying
         return _AGAIN_S if is_soon else None
 
     def after_round(self) -> None:
@@ -156,9 +167,13 @@ class ForkServer:
 
     def stop_reading(self, fd: int) -> None:
         """Stop reading from this descriptor, and close it."""
+        self.leave(fd)
+        os.close(fd)
+
+    def leave(self, fd: int) -> None:
+        """Stop reading from this descriptor, which stays open."""
         del self._readers[fd]
         self._epoll.unregister(fd)
-        os.close(fd)
 
     def _from_node(self) -> bool:
         messages = self.node.receive()
@@ -290,9 +305,9 @@ class ForkServer:
         self._starters.close_in_child()
 
     def adopt(self, child: Child) -> None:
-        """Watch a child until it ends."""
+        """Watch a child until it ends, and its shield after it."""
         self._children[child.process] = child
-        pidfd = os.pidfd_open(child.pid)
+        pidfd = os.pidfd_open(child.pid if child.shield is None else child.shield.pid)
         self.read_from(pidfd, partial(self._on_end, pidfd, child))
 
     def report_failure(self, process: bytes, error: OSError) -> None:
@@ -326,16 +341,24 @@ class ForkServer:
             self._bury_ended()
 
     def _bury(self, child: Child) -> None:
-        """End all that a child has left behind, and report the child's end."""
+        """End all that a child has left behind, and report the child's end once that is done."""
         if child in self._lingering:
             self._lingering.remove(child)
         if child.is_command:  # no other process has its process group while it is not reaped
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
-        reason = "" if child.group is None else child.group.end()
+        if child.group is not None:
+            child.why_killed = child.group.why_killed() or child.why_killed
+            is_empty = child.group.end()
+            if is_empty and child in self._emptying:
+                self._emptying.remove(child)
+            elif not is_empty and child not in self._emptying:
+                self._emptying.append(child)
+            if not is_empty:
+                return
         is_parent_killed = child.shield is not None and child.shield.is_killed()
         if child.shield is not None:
-            child.shield.end()
+            reap(child.shield.pid)
         _, status, used = os.wait4(child.pid, 0)
         if child.socket:
             with contextlib.suppress(OSError):
@@ -349,7 +372,9 @@ class ForkServer:
         is_more = used.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         cpu_s, memory = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 if is_more else 0
         self.node.post(
-            Exited(child.process, child.pid, code, reason, cpu_s, memory, is_parent_killed)
+            Exited(
+                child.process, child.pid, code, child.why_killed, cpu_s, memory, is_parent_killed
+            )
         )
 
     def before_end(self, child: Child) -> None:

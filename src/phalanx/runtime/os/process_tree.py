@@ -71,20 +71,37 @@ def own_children() -> list[int]:
 def end_orphans(known: Collection[int]) -> bool:
     """End every such child that is not known, with all below it.
 
-    The processes that they were started for have ended. Returns whether none is left; otherwise
-    call it again.
+    The processes that they were started for have ended. All are stopped before any is killed, so
+    that none starts another one meanwhile. Returns whether none is left; otherwise call it again.
     """
     for _ in range(_PASSES):
         orphans = [pid for pid in own_children() if pid not in known]
         if not orphans:
             return True
-        for pid in orphans:
+        for pid in _stopped(orphans):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         dead = [reaped(pid) for pid in orphans]
         if not all(dead):
             return False
     return False
+
+
+def _stopped(roots: Iterable[int]) -> set[int]:
+    """Stop these processes and all below them; return them.
+
+    A process that was being started while its parent was stopped is found in the next look.
+    """
+    stopped: set[int] = set()
+    for _ in range(_PASSES):
+        found = {one for root in roots for one in (root, *descendants_of(root))} - stopped
+        if not found:
+            break
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        stopped |= found
+    return stopped
 
 
 def reaped(pid: int) -> bool:

@@ -5,8 +5,11 @@ parent of all work would take all of it along, so a shield stands in between. Th
 shield's child with it, and nothing else: work that kills its parent ends itself, and is known to
 have done so.
 
-A shield waits for the end of the node, at a pipe whose other end only the node has, the *lifeline*.
-So a shield outlives the fork server, and its child does, too.
+A shield waits for the end of its child, and ends after it; so the child is left to the fork server,
+which learns how it has ended. When the fork server is killed, shields and their children go on, as
+children of the node. The end of the node ends them: each shield has a pipe open whose other end
+only the node has, the *lifeline*, and the kernel kills the shield when that end closes (fcntl(2):
+F_SETSIG).
 """
 
 from __future__ import annotations
@@ -14,21 +17,28 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import signal
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, NoReturn
 
-from phalanx.runtime.os.child_calls import Call, Chain, ChildCalls, address_of, function
+from phalanx.runtime.os.child_calls import Call, Chain, ChildCalls, function
 from phalanx.runtime.os.process_names import SHIELD, call_for_name, name_process
 from phalanx.runtime.os.process_tree import end_with_parent
 
 _CLOSE_RANGE = 436
 """The number of the system call close_range(2), which is the same on all machines."""
+_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+_FUTEX_WAIT, _LOOK_EVERY_S = 0, 1
 _LAST_FD = 0xFFFF_FFFF
+_F_SETSIG, _F_SETOWN, _O_ASYNC = 10, 8, 0o20000
+_ANY = 0
+_EXITED_AND_STAYS = os.WEXITED | os.WNOWAIT
+_SIGINFO = ctypes.create_string_buffer(128)
 _NUMBER_BYTES = 4
-_BYTE = ctypes.c_char_p(b"0")
-_READ_INTO = ctypes.create_string_buffer(1)
+_call = ctypes.CDLL(None).syscall
+_LOOK_EVERY = (ctypes.c_long * 2)(_LOOK_EVERY_S, 0)
 
 
 class Shield(NamedTuple):
@@ -39,9 +49,11 @@ class Shield(NamedTuple):
     """The part of this process's memory that it uses."""
 
     def is_killed(self) -> bool:
-        """Whether it has ended before its time: its child has killed it, most likely."""
-        ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        return ended is not None and ended.si_status == signal.SIGKILL
+        """Whether it has ended, or ends, before its child: the child has killed it, most likely."""
+        with contextlib.suppress(ChildProcessError):
+            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            return ended is not None and ended.si_status == signal.SIGKILL
+        return False
 
     def end(self) -> None:
         """End it. Its child ends with it, and is this process's child when this returns.
@@ -50,15 +62,13 @@ class Shield(NamedTuple):
         """
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
+        reap(self.pid)
 
 
-def can_close_all() -> bool:
-    """Whether the kernel has the call with which a shield closes what it does not need."""
-    return bool(
-        function("syscall")(*map(ctypes.c_long, (_CLOSE_RANGE, _LAST_FD, _LAST_FD, 0))) == 0
-    )
+def is_possible() -> bool:
+    """Whether shields can be made that share this process's memory."""
+    can_close = _call(*map(ctypes.c_long, (_CLOSE_RANGE, _LAST_FD, _LAST_FD, 0))) == 0
+    return can_close and os.uname().machine in _FUTEX
 
 
 def start_shielded(
@@ -74,26 +84,28 @@ def start_shielded(
     as soon as it exists, and `shield` the shield's. Raises OSError when there can be no more
     processes.
     """
-    read, write = os.pipe()
-    own: list[Call] = [
-        (function("setsid"), ()),
-        call_for_name(SHIELD),
-        children.call_to_run(calls, pid),
-        (function("write"), (write, address_of(_BYTE), 1)),
-        (function("dup2"), (lifeline, 0)),
-        (function("syscall"), (_CLOSE_RANGE, 1, _LAST_FD, 0)),
-        (function("read"), (0, ctypes.addressof(_READ_INTO), 1)),
-        (function("_exit"), (0,)),
-    ]
-    memory = Chain(len(own))
-    with os.fdopen(read, "rb") as told:
-        try:
-            children.run_along(memory, own, shield)
-        finally:
-            os.close(write)
-        made = Shield(shield.value, memory)
-        if told.read(1) and pid.value:
-            return made
+    begins = ctypes.c_int(1)
+    """0 once the child has become another program, or has ended."""
+    held = _lifeline_of_its_own(lifeline)
+    try:
+        own: list[Call] = [
+            (function("setsid"), ()),
+            call_for_name(SHIELD),
+            children.call_to_run(calls, pid, begins),
+            (function("dup2"), (held, 0)),
+            (function("syscall"), (_CLOSE_RANGE, 1, _LAST_FD, 0)),
+            (function("waitid"), (_ANY, 0, ctypes.addressof(_SIGINFO), _EXITED_AND_STAYS)),
+            (function("_exit"), (0,)),
+        ]
+        made = Shield(0, Chain(len(own)))
+        assert made.memory is not None
+        children.run_along(made.memory, own, shield)
+        made = Shield(shield.value, made.memory)
+        fcntl.fcntl(held, _F_SETOWN, made.pid)
+    finally:
+        os.close(held)
+    if _has_begun(begins, made):
+        return made
     made.end()
     gone, pid.value = pid.value, 0
     if gone:  # somebody has killed the shield before it was the parent of a program
@@ -101,6 +113,24 @@ def start_shielded(
             os.kill(gone, signal.SIGKILL)
         reap(gone)
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
+def _has_begun(begins: ctypes.c_int, shield: Shield) -> bool:
+    """Wait until a child is another program or has ended; False when it never will."""
+    futex = _FUTEX[os.uname().machine]
+    while begins.value:
+        _call(futex, ctypes.byref(begins), _FUTEX_WAIT, 1, _LOOK_EVERY, None, 0)
+        if begins.value and os.waitid(os.P_PID, shield.pid, _EXITED_AND_STAYS | os.WNOHANG):
+            return not begins.value
+    return True
+
+
+def _lifeline_of_its_own(lifeline: int) -> int:
+    """Open the lifeline once more; at its end the kernel kills the process that is then set."""
+    own = os.open(f"/proc/self/fd/{lifeline}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    fcntl.fcntl(own, _F_SETSIG, int(signal.SIGKILL))
+    fcntl.fcntl(own, fcntl.F_SETFL, os.O_NONBLOCK | _O_ASYNC)
+    return own
 
 
 def reap(pid: int) -> None:
@@ -115,6 +145,15 @@ def fork_shielded(lifeline: int, kept: Iterable[int] = ()) -> tuple[int, Shield]
     The shield keeps the descriptors `kept` open. In the child, the shield is the process's parent.
     Raises OSError when there can be no more processes.
     """
+    shield, read = begin_shielded(lifeline, kept)
+    return told_by(shield, read) if read >= 0 else (0, shield)
+
+
+def begin_shielded(lifeline: int, kept: Iterable[int] = ()) -> tuple[Shield, int]:
+    """Do the same without a wait for the child, whose pid `told_by` reads from the descriptor.
+
+    The descriptor is -1 in the child.
+    """
     read, write = os.pipe()
     try:
         shield = os.fork()
@@ -124,7 +163,7 @@ def fork_shielded(lifeline: int, kept: Iterable[int] = ()) -> tuple[int, Shield]
         raise
     if shield:
         os.close(write)
-        return _told_by(Shield(shield), read)
+        return Shield(shield), read
     os.close(read)
     parent, pid = os.getpid(), 0
     try:
@@ -135,10 +174,11 @@ def fork_shielded(lifeline: int, kept: Iterable[int] = ()) -> tuple[int, Shield]
         _stand(pid, write, lifeline, kept)
     os.close(write)
     end_with_parent(parent)
-    return 0, Shield(parent)
+    return Shield(parent), -1
 
 
-def _told_by(shield: Shield, read: int) -> tuple[int, Shield]:
+def told_by(shield: Shield, read: int) -> tuple[int, Shield]:
+    """Wait for the pid of a child that was begun. Raises OSError as `fork_shielded` does."""
     with os.fdopen(read, "rb") as told:
         pid = int.from_bytes(told.read(_NUMBER_BYTES), "little", signed=True)
     if pid > 0:
@@ -155,12 +195,14 @@ def _stand(pid: int, write: int, lifeline: int, kept: Iterable[int]) -> NoReturn
         os.setsid()
         name_process(SHIELD)
         os.write(write, pid.to_bytes(_NUMBER_BYTES, "little", signed=True))
+        held = _lifeline_of_its_own(lifeline)
+        fcntl.fcntl(held, _F_SETOWN, os.getpid())
         first = 0
-        for fd in sorted({lifeline, *kept}):
+        for fd in sorted({held, *kept}):
             os.closerange(first, fd)
             first = fd + 1
         os.closerange(first, _LAST_FD >> 1)
         if pid > 0:
-            os.read(lifeline, 1)
+            os.waitid(os.P_ALL, 0, _EXITED_AND_STAYS)
     finally:
         os._exit(0)

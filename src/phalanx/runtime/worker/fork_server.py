@@ -21,7 +21,7 @@ import msgspec
 
 from phalanx.model.raw_bytes import native
 from phalanx.observe.log_lines import WARNING
-from phalanx.protocol.fork_messages import Fork, Forked, OutputRead, ReadOutput
+from phalanx.protocol.fork_messages import Fork, Forked, OutputRead, ReadOutput, SendSignal
 from phalanx.protocol.node_messages import LogLine
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.environment import leave_our_limits, leave_our_path
@@ -29,7 +29,7 @@ from phalanx.runtime.os.fork_server import Child, ForkServer
 from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_names import FORK_SERVER, WORKER, name_process
 from phalanx.runtime.os.process_tree import keep_descendants
-from phalanx.runtime.os.shields import fork_shielded
+from phalanx.runtime.os.shields import Shield, begin_shielded, told_by
 from phalanx.runtime.os.system import say
 from phalanx.runtime.os.variables import expanded
 from phalanx.runtime.os.visible_devices import shown_devices
@@ -68,6 +68,17 @@ def run(
     os._exit(0)
 
 
+class _Forking:
+    """A worker whose shield has been forked."""
+
+    def __init__(self, shield: Shield, output: tuple[int, int]) -> None:
+        self.shield = shield
+        self.output = output
+        """The ends of its output and of its errors."""
+        self.signals: list[SendSignal] = []
+        """Signals to send to it."""
+
+
 class _Pipe:
     """The pipe of a worker's standard output or error."""
 
@@ -96,10 +107,13 @@ def last_state(line: bytes) -> bytes:
 class WorkerForkServer(ForkServer):
     """The fork server of a node: it forks workers in addition to commands."""
 
-    def __init__(self, sock: socket.socket, session: sessions.Session, lifeline: int = -1) -> None:
-        super().__init__(sock, session, lifeline)
+    def __init__(
+        self, sock: socket.socket, session: sessions.Session, lifeline: int = -1, node: int = 0
+    ) -> None:
+        super().__init__(sock, session, lifeline, node)
         self._session_of_workers = session
         self._shown_devices = shown_devices(os.environ)
+        self._forking: dict[bytes, _Forking] = {}
         self._pipes: dict[int, _Pipe] = {}
         """Open pipes by descriptor."""
         self._unfinished: set[_Pipe] = set()
@@ -112,6 +126,8 @@ class WorkerForkServer(ForkServer):
                 self._fork(message.worker, message.variables)
             case ReadOutput():
                 self._read_all_output()
+            case SendSignal() if message.process in self._forking:
+                self._forking[message.process].signals.append(message)
             case _:
                 super().on_message(message)
 
@@ -120,24 +136,38 @@ class WorkerForkServer(ForkServer):
         try:
             for _ in range(2):
                 opened += os.pipe()
-            opened.append(os.dup(opened[0]))  # reserves the descriptor that will watch the process
-            pid, shield = fork_shielded(self.lifeline, (opened[0], opened[2]))
+            shield, told = begin_shielded(self.lifeline, (opened[0], opened[2]))
         except OSError as error:
             for fd in opened:
                 os.close(fd)
             self.report_failure(worker, error)
             return
-        out_read, out_write, err_read, err_write, spare = opened
-        os.close(spare)
-        if pid == 0:
+        out_read, out_write, err_read, err_write = opened
+        if told < 0:
             self._become_worker(worker, environment, out_write, err_write)
         os.close(out_write)
         os.close(err_write)
-        for fd in (out_read, err_read):
+        self._forking[worker] = _Forking(shield, (out_read, err_read))
+        self.read_from(told, partial(self._forked, worker, told))
+
+    def _forked(self, worker: bytes, told: int) -> None:
+        """Watch a worker that was forked, as its shield tells."""
+        forking = self._forking.pop(worker)
+        self.leave(told)
+        try:
+            pid, shield = told_by(forking.shield, told)  # closed: another one watches the process
+        except OSError as error:
+            for fd in forking.output:
+                os.close(fd)
+            self.report_failure(worker, error)
+            return
+        for fd in forking.output:
             os.set_blocking(fd, False)
-            self.read_output_of(pid, fd, is_error=fd == err_read)
+            self.read_output_of(pid, fd, is_error=fd == forking.output[1])
         self.adopt(Child(worker, pid, is_command=False, shield=shield))
-        self.node.post(Forked(worker, pid, shield.pid, out_read, err_read))
+        self.node.post(Forked(worker, pid, shield.pid, *forking.output))
+        for message in forking.signals:
+            self.on_message(message)
 
     def _become_worker(
         self, worker: bytes, environment: dict[str, str], out: int, err: int
@@ -172,6 +202,16 @@ class WorkerForkServer(ForkServer):
                 sys.stdout.flush()
                 sys.stderr.flush()
             os._exit(code)
+
+    def others(self) -> set[int]:
+        """Return the shields that are not parents yet, too."""
+        return super().others() | {one.shield.pid for one in self._forking.values()}
+
+    def end_everything(self) -> None:
+        """End all children, also those that are being forked."""
+        for forking in self._forking.values():
+            forking.shield.end()
+        super().end_everything()
 
     # ---- output ------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ class SurvivorKeeper(WorkerForkServer):
         helpers: Callable[[], set[int]],
     ) -> None:
         """`sock`: the node has the other end. `helpers`: the pids of the node's own helpers."""
-        super().__init__(sock, session, lifeline)
+        super().__init__(sock, session, lifeline, os.getpid())
         self._helpers = helpers
 
     @property

@@ -287,7 +287,7 @@ def test_a_command_that_uses_too_much_memory_is_killed_and_the_news_say_how_much
     assert node.signals[0] == ("KILL", 0)
     node.exits(KILLED)
     assert node.told()[-1] == (1, KILLED)
-    assert node.news[-1].reason == "it used 80 MiB of memory, above its limit of 50 MiB"
+    assert node.news[-1].reason == "out of memory: it used 80 MiB, above its limit of 50 MiB"
 
 
 def test_of_a_log_without_end_the_last_part_is_kept(node, tmp_path, monkeypatch):

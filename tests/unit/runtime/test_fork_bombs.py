@@ -1,0 +1,86 @@
+"""What starts others faster than it is ended: it is stopped first, then ended whole."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from tests.command_starting import subreaper
+from tests.polling import eventually
+from tests.present import present
+from tests.system.chaos.footprint import is_running
+
+from phalanx.runtime.os.command_groups import NoGroups, find_command_groups
+from phalanx.runtime.os.process_tree import descendants_of, end_orphans, own_children
+
+BOMB = """
+import os, sys
+most, folder = int(sys.argv[1]), sys.argv[2]
+def begin():
+    pid = os.fork()
+    if pid:
+        return
+    os.setsid()
+    try:
+        open(f"{folder}/{os.getpid()}", "x").close()
+    except OSError:
+        pass
+    while len(os.listdir(folder)) < most:
+        begin()
+        while True:
+            try:
+                if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                    break
+            except ChildProcessError:
+                break
+    os.pipe2(0)
+    os.read(os.pipe()[0], 1)
+begin()
+"""
+"""Each process starts others, in sessions of their own, until there are so many in all. Its first
+process ends at once."""
+MOST = 150
+
+
+@pytest.fixture
+def bomb(tmp_path):
+    """Starts one, in a group or not; the pids of all that it has started are the files there."""
+
+    def start(enter=None):
+        subprocess.run(
+            [sys.executable, "-c", BOMB, str(MOST), str(tmp_path)], check=True, preexec_fn=enter
+        )
+        eventually(lambda: len(os.listdir(tmp_path)) > MOST // 3, "the bomb")
+
+        def left():
+            return [pid for pid in map(int, os.listdir(tmp_path)) if is_running(pid)]
+
+        return left
+
+    return start
+
+
+def test_without_groups_all_orphans_end_though_they_start_others(bomb):
+    with subreaper():
+        mine = set(own_children())
+        left = bomb()
+        assert left()
+        eventually(lambda: end_orphans(mine), "their end")
+        assert left() == []
+
+
+def test_a_group_is_ended_whole(bomb):
+    groups = find_command_groups(os.getpid())
+    if isinstance(groups, NoGroups):
+        pytest.skip("no cgroup v2 is mounted here that this process may write to")
+    group = present(groups.make(os.urandom(8), 0))
+    with subreaper():
+        mine = set(own_children())
+        left = bomb(lambda: os.write(group.entrance(), b"0"))
+        assert left()
+        assert set(left()) <= {*group.processes(), *descendants_of(os.getpid())}
+        eventually(group.end, "an empty group")
+        assert left() == []
+        end_orphans(mine)
