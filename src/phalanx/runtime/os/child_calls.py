@@ -28,7 +28,8 @@ Call = tuple[Function, tuple[int, ...]]
 """A function, and its arguments, numbers or addresses. Its result is ignored."""
 
 _VM, _VFORK, _PARENT_SETTID, _CHILD_CLEARTID = 0x100, 0x4000, 0x100000, 0x200000
-_ALL_SIGNALS = frozenset(map(int, signal.valid_signals()))
+_ALL_SIGNALS = 128 * b"\xff"
+"""A sigset_t of the C library, which is not longer."""
 _CONTEXT_BYTES = 8192
 """Bytes that hold a ucontext_t anywhere: it has 968 on x86-64, 4,560 on aarch64."""
 _LINK, _STACK, _STACK_BYTES = 1, 2, 4
@@ -107,11 +108,12 @@ class ChildCalls:
         It shares the memory of this process as long as it lives, and blocks all signals. `chain`
         must be kept as long, and have room for the calls. Raises OSError as `run` does.
         """
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ALL_SIGNALS)
+        before = ctypes.create_string_buffer(len(_ALL_SIGNALS))
+        _c.pthread_sigmask(signal.SIG_SETMASK, _ALL_SIGNALS, before)
         try:
             first = ctypes.c_void_p(chain.lay(calls))
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            _c.pthread_sigmask(signal.SIG_SETMASK, before, None)
         self._start(_VM | _PARENT_SETTID | int(signal.SIGCHLD), first, pid)
 
     def _lay(self, calls: Sequence[Call]) -> int:

@@ -38,6 +38,8 @@ _EXITED_AND_STAYS = os.WEXITED | os.WNOWAIT
 _SIGINFO = ctypes.create_string_buffer(128)
 _NUMBER_BYTES = 4
 _call = ctypes.CDLL(None).syscall
+_used: dict[int, Chain] = {}
+"""The memory of this process that living shields use, by their pids."""
 _LOOK_EVERY = (ctypes.c_long * 2)(_LOOK_EVERY_S, 0)
 
 
@@ -45,8 +47,6 @@ class Shield(NamedTuple):
     """The parent of one process."""
 
     pid: int
-    memory: Chain | None = None
-    """The part of this process's memory that it uses."""
 
     def is_killed(self) -> bool:
         """Whether it has ended, or ends, before its child: the child has killed it, most likely."""
@@ -89,7 +89,6 @@ def start_shielded(
     held = _lifeline_of_its_own(lifeline)
     try:
         own: list[Call] = [
-            (function("setsid"), ()),
             call_for_name(SHIELD),
             children.call_to_run(calls, pid, begins),
             (function("dup2"), (held, 0)),
@@ -97,10 +96,10 @@ def start_shielded(
             (function("waitid"), (_ANY, 0, ctypes.addressof(_SIGINFO), _EXITED_AND_STAYS)),
             (function("_exit"), (0,)),
         ]
-        made = Shield(0, Chain(len(own)))
-        assert made.memory is not None
-        children.run_along(made.memory, own, shield)
-        made = Shield(shield.value, made.memory)
+        memory = Chain(len(own))
+        children.run_along(memory, own, shield)
+        made = Shield(shield.value)
+        _used[made.pid] = memory
         fcntl.fcntl(held, _F_SETOWN, made.pid)
     finally:
         os.close(held)
@@ -134,9 +133,10 @@ def _lifeline_of_its_own(lifeline: int) -> int:
 
 
 def reap(pid: int) -> None:
-    """Wait for the end of a child that has lost its shield; others may have reaped it."""
+    """Wait for the end of a shield, or of a child that has lost it; others may have reaped it."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
+    _used.pop(pid, None)
 
 
 def fork_shielded(lifeline: int, kept: Iterable[int] = ()) -> tuple[int, Shield]:
@@ -192,7 +192,6 @@ def _stand(pid: int, write: int, lifeline: int, kept: Iterable[int]) -> NoReturn
     """Be a shield until the node is gone."""
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        os.setsid()
         name_process(SHIELD)
         os.write(write, pid.to_bytes(_NUMBER_BYTES, "little", signed=True))
         held = _lifeline_of_its_own(lifeline)
