@@ -61,6 +61,53 @@ def test_a_job_under_which_two_nodes_died_is_failed(begun):
     assert "its node n died" in shell.job.reason
 
 
+def _kill_parent(shell, is_parent_killed=True):
+    about = {"exit_code": 137, "reason": "its parent", "is_parent_killed": is_parent_killed}
+    shell.tell(ev.MemberExited, "a-0", **about)
+
+
+RESTARTS = "tasks: [{name: a, maxRetry: 9, template: {spec: {restartPolicy: OnFailure}}}]"
+
+
+@pytest.mark.parametrize("first", [_lose, _kill_parent])
+def test_a_job_that_took_its_parent_along_is_stopped_the_second_time(first):
+    shell = Shell(RESTARTS)
+    shell.play("run")
+    first(shell)
+    assert shell.job.state in (st.RUNNING, st.PENDING)
+    shell.play("run")
+    _kill_parent(shell)
+    assert shell.job.state == st.FAILED
+    assert "a-0 has taken its node or its parent process along 2 times" in shell.job.reason
+    assert "it poisons its nodes" in shell.job.reason
+
+
+def test_ends_of_another_kind_are_not_counted_with_those_of_parents():
+    shell = Shell(RESTARTS)
+    shell.play("run")
+    for is_parent_killed in (False, True, False, False):
+        _kill_parent(shell, is_parent_killed)
+        shell.play("run")
+        assert shell.job.state == st.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("at", "state"), [([0.0, 60.0], DEAD), ([0.0, WITHIN_S], RESTARTING), ([60.0], RESTARTING)]
+)
+def test_an_actor_that_took_its_parent_along(at, state):
+    world = Actors()
+    world.add("a", CPU=2)
+    world.table.register(world.record("x", max_restarts=-1))
+    actor = present(world.table.get(b"x"))
+    for number, wall in enumerate(at):
+        worker = b"w%d" % number
+        assert world.placed(b"x", worker, actor.node)
+        world.table.ready(b"x", worker, 7)
+        world.table.worker_died(b"x", worker, "its parent", parent_killed=wall)
+    assert actor.state == state
+    assert ("it poisons its nodes" in actor.reason) == (state == DEAD)
+
+
 def test_other_losses_and_those_long_ago_do_not_count():
     shell = Shell(ONE)
     for held, later_s in ((True, 0.0), (False, 1.0), (True, WITHIN_S), (False, 1.0)):

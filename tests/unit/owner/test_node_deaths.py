@@ -10,11 +10,13 @@ from tests.unit.owner.test_owner_tasks import Script
 from phalanx.model.node_deaths import KILLED, LOST, ORDERLY
 from phalanx.owner.peers.redialling import GIVE_UP_S
 from phalanx.owner.tasks.leases import NODE
+from phalanx.protocol.node_messages import PARENT
 
 
 class Nodes(Script):
-    """Scripts with three more words: `dies 1 a` (the worker of lease 1 goes with the connection to
-    node a), `lost_node a`, `killed_node a` and `left_node a` (what the head says of it)."""
+    """Scripts with more words: `dies 1 a` (the worker of lease 1 goes with the connection to node
+    a), `killer 1` (it has ended with its parent), `lost_node a`, `killed_node a` and `left_node a`
+    (what the head says of it)."""
 
     def __init__(self, retries):
         super().__init__()
@@ -34,6 +36,9 @@ class Nodes(Script):
 
     def _said(self, node, death):
         self.machine.node_deaths.node_died(node.encode() * 6, death, f"node {node} is gone")
+
+    def on_killer(self, lease):
+        self.machine.worker_lost(self.worker(lease), "its parent was killed", PARENT)
 
     def on_lost_node(self, node):
         self._said(node, LOST)
@@ -65,6 +70,20 @@ SENT = "want 1; send 1:1; retry 1; want 1; send 2:1; retry 1"
 )
 def test_a_task_that_went_with_two_nodes(retries, script, follows):
     assert Nodes(retries).run(BEFORE + script) == SENT + follows
+
+
+@pytest.mark.parametrize(
+    ("retries", "script", "follows"),
+    [
+        (0, "killer 1", "fail 1 parent"),
+        (9, "killer 1; after 9; flush; grant 2; killer 2", "fail 1 parents killed"),
+        (-1, "killer 1; after 9; flush; grant 2; killer 2", "fail 1 parents killed"),
+        (9, "killer 1; after 9; flush; grant 2; dies 2 b; killed_node b", "fail 1 node deaths"),
+        (9, "killer 1; after 9; flush; grant 2; dies 2 b; left_node b; flush", "want 1"),
+    ],
+)
+def test_a_task_that_takes_its_parent_along(retries, script, follows):
+    assert Nodes(retries).run(f"f; grant 1; {script}").endswith(follows)
 
 
 def test_one_that_is_known_to_have_gone_with_both_is_over_at_once():

@@ -98,7 +98,7 @@ class NodeRecorder:
 
     def judged(self, record: NodeRecord, before: NodeReport, after: NodeReport) -> None:
         """Note killed parts of a node, and changes of the health of its GPUs."""
-        if after.parts_killed > before.parts_killed:
+        if before.available and after.parts_killed > before.parts_killed:
             self._note(PART, record, after.last_killed)
             self._show(PART, record, after.last_killed)
         if before.unwell == after.unwell:
