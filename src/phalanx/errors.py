@@ -416,6 +416,12 @@ class AuthenticationError(PhalanxError):
     """The peer did not prove that it belongs to this cluster."""
 
 
+class NotAllowedError(PhalanxError, PermissionError):
+    """The asker has no right to this; the text says by which rule, and what would allow it."""
+
+    __str__ = Exception.__str__
+
+
 class StaleNodeError(PhalanxError):
     """The cluster no longer counts on this node: it must join again as a new one."""
 

@@ -12,6 +12,7 @@ import pytest
 from tests.fuzz.running import try_out
 from tests.fuzz.values import Known, Maker
 from tests.fuzz.world import is_meant
+from tests.principals import OWNER
 
 from phalanx.model.exit_codes import NOT_STARTED
 from phalanx.model.ids import GangId, GroupId, JobId, node_prefix, process_id
@@ -49,6 +50,7 @@ class Peer:
     def __init__(self) -> None:
         self.peer = b""
         self.tag: str | None = None
+        self.principal = OWNER
         self.fileno, self.closed = 7, False
         self.sent: list[Any] = []
 

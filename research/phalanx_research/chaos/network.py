@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.principals import UNIX, Principal
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.protocol.handshake import Status
 from phalanx_research.chaos.hosts import Host
@@ -49,6 +50,8 @@ class End:
         self.process: Process | None = None
         self.peer = b""
         self.tag = ""
+        self.principal = Principal(UNIX, "somebody", "somebody", is_owner=True)
+        self.origin = "the simulated machine"
         self.refusal = ""
         self.refusal_status = 0
         self.is_open = True

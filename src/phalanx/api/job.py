@@ -37,7 +37,6 @@ from phalanx.model.options import (
     required_resources,
 )
 from phalanx.runtime.engine.interface import current
-from phalanx.runtime.os.accounts import user_name
 
 T = TypeVar("T")
 MEMBER = "worker"
@@ -199,7 +198,6 @@ class Job:
             timing=self._timing(),
             after=self._after(),
             array=self._array(),
-            user=user_name(),
             reservation=self.reservation or "",
             licenses=self._licenses(),
         )

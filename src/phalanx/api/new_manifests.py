@@ -12,7 +12,7 @@ import msgspec
 from phalanx.model.jobs.spec import CronSpec, JobSpec
 from phalanx.model.raw_bytes import encoded
 from phalanx.protocol.requests.jobs import ApplyManifests, Manifest
-from phalanx.runtime.os.accounts import current_umask, user_name
+from phalanx.runtime.os.accounts import current_umask
 
 APPLIED = (
     "Job",
@@ -58,17 +58,15 @@ def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest],
         )
     ordered = sorted(others_first(chosen), key=lambda m: _ORDER.get(m.kind, len(_ORDER)))
     return [
-        Manifest(m.kind, encoded(msgspec.msgpack.encode, _owned(m.spec))) for m in ordered
+        Manifest(m.kind, encoded(msgspec.msgpack.encode, _with_masks(m.spec))) for m in ordered
     ], said
 
 
-def _owned(spec: object) -> object:
-    """Set this user as the owner of a job whose manifest names none."""
+def _with_masks(spec: object) -> object:
+    """Set the umask of this process in a job, and in that of a cron job."""
     if isinstance(spec, CronSpec):
-        return msgspec.structs.replace(spec, job=_owned(spec.job))
-    if isinstance(spec, JobSpec):
-        return _with_umask(msgspec.structs.replace(spec, user=spec.user or user_name()))
-    return spec
+        return msgspec.structs.replace(spec, job=_with_masks(spec.job))
+    return _with_umask(spec) if isinstance(spec, JobSpec) else spec
 
 
 def _with_umask(job: JobSpec) -> JobSpec:

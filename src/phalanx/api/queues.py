@@ -41,6 +41,8 @@ def create_queue(
     default_time: Length | None = None,
     max_time: Length | None = None,
     idle_gpus: str | None = None,
+    submit: str | None = None,
+    admin: str | None = None,
 ) -> QueueInfo:
     """Make a queue, and return its row, as in `queues()`.
 
@@ -67,6 +69,8 @@ def create_queue(
         default_time_s=_seconds(default_time),
         max_time_s=_seconds(max_time),
         idle_gpus=idle_gpus,
+        submit=submit,
+        admin=admin,
     )
     return _ask(CreateQueue(_named(name), fields))
 
@@ -84,6 +88,8 @@ def update_queue(
     default_time: Length | None = None,
     max_time: Length | None = None,
     idle_gpus: str | None = None,
+    submit: str | None = None,
+    admin: str | None = None,
 ) -> QueueInfo:
     """Change a queue, and return its row; fields that are None stay as they were.
 
@@ -104,6 +110,8 @@ def update_queue(
         default_time_s=_seconds(default_time),
         max_time_s=_seconds(max_time),
         idle_gpus=idle_gpus,
+        submit=submit,
+        admin=admin,
     )
     return _ask(UpdateQueue(_named(name), fields))
 

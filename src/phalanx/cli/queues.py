@@ -64,6 +64,17 @@ IdleGpus = Annotated[
         "30m, end' ends them."
     ),
 ]
+Submit = Annotated[
+    str | None,
+    Option(
+        help="People who may submit, within the lists of the queues above: users, @groups, "
+        "token:NAME or *, separated by commas; '' for no list of its own."
+    ),
+]
+Admin = Annotated[
+    str | None,
+    Option(help="People who administer the queue and those below it; as in --submit."),
+]
 Reclaimable = Annotated[
     bool | None, Option(help="Whether other queues may reclaim what this one borrowed.")
 ]
@@ -82,6 +93,8 @@ def create(
     default_time: Time = None,
     max_time: MaxTime = None,
     idle_gpus: IdleGpus = None,
+    submit: Submit = None,
+    admin: Admin = None,
     address: Address = None,
 ) -> None:
     """Create a queue."""
@@ -96,6 +109,8 @@ def create(
         default_time_s=_length("default-time", default_time),
         max_time_s=_length("max-time", max_time),
         idle_gpus=idle_gpus,
+        submit=submit,
+        admin=admin,
     )
     ask(address, CreateQueue(name, fields))
     say(f"queue {name} is made")
@@ -114,6 +129,8 @@ def update(
     default_time: Time = None,
     max_time: MaxTime = None,
     idle_gpus: IdleGpus = None,
+    submit: Submit = None,
+    admin: Admin = None,
     address: Address = None,
 ) -> None:
     """Change a queue; options that are not given keep their values."""
@@ -128,6 +145,8 @@ def update(
         default_time_s=_length("default-time", default_time),
         max_time_s=_length("max-time", max_time),
         idle_gpus=idle_gpus,
+        submit=submit,
+        admin=admin,
     )
     if fields == QueueFields():
         fail("Nothing to change: give --weight, --capability or another field.", USAGE)

@@ -77,7 +77,13 @@ def ask(
 
 def _answered(question: Callable[[], R]) -> R:
     """Return the answer; ends the command for any error except ConnectionError."""
-    from phalanx.errors import GangInfeasibleError, JobNotFoundError, PhalanxError
+    from phalanx.errors import (
+        AuthenticationError,
+        GangInfeasibleError,
+        JobNotFoundError,
+        NotAllowedError,
+        PhalanxError,
+    )
 
     try:
         return question()
@@ -86,6 +92,8 @@ def _answered(question: Callable[[], R]) -> R:
     except PhalanxError as error:
         if isinstance(error, JobNotFoundError):
             fail(str(error), NOT_FOUND)
+        if isinstance(error, NotAllowedError | AuthenticationError):
+            fail(str(error), NOT_ALLOWED)
         fail(str(error), NEVER_FITS if isinstance(error, GangInfeasibleError) else FAILED)
     except ValueError as error:
         fail(str(error), NOT_FOUND if "does not exist" in str(error) else USAGE)

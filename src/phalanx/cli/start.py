@@ -234,6 +234,22 @@ def start(
             help="File with the cluster's token. Default: PHALANX_TOKEN_FILE, or ~/.phalanx/token.",
         ),
     ] = "",
+    shared: Annotated[
+        bool,
+        Option(
+            "--shared",
+            rich_help_panel=panels.HEAD,
+            help="Let other users of this machine submit jobs, as far as queues' lists name them; "
+            "see docs/howto/people.md.",
+        ),
+    ] = False,
+    group: Annotated[
+        str,
+        Option(
+            rich_help_panel=panels.HEAD,
+            help="Group of accounts that reach a shared head. Default: all accounts.",
+        ),
+    ] = "",
     insecure: Annotated[
         bool,
         Option(
@@ -259,10 +275,15 @@ def start(
         with _failing_readably():
             say(engines.entry_of(engine).start_scheduler(address, options))
         return
-    of_head = (store, limit, placement, accept_loss, history, system_config)
+    of_head = (store, limit, placement, accept_loss, history, system_config, shared, group)
     if address is not None and any(of_head):
-        belong = "--store, --accept-loss, --limit, --history, --system-config and --placement"
+        belong = (
+            "--store, --accept-loss, --limit, --history, --system-config, --placement, --shared "
+            "and --group"
+        )
         fail(f"{belong} are only for --head.", USAGE)
+    if group and not shared:
+        fail("--group is only for --shared: it names the accounts that share the head.", USAGE)
     _check_host(host)
     node = {
         "node_name": node_name,
@@ -292,8 +313,9 @@ def start(
             if settings.memory_limit is not None:
                 node["memory_limit"] = settings.memory_limit
             _start_head(
-                node, amounts, topology, where, store, accept_loss, limits, policy, kept, settings
-            )
+                node, amounts, topology, where, store, accept_loss, limits, policy, kept, settings,
+                group if shared else None,
+            )  # fmt: skip
         else:
             _join(address, {**node, "port": port or 0}, amounts, topology)
 
@@ -369,12 +391,16 @@ def _start_head(
     placement: PlacementPolicy,
     history: dict[str, float],
     settings: SystemSettings,
+    sharers: str | None,
 ) -> None:
+    """Start a head and a node. `sharers`: the group that shares the head, "" for all accounts and
+    None for nobody.
+    """
     from phalanx.runtime.daemons.cluster_token import default_path
     from phalanx.runtime.daemons.local import local_daemons
     from phalanx.runtime.daemons.starting import HeadOptions, start_head
     from phalanx.storage.errors import StorageInUseError
-    from phalanx.storage.opening import history_path
+    from phalanx.storage.opening import audit_path, history_path
     from phalanx.storage.sqlite import delete, exists
 
     of_node = _amounts(amounts, topology, node["host"], is_first=True)
@@ -398,9 +424,12 @@ def _start_head(
         accept_loss=accept_loss,
         history=history_path(addresses[0], os.path.dirname(default_store())),
         history_limits=history,
+        audit=audit_path(addresses[0], os.path.dirname(default_store())),
         limits=limits,
         placement=placement,
         settings=settings,
+        is_shared=sharers is not None,
+        group=sharers or "",
     )
     try:
         started = start_head(options)
@@ -424,6 +453,8 @@ def _start_head(
             raise
     token = node["token_file"] or default_path()
     report(_what_next(where, token, node["insecure"]))
+    if started.announcement.shared:
+        report(_shared_text(started.announcement.shared, sharers or ""))
 
 
 def _join(address: str, node: dict[str, Any], amounts: dict[str, Any], topology: str) -> None:
@@ -450,6 +481,7 @@ def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts) -> Daemo
             resources=amounts.resources,
             object_store_bytes=amounts.object_store_bytes,
             topology=amounts.topology,
+            machine=amounts.machine,
             **{**node, "labels": {**amounts.labels, **node["labels"]}},
         )
     )
@@ -500,6 +532,18 @@ def _what_next(where: str, token: str, is_insecure: bool) -> str:
         lines.append(f"Other machines need the token first: copy {token} there, mode 0600.")
     lines.append(f"The token is in {token}. Anyone who has it can run anything here.")
     return "\n".join(lines)
+
+
+def _shared_text(directory: str, group: str) -> str:
+    from phalanx.runtime.daemons.daemon_files import OF_SOCKET
+
+    sharers = f"The accounts of the group {group}" if group else "All accounts of this machine"
+    return (
+        f"{sharers} reach the head at PHALANX_ADDRESS={OF_SOCKET}{directory}; they submit to the "
+        "queues whose lists name them: phalanx queue update default --submit USER,@GROUP\n"
+        "All jobs run as the user of this node, so jobs can read and end each other: rights "
+        "prevent mistakes here, not attacks (docs/explanation/security.md)."
+    )
 
 
 def _in_full(store: str) -> str:

@@ -7,11 +7,12 @@ repeated because an earlier head died before its answer arrived is no new work.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from phalanx.errors import ProtocolError, StoreFullError
+from phalanx.errors import AuthenticationError, ProtocolError, StoreFullError
 from phalanx.head.actors.table import ActorTable
 from phalanx.head.clock import Clock
 from phalanx.head.events.event_log import EventLog
@@ -19,9 +20,11 @@ from phalanx.head.groups.table import GroupTable
 from phalanx.head.key_values import KeyValues
 from phalanx.head.outbox import Outbox
 from phalanx.head.requests import HeadRequests
+from phalanx.head.rights.control import Asked, Rights
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import node_process_id
 from phalanx.model.lifecycle import DEPENDENCIES_UNREADY
+from phalanx.model.principals import NODE, Principal
 from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply
@@ -32,6 +35,7 @@ from phalanx.protocol.requests.jobs import ApplyManifests
 from phalanx.protocol.requests.key_values import PutValue
 from phalanx.protocol.requests.queues import CreateQueue
 from phalanx.protocol.requests.request import (
+    NOTHING,
     Asker,
     Effect,
     RequestHandlers,
@@ -39,7 +43,7 @@ from phalanx.protocol.requests.request import (
     Send,
     decode_request,
 )
-from phalanx.protocol.wire_errors import WireError
+from phalanx.protocol.wire_errors import WireError, to_wire
 
 if TYPE_CHECKING:
     from phalanx.head.gangs.gang_scheduler import GangScheduler
@@ -47,6 +51,16 @@ if TYPE_CHECKING:
 
 class Visitor(Protocol):
     """A connection to a client that is no node."""
+
+    @property
+    def principal(self) -> Principal:
+        """The client, as this process has authenticated it."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """The place where the client is, for display."""
+        ...
 
     def send(self, message: msgspec.Struct) -> None:
         """Send the client a message."""
@@ -68,8 +82,14 @@ class Answering:
         gang_scheduler: Callable[[], GangScheduler],
         clock: Clock,
         meter: Meter,
+        rights: Rights,
+        node_name: Callable[[bytes], str],
     ) -> None:
-        """`gang_scheduler` returns the gang scheduler, and makes it on first use."""
+        """`gang_scheduler` returns the gang scheduler, and makes it on first use. `node_name`
+        returns the display name of the node with a prefix.
+        """
+        self._rights = rights
+        self._node_name = node_name
         self._event_log = event_log
         self._outbox = outbox
         self._state_store = state_store
@@ -91,7 +111,11 @@ class Answering:
         if ask.origin == node_process_id(prefix):
             role = Role.NODE
         reply = send if ask.token else None
-        self._answer(ask.kind, ask.body, role, ask.origin, prefix, reply, ask.is_again, ask.user)
+        principal = Principal(NODE, prefix.hex()) if role is Role.NODE else ask.principal
+        asked = None
+        if principal is not None:
+            asked = self._rights.asked(principal, ask.origin, self._node_name(prefix))
+        self._answer(ask.kind, ask.body, role, ask.origin, prefix, reply, ask.is_again, asked)
 
     def answer_visitor(self, visitor: Visitor, ask: Ask) -> None:
         """Reply to a client that is no node, such as the command line on the head's machine."""
@@ -99,7 +123,12 @@ class Answering:
         def send(result: msgspec.Raw, error: WireError | None) -> None:
             visitor.send(Reply(ask.token, result, error))
 
-        self._answer(ask.kind, ask.body, Role.VISITOR, b"", b"", send, user=ask.user)
+        try:
+            asked = self._rights.asked(visitor.principal, b"", visitor.origin)
+        except AuthenticationError as error:
+            send(NOTHING, to_wire(error))
+            return
+        self._answer(ask.kind, ask.body, Role.VISITOR, b"", b"", send, asked=asked)
 
     def handlers_of(self, kind: int) -> RequestHandlers:
         """Return the handlers for a kind of request. Those of queues, gangs and jobs are made on
@@ -117,7 +146,7 @@ class Answering:
         node: bytes,
         send: Send | None,
         is_again: bool = False,
-        user: str = "",
+        asked: Asked | None = None,
     ) -> None:
         """Answer a request once everything that the answer mentions is written.
 
@@ -137,17 +166,25 @@ class Answering:
             return
 
         def when_written(result: msgspec.Raw, error: WireError | None) -> None:
-            assert send is not None
+            if asked is not None:
+                asked.answered(asker.about, error)
+            if send is None:
+                return
             if effect is Effect.READS:
-                store.when_written_or_stalled(lambda: send(result, error))
+                store.when_written_or_stalled(partial(send, result, error))
             else:
-                store.when_written(lambda: send(result, error))
+                store.when_written(partial(send, result, error))
 
-        reply = None if send is None else when_written
+        reply = None if send is None and asked is None else when_written
         asker: Asker[Any] = Asker(role, process, reply, node, is_again)
+        check, by = None, ""
+        if asked is not None:
+            asker.principal, asker.within = asked.principal, asked.within
+            asker.names_owners = asked.names_owners
+            check, by = asked.check, asked.by
         began = self._clock.now()
-        with self._event_log.asked_by(user):
-            handlers.answer(kind, body, asker)
+        with self._event_log.asked_by(by):
+            handlers.answer(kind, body, asker, check)
         took_s = self._clock.now() - began
         self._meter.observe("phalanx_rpc_seconds", took_s, handlers.name_of(kind))
 

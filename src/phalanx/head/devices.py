@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from phalanx.head.clock import Clock
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
+from phalanx.head.rights.owners import signed
 from phalanx.model.holds import CORDON, Hold, holds_text
 from phalanx.model.rows.devices import DeviceInfo
 from phalanx.observe.device_health import BAD, WELL
@@ -59,7 +60,7 @@ class Devices:
         """Close a node or some of its GPUs to new work; return whether that is news."""
         record = self._known(request.node_id, request.devices)
         wall = self._clock.wall()
-        hold = Hold(reason=request.reason, by=request.by, since=wall)
+        hold = Hold(reason=request.reason, by=signed(request.by, asker), since=wall)
         if not request.devices:
             return self._nodes.hold(record.node_id, CORDON, hold)
         new = [number for number in request.devices if number not in record.cordoned]

@@ -9,6 +9,7 @@ import msgspec
 from phalanx.head.clock import Clock
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
+from phalanx.head.rights.owners import signed
 from phalanx.model.holds import DRAIN, Hold
 from phalanx.model.lifecycle import DEAD
 from phalanx.protocol.cluster_messages import EndWork
@@ -50,7 +51,7 @@ class Draining:
         wall = self._clock.wall()
         hold = Hold(
             reason=request.reason,
-            by=request.by,
+            by=signed(request.by, asker),
             since=wall,
             deadline=wall + request.within_s if request.within_s > 0 else 0.0,
         )

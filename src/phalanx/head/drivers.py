@@ -9,6 +9,7 @@ from phalanx.head.clock import Clock
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
 from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.principals import Principal
 from phalanx.model.rows.cluster import DriverInfo
 from phalanx.protocol.cluster_messages import EnvironmentKnown, JobEnded, JobKnown
 
@@ -59,6 +60,19 @@ class Drivers:
         """Store what a job's workers need."""
         self._known[job.job] = job
         self._state_store.put_job(job)
+
+    def principal_of(self, name: str) -> Principal | None:
+        """Return the principal of a driver by its job in hex; None if it is not known."""
+        try:
+            known = self._known.get(bytes.fromhex(name))
+        except ValueError:
+            return None
+        return None if known is None else known.principal
+
+    def priority_of(self, name: str) -> int:
+        """Return the priority of a driver's work, by its job in hex."""
+        known = self._known.get(bytes.fromhex(name))
+        return 0 if known is None else known.priority
 
     def restore(self, count: int, jobs: list[JobKnown]) -> None:
         """Restore what the head knew before it restarted."""

@@ -32,6 +32,11 @@ from phalanx.head.metrics import HeadMetrics
 from phalanx.head.nodes import HealthLimits, NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.requests import HeadRequests
+from phalanx.head.rights.audit import RecentAudit
+from phalanx.head.rights.control import ONE_PERSON, Rights, RightsSetup
+from phalanx.head.rights.objects import Objects
+from phalanx.head.rights.roles import Roles
+from phalanx.head.rights.tokens import Tokens, decode_rows
 from phalanx.head.state_queries import StateQueries
 from phalanx.head.state_store import StateStore, StoredState
 from phalanx.head.stranded import Stranded
@@ -120,6 +125,7 @@ class Head:
         read_log: ReadOwn | None = None,
         look: Callable[[Meter], None] = lambda meter: None,
         boot: str = "",
+        rights: RightsSetup = ONE_PERSON,
     ) -> None:
         """`state_store` keeps what must outlive the process; `stored` is what an earlier head kept
         there. `placement`: the policy by which work finds its nodes. `settings`: the cluster's
@@ -127,7 +133,7 @@ class Head:
         its store; empty if nodes need not recognize it. `ledger` keeps the history of jobs, if one
         is kept. `report_defect` shows an internal error, which harms only one thing. `read_log`
         reads the head's own log, if it has one. `look` adds the shell's numbers to the meter.
-        `boot`: see WatchedClock.
+        `boot`: see WatchedClock. `rights`: which people the cluster has.
         """
         self.outbox = outbox
         self.state_store = state_store
@@ -209,6 +215,8 @@ class Head:
             Stranded(clock, self.nodes, self.group_table, self._waiting_gangs),
             self._node_recorder.lost_lately,
         )
+        self.rights = self._make_rights(rights)
+        self.requests.handlers.add(*self.rights.entries())
         self.answering = Answering(
             outbox,
             state_store,
@@ -220,10 +228,46 @@ class Head:
             lambda: self.gang_scheduler,
             clock,
             self.meter,
+            self.rights,
+            self._node_name,
         )
         self._resources_changed = self._must_place_actors = False
         state_store.put_clock(self.clock.anchor())
         self._restore(stored, clock.now())
+
+    def _make_rights(self, setup: RightsSetup) -> Rights:
+        self.roles = Roles(self.state_store, is_alone=not setup.is_shared, owner=setup.owner)
+        self.tokens = Tokens(self.state_store, self.clock.wall, setup.know_tokens)
+        objects = Objects(
+            gangs=lambda: self.gang_scheduler,
+            drivers=self.drivers,
+            actors=self.actor_table,
+            groups=self.group_table,
+            is_open=not setup.is_shared,
+            max_priority=lambda queue, user: self.gang_scheduler.user_limits.max_priority(
+                queue, user, 0 if setup.is_shared else None
+            ),
+        )
+        return Rights(
+            objects=objects,
+            roles=self.roles,
+            tokens=self.tokens,
+            audit=setup.audit or RecentAudit(),
+            wall=self.clock.wall,
+            groups_of=setup.groups_of,
+            priority_of=self._priority_of,
+        )
+
+    def _priority_of(self, name: str) -> int:
+        """Return the priority of a job, or of a driver's job by its name in hex."""
+        if "/" not in name:
+            return self.drivers.priority_of(name)
+        job = self.gang_scheduler.jobs.table.get(name)
+        return 0 if job is None else self.gang_scheduler.priorities.of(job.spec)
+
+    def _node_name(self, prefix: bytes) -> str:
+        record = self.nodes.of_prefix(prefix)
+        return "a node" if record is None else f"node {record.hostname or record.node_id[:12]}"
 
     @property
     def gang_scheduler(self) -> GangScheduler:
@@ -253,6 +297,8 @@ class Head:
         """Restore what an earlier head knew; each part looks at those restored before it."""
         self.event_log.restore(stored.events)
         self._node_recorder.restore(stored.nodes)
+        self.roles.restore(stored.roles)
+        self.tokens.restore(decode_rows(stored.tokens))
         self.nodes.restore(stored.nodes, now)
         self.drivers.restore(stored.driver_count, stored.drivers)
         self.group_table.restore(stored.groups, now)

@@ -16,12 +16,21 @@ from phalanx.head.events.nodes import NodeRecorder
 from phalanx.head.events.unplaceable import Unplaceable
 from phalanx.head.gangs.interface import GangSchedulerInterface
 from phalanx.head.groups.table import GroupTable
+from phalanx.head.machines import MEMORY, machine_fault, memory_left, name_fault
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.model.node_deaths import LOST
 from phalanx.model.system_settings import SystemSettings
 from phalanx.observe import cluster_events
-from phalanx.protocol.cluster_messages import Expelled, Join, Joined, NodeReport, View, ViewRow
+from phalanx.protocol.cluster_messages import (
+    Expelled,
+    Join,
+    Joined,
+    NodeReport,
+    SetTotals,
+    View,
+    ViewRow,
+)
 from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
@@ -150,6 +159,8 @@ class Joining:
                 raise ValueError("a node joins under its own prefix")
             report = NodeReport(available=row.available, devices=row.devices)
             entry = record_of(row, message.hostname, message.epoch, message.name)
+            entry.machine = message.machine
+            self._check_place(entry)
             record = head.nodes.join(now, entry, report)
         except (StaleNodeError, ValueError) as error:
             is_stale = isinstance(error, StaleNodeError)
@@ -161,8 +172,28 @@ class Joining:
         head.outbox.send(prefix, Joined(record.epoch, head.placement, self._cluster, head.settings))
         _, rows = head.nodes.changes_since(0)
         head.outbox.send(prefix, View(rows, is_whole=True))
+        self._lower_memory(record)
         self._know_again(record, message, now)
         self._give_up(message.given_up, but=prefix)
+
+    def _check_place(self, entry: NodeRecord) -> None:
+        """Raise ValueError for a new node whose name another has, or that its machine has no room
+        for. A node that comes back is not asked again: its work runs.
+        """
+        if self._head.nodes.get(entry.node_id) is not None:
+            return
+        living = self._head.nodes.living()
+        connected = [one for one in living if self._head.outbox.is_connected(one.prefix)]
+        fault = name_fault(entry, connected) or machine_fault(entry, connected)
+        if fault is not None:
+            raise ValueError(fault)
+
+    def _lower_memory(self, record: NodeRecord) -> None:
+        """Let a node offer only the memory that other nodes of its machine leave."""
+        left = memory_left(record, self._head.nodes.living())
+        if left is not None:
+            wanted = self._head.nodes.totals(record.node_id, {MEMORY: left})
+            self._head.outbox.send(record.prefix, SetTotals(wanted))
 
     def _note(self, record: NodeRecord) -> None:
         self._recorder.joined(record)

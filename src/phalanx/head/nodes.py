@@ -24,6 +24,7 @@ from phalanx.model.holds import (
     holds_text,
 )
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING, NODE, move
+from phalanx.model.machines import MachineShare
 from phalanx.model.node_deaths import LOST, ORDERLY
 from phalanx.model.options import ACCELERATORS, LARGEST_AMOUNT
 from phalanx.model.rows.cluster import NodeInfo
@@ -107,6 +108,8 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     """How many numbered devices it has, including those that are closed."""
     limits: dict[str, int] = {}
     """How many numbered devices it can have at most, if its environment shows it only some."""
+    machine: MachineShare | None = None
+    """Its machine; None if its amounts are not compared with those of other nodes there."""
 
     @property
     def whole(self) -> dict[str, float]:

@@ -1,9 +1,9 @@
 """The head's part of its store: writes changes, and reads them when the head restarts.
 
-Tables: `nodes`, `actors`, `groups`, `jobs`, `counters`, `values`, `events`, and those of queues,
-gangs and batch jobs. Values are msgpack. Three kinds of messages leave only when everything that
-they mention or rest on is written: answers, confirmations of a node's report, and orders to begin
-or to end something.
+Tables: `nodes`, `actors`, `groups`, `jobs`, `counters`, `values`, `events`, `roles`, `tokens`, and
+those of queues, gangs and batch jobs. Values are msgpack. Three kinds of messages leave only when
+everything that they mention or rest on is written: answers, confirmations of a node's report, and
+orders to begin or to end something.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from phalanx.head.nodes import NodeRecord
 from phalanx.model.lifecycle import DEAD, REMOVED
 from phalanx.model.rows.events import EventInfo
 from phalanx.model.rows.key_values import KeptValue
+from phalanx.model.rows.rights import RoleInfo
 from phalanx.protocol.cluster_messages import JobKnown
 
 GANG_TABLES = (
@@ -84,6 +85,9 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
     actors: list[ActorRecord] = []
     values: list[KeptValue] = []
     events: list[EventInfo] = []
+    roles: list[RoleInfo] = []
+    tokens: list[bytes] = []
+    """Encoded rows."""
     clock: ClockAnchor | None = None
     of_gangs: Mapping[str, list[bytes]] = {}
     """Encoded rows by table."""
@@ -101,6 +105,8 @@ def read_state(rows: StoredRows) -> StoredState:
         actors=[decode(value, type=ActorRecord) for _, value in rows.load("actors")],
         values=[decode(value, type=KeptValue) for _, value in rows.load("values")],
         events=[decode(value, type=EventInfo) for _, value in rows.load("events")],
+        tokens=[value for _, value in rows.load("tokens")],
+        roles=[decode(value, type=RoleInfo) for _, value in rows.load("roles")],
         clock=None if clock is None else decode(clock, type=ClockAnchor),
         of_gangs={table: [value for _, value in rows.load(table)] for table in GANG_TABLES},
     )

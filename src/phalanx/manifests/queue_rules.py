@@ -12,11 +12,14 @@ import msgspec
 
 from phalanx.manifests.idle_rules import ANNOTATION, read_idle_rule
 from phalanx.manifests.names import subdomain_fault
+from phalanx.manifests.people_lists import ADMIN, SUBMIT, read_people
 from phalanx.manifests.quantities import LARGEST
 from phalanx.manifests.times import length_text
 from phalanx.model.jobs.timing import LONGEST_S
 from phalanx.model.nearest import nearest
 from phalanx.model.options import LARGEST_NUMBER
+from phalanx.model.user_limits import ANNOTATION as LIMITS
+from phalanx.model.user_limits import read_user_limits
 from phalanx.scheduler.cycle.specs import Amounts, QueueSpec
 
 ROOT = "root"
@@ -174,7 +177,7 @@ def _of_itself(q: QueueSpec) -> list[Fault]:
         if abs(getattr(q, name)) > LARGEST_NUMBER:
             reason = f"a {name} must be at most {LARGEST_NUMBER}, not {getattr(q, name)}"
             faults.append(Fault(("spec", name), f"{name}_invalid", reason))
-    faults += _amount_faults(q) + _time_faults(q) + _idle_faults(q)
+    faults += _amount_faults(q) + _time_faults(q) + _idle_faults(q) + _people_faults(q)
     cap, deserved, guarantee = (dict(getattr(q, f)) for f in _QUOTAS)
     for name, amount in guarantee.items():
         if amount > deserved.get(name, 0.0):
@@ -208,6 +211,20 @@ def _idle_faults(q: QueueSpec) -> list[Fault]:
         read_idle_rule(written)
     except ValueError as error:
         return [Fault(("metadata", "annotations", ANNOTATION), "idle_rule_invalid", str(error))]
+    return []
+
+
+def _people_faults(q: QueueSpec) -> list[Fault]:
+    written = dict(q.annotations)
+    for name in (SUBMIT, ADMIN):
+        try:
+            read_people(written.get(name, ""))
+        except ValueError as error:
+            return [Fault(("metadata", "annotations", name), "people_invalid", str(error))]
+    try:
+        read_user_limits(written.get(LIMITS, ""))
+    except ValueError as error:
+        return [Fault(("metadata", "annotations", LIMITS), "limits_invalid", str(error))]
     return []
 
 

@@ -117,6 +117,7 @@ class Drivers:
                 request.entrypoint,
                 request.authkey,
                 request.umask,
+                connection.principal,
             )
             self._jobs.job_known(known)
             self._history.began(driver, "DRIVER", request.pid)

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from phalanx.model.principals import Principal
 from phalanx.node.peers import Peer
 from phalanx.protocol.cluster_messages import Acked, ForwardedAsk, ForwardedReply, Reported
 from phalanx.protocol.frames import encode_body
@@ -41,9 +42,14 @@ class HeadLink(Protocol):
         ...
 
     def forward(
-        self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply, user: str = ""
+        self,
+        origin: bytes,
+        kind: int,
+        body: msgspec.Raw,
+        replied: OnReply,
+        principal: Principal | None = None,
     ) -> None:
-        """Forward a request of process `origin`, or of a visitor if empty, for a user (see Ask).
+        """Forward a request of process `origin`, or of a visitor if empty, with its principal.
 
         `replied` is called once, with the reply.
         """
@@ -88,12 +94,17 @@ class LocalHeadLink:
     report = notify
 
     def forward(
-        self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply, user: str = ""
+        self,
+        origin: bytes,
+        kind: int,
+        body: msgspec.Raw,
+        replied: OnReply,
+        principal: Principal | None = None,
     ) -> None:
         """Forward a request; `replied` is called with the reply."""
         token = next(self._tokens)
         self._asked[token] = replied
-        self.sent.append(ForwardedAsk(token, origin, kind, body, user=user))
+        self.sent.append(ForwardedAsk(token, origin, kind, body, principal=principal))
 
     def replied(self, reply: ForwardedReply) -> None:
         """Hand the head's reply to the asker."""
@@ -130,12 +141,17 @@ class RemoteHeadLink:
             self._connection.post(message)
 
     def forward(
-        self, origin: bytes, kind: int, body: msgspec.Raw, replied: OnReply, user: str = ""
+        self,
+        origin: bytes,
+        kind: int,
+        body: msgspec.Raw,
+        replied: OnReply,
+        principal: Principal | None = None,
     ) -> None:
         """Forward a request, repeatedly over new connections until the head replies."""
         token = next(self._tokens)
         self._asked[token] = replied
-        self._send(token, ForwardedAsk(token, origin, kind, body, user=user))
+        self._send(token, ForwardedAsk(token, origin, kind, body, principal=principal))
 
     def _send(self, token: int, message: Any) -> None:
         self._unconfirmed[token] = message

@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from phalanx.model.ids import CONTROL, node_process_id
+from phalanx.model.machines import MachineShare
 from phalanx.model.system_settings import SystemSettings
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.head_link import RemoteHeadLink
@@ -43,6 +44,8 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The host name of the node's machine."""
     name: str = ""
     """The node's name for display; empty: the name of its machine."""
+    machine: MachineShare | None = None
+    """As in Join."""
     patience_s: float = PATIENCE_S
     """Seconds after the loss of the head until a node that nothing needs ends."""
     patience_in_use_s: float = PATIENCE_IN_USE_S
@@ -197,6 +200,7 @@ class ClusterMembership:
                 self._cluster,
                 self._given_up(),
                 self._options.name,
+                self._options.machine,
             )
         )
 

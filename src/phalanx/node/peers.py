@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.principals import Principal
 
 DRIVER, WORKER, NODE, HEAD, REMOTE = "driver", "worker", "node", "head", "remote"
 """Kinds of processes at the other end of a connection.
@@ -20,6 +21,11 @@ class Peer(Protocol):
     """The id of the process at the other end; empty until it has introduced itself."""
     tag: Any
     """The kind of process at the other end, as above; any other value until that is known."""
+
+    @property
+    def principal(self) -> Principal:
+        """The account, or the job, of the process at the other end."""
+        ...
 
     def post(self, message: Any) -> None:
         """Queue a message, to be sent with all others of this round."""

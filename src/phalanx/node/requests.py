@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import msgspec
 
 from phalanx.errors import SystemFailureError
+from phalanx.model.principals import JOB, Principal
 from phalanx.node.head_link import HeadLink
-from phalanx.node.peers import Peer
+from phalanx.node.peers import WORKER, Peer
 from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.cluster_messages import ForwardedReply
 from phalanx.protocol.requests.cluster import (
@@ -21,6 +22,8 @@ from phalanx.protocol.requests.groups import CreateGroup
 from phalanx.protocol.requests.request import NOTHING, Asker, RequestHandlers, Role
 from phalanx.protocol.wire_errors import WireError, to_wire
 
+_JOB = slice(12, 16)
+"""The bytes of a process's id that name its driver's job."""
 _NEEDS_REPORT = frozenset(
     one.kind for one in (GetAvailableResources, GetClusterResources, ListNodes, CreateGroup)
 )
@@ -89,4 +92,11 @@ class NodeRequests:
             if ask.token:
                 peer.post(Reply(ask.token, reply.result, reply.error))
 
-        self._link.forward(peer.peer, ask.kind, ask.body, replied, ask.user)
+        self._link.forward(peer.peer, ask.kind, ask.body, replied, principal_of(peer))
+
+
+def principal_of(peer: Peer) -> Principal:
+    """Return the principal of a process or visitor; a worker acts for its driver's job."""
+    if peer.tag == WORKER:
+        return Principal(JOB, peer.peer[_JOB].hex())
+    return peer.principal

@@ -31,8 +31,6 @@ class Requests:
         self._node = node
         self._tokens = itertools.count(1)
         self._replied: dict[int, Callable[[Reply], None]] = {}
-        self.user = ""
-        """The user who asks, for display; see Ask."""
 
     def call_async(self, request: Request[R], answered: Callable[[Callable[[], R]], None]) -> int:
         """Ask without waiting, and return the request's token.
@@ -50,7 +48,7 @@ class Requests:
             replied(Reply(token, NOTHING, to_wire(error)))
             return token
         self._replied[token] = replied
-        self._node.post(Ask(token, request.kind, body, self.user))
+        self._node.post(Ask(token, request.kind, body))
         return token
 
     def notify(self, request: Request[Any]) -> None:

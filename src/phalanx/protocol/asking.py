@@ -19,8 +19,6 @@ class Ask(msgspec.Struct, array_like=True, tag=30):
     token: int
     kind: int
     body: msgspec.Raw
-    user: str = ""
-    """The user who asks, as the asking process says; for display only, as it grants no rights."""
 
 
 class Reply(msgspec.Struct, array_like=True, tag=31):

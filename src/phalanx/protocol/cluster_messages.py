@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from phalanx.model.machines import MachineShare
+from phalanx.model.principals import Principal
 from phalanx.model.system_settings import SystemSettings
 from phalanx.observe.checks import CheckState
 from phalanx.observe.device_health import UnwellDevice
@@ -47,8 +49,8 @@ class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
 
     The head may have carried it out.
     """
-    user: str = ""
-    """The user who asks, for display; see Ask."""
+    principal: Principal | None = None
+    """The asker as the node has authenticated it; None for the node itself."""
 
 
 class ForwardedReply(msgspec.Struct, array_like=True, tag=72):
@@ -272,6 +274,8 @@ class JobKnown(msgspec.Struct, array_like=True, tag=84):
     """The driver's program and its arguments, for display."""
     authkey: bytes = b""
     umask: int = -1
+    principal: Principal | None = None
+    """The driver, as its node has authenticated it."""
 
 
 class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
@@ -385,6 +389,8 @@ class Join(msgspec.Struct, array_like=True, tag=109):
     cluster: str = ""
     given_up: list[bytes] = []
     name: str = ""
+    machine: MachineShare | None = None
+    """Its machine, whose amounts it shares with other nodes there; None: it is left out of that."""
 
 
 class Joined(msgspec.Struct, array_like=True, tag=110):

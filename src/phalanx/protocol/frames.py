@@ -14,6 +14,7 @@ import msgspec
 from phalanx.errors import ProtocolError
 from phalanx.model.raw_bytes import all_writable
 from phalanx.model.raw_bytes import encoded as encoded_text
+from phalanx.protocol.asking import Ask
 from phalanx.protocol.framing import HEADER_BYTES, MAX_FRAME_BYTES
 from phalanx.protocol.messages import Message
 
@@ -92,6 +93,17 @@ def decode_body(body: bytes | bytearray | memoryview) -> list[Message]:
         return _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"a frame that is not of the protocol: {error}") from None
+
+
+def decode_asks(body: bytes | bytearray | memoryview) -> list[Message]:
+    """Return the requests of one frame's body, from somebody who may send nothing else.
+
+    Raises ProtocolError for any other bytes.
+    """
+    messages = decode_body(body)
+    if not all(isinstance(message, Ask) for message in messages):
+        raise ProtocolError("a visitor sends requests, and nothing else")
+    return messages
 
 
 class FrameReader:

@@ -49,6 +49,12 @@ class LetGo(msgspec.Struct, array_like=True, tag=3):
     name: str
 
 
+class KnowTokens(msgspec.Struct, array_like=True, tag=4):
+    """The tokens of people and robots: the hashes of each by its id. They replace earlier ones."""
+
+    tokens: dict[str, list[bytes]]
+
+
 # ---- from the gateway --------------------------------------------------------------------------
 
 
@@ -107,7 +113,7 @@ class GivenUp(msgspec.Struct, array_like=True, tag=15):
     prefix: bytes
 
 
-_ToGateway = AddressBook | Pull | CancelPull | LetGo | GivenUp
+_ToGateway = AddressBook | Pull | CancelPull | LetGo | GivenUp | KnowTokens
 _FromGateway = Listening | Unable | Pulled | AuthFailed | Knocked
 GatewayMessage = _ToGateway | _FromGateway
 

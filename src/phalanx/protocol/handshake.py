@@ -27,6 +27,7 @@ import enum
 import hashlib
 import hmac
 import struct
+from collections.abc import Iterable
 
 import msgspec
 
@@ -58,6 +59,8 @@ class Role(enum.IntEnum):
     """To transfer bytes of objects that lie on the node."""
     KNOCK = 3
     """To report that the dialler, whose own id is the target, lives and speaks another version."""
+    CLIENT = 4
+    """To ask the head as the holder of a token of a person or robot, whose id is the target."""
 
 
 class Status(enum.IntEnum):
@@ -198,6 +201,52 @@ class GatewaysHandshake:
         """Return the last message to a dialler whose proof was right."""
         proof = _prove(self._token, b"gateway", self._transcript + bytes([status]))
         return _VERDICT.pack(status, proof)
+
+
+class ClientsHandshake(DiallersHandshake):
+    """The side of a person or robot, who holds the secret of a token.
+
+    The head keeps only the secret's hash. Both sides use the hash as their key, and the proof is
+    the secret under a pad that the key and the transcript make: a gateway that has the hash can
+    take the pad off and hash the secret, and a reader of the hash alone can make no proof.
+    """
+
+    def __init__(self, token_id: bytes, secret: bytes, *, nonce: bytes) -> None:
+        key = hashlib.sha256(secret).digest()
+        super().__init__(key, role=Role.CLIENT, target=token_id, nonce=nonce)
+        self._secret = secret
+
+    def proof(self, raw_challenge: bytes, binding: bytes = NO_BINDING) -> bytes:
+        """Return the answer to the gateway's challenge; raises as that of a dialler."""
+        return _xor(self._secret, super().proof(raw_challenge, binding))
+
+
+class ClientAtGateway(GatewaysHandshake):
+    """The gateway's side for a person or robot: `keys` are the hashes that a token has now."""
+
+    def __init__(
+        self,
+        keys: Iterable[bytes],
+        hello: ClientHello,
+        *,
+        nonce: bytes,
+        binding: bytes = NO_BINDING,
+    ) -> None:
+        super().__init__(_NOTHING, hello, nonce=nonce, binding=binding)
+        self._keys = tuple(keys)
+
+    def check(self, proof: bytes) -> None:
+        """Raise AuthenticationError unless the client holds the secret of one of the hashes."""
+        for key in self._keys:
+            secret = _xor(proof, _prove(key, b"dialler", self._transcript))
+            if hmac.compare_digest(hashlib.sha256(secret).digest(), key):
+                self._token = key
+                return
+        raise AuthenticationError("no such token")
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
 
 def refused_verdict() -> bytes:

@@ -252,9 +252,13 @@ class Recover(msgspec.Struct, array_like=True, tag=61):
 
 
 class Handed(msgspec.Struct, array_like=True, tag=60):
-    """Gateway to process: the socket passed with this frame leads to a process of another node."""
+    """Gateway to process: the socket passed with this frame leads to a process of another node.
+
+    `token`: the id of the token of a person or robot, who is at the other end instead.
+    """
 
     address: str
+    token: str = ""
 
 
 Message = (

@@ -70,6 +70,7 @@ ERROR_CLASSES: dict[str, type[Exception]] = {
     "actor_exists": errors.ActorAlreadyExistsError,
     "no_such_actor": errors.ActorHandleNotFoundError,
     "authentication": errors.AuthenticationError,
+    "not_allowed": errors.NotAllowedError,
     "stale_node": errors.StaleNodeError,
     "protocol": errors.ProtocolError,
     "job_command": errors.JobCommandError,

@@ -88,6 +88,12 @@ def history_path(text: str, directory: str) -> str:
     return mark.removesuffix(MARK) + ENDING if mark else ""
 
 
+def audit_path(text: str, directory: str) -> str:
+    """Return the path of the audit log, given the address of the first shard; as history_path."""
+    mark = mark_path(text, directory)
+    return mark.removesuffix(MARK) + ".audit" if mark else ""
+
+
 def _is_server(text: str) -> bool:
     scheme, colon, _ = text.partition("://")
     return bool(colon) and scheme in SCHEMES

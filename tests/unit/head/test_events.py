@@ -13,6 +13,7 @@ from phalanx.head.events.jobs import MOST_OF_ARRAY
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.jobs.arrays import ArraySpec
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
+from phalanx.model.principals import UNIX, Principal
 from phalanx.model.reservations import Reservation
 from phalanx.model.rows.events import EventInfo
 from phalanx.observe.events import KINDS, MAX_EVENTS, EventQuery, subject, told
@@ -84,14 +85,16 @@ class Visitor:
     """A command of somebody."""
 
     def __init__(self, world, user):
-        self.world, self.user = world, user
+        self.world = world
+        self.principal = Principal(UNIX, user, user, is_owner=True)
+        self.origin = "process 1"
         self.replies = []
 
     def send(self, message):
         self.replies.append(message)
 
     def ask(self, request):
-        ask = Ask(1, request.kind, encode_request(request), self.user)
+        ask = Ask(1, request.kind, encode_request(request))
         self.world.shell.answering.answer_visitor(self, ask)
         reply = self.replies.pop()
         assert isinstance(reply, Reply)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.principals import OWNER
 
 from phalanx.errors import JobCommandError, StoreFullError
 from phalanx.head.state_store import read_state
@@ -128,6 +129,9 @@ class Place:
 
 class Visitor:
     """A command of a person."""
+
+    principal = OWNER
+    origin = "process 1"
 
     def __init__(self) -> None:
         self.replies: list[Reply] = []

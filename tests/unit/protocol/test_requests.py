@@ -49,9 +49,11 @@ FOR_VISITORS = {
     *("AttachMember", "UndrainNode", "Reserve", "DeleteReservation", "ListReservations"),
     *("GetRules", "SetRules", "GetShares", "SetShares"),
     *("SetLicense", "ListLicenses", "ListAttempts", "GetUsage"),
+    *("AskRight", "ListAudit", "ListRoles", "SetRole"),
+    *("SetLimits", "ListLimits", "CreateToken", "RotateToken", "RevokeToken", "ListTokens"),
     *("ReadProcessLog", "ListDevices", "ListEvents", "ListCycles", "GetHealth"),
 }
-"""What a command line may ask. The node and the head listen to nobody of another user."""
+"""What a command line may ask. Rights decide further (`head/rights`)."""
 FOR_NODES = {"NewDriverJob", "GetViewChanges", "WatchGroup"}
 
 

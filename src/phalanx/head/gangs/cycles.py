@@ -44,6 +44,7 @@ tiers:
   - name: whole-gang
   - name: licenses
   - name: calendar
+  - name: limits
   - name: predicates
   - name: network-topology-aware
     arguments:

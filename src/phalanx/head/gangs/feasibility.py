@@ -31,6 +31,7 @@ def new_feasible_gang(
     topology: NetworkTopology | None = None,
     ports: int = 1,
     grace_s: float = 0.0,
+    user: str = "",
 ) -> Gang:
     """Return the gang, with all its members waiting.
 
@@ -57,6 +58,7 @@ def new_feasible_gang(
         topology=topology,
         port_count=max(ports, 1),
         grace_s=grace_s,
+        user=user,
     )
 
 

@@ -66,6 +66,7 @@ from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
 from phalanx.head.queues.control import Queues
 from phalanx.head.queues.table import QueueRecord
+from phalanx.head.queues.user_limits import UserLimitsControl
 from phalanx.head.reservations.control import CalendarControl
 from phalanx.head.reservations.licenses import LicenseRow
 from phalanx.head.reservations.record import ReservationRecord
@@ -251,6 +252,8 @@ class GangScheduler:
             self._job_changed,
             self._job_forgotten,
         )
+        self.user_limits = limits = UserLimitsControl(clock, self.queues, self._request_cycle)
+        self.job_requests.within, self.job_requests.submitted = limits.within, limits.submitted
         registry.follow = self._news.gang_changed
         self.handlers = RequestHandlers(
             "the head",
@@ -259,6 +262,7 @@ class GangScheduler:
             *calendar.entries(),
             *rules.entries(),
             *self.shares.entries(),
+            *limits.entries(),
             *AccountingRequests(ledger, self.jobs.steps.meant).entries(),
             *self._entries(cycle_log),
             on_defect=internal_errors.in_request,
@@ -285,10 +289,12 @@ class GangScheduler:
 
     def _job_changed(self, job: JobRecord) -> None:
         self._news.job_changed(job)
+        self.user_limits.job_changed(job)
         self._recorders.of_jobs.changed(job)
 
     def _job_forgotten(self, job: JobRecord) -> None:
         self._news.job_changed(job)
+        self.user_limits.job_forgotten(job)
         self._recorders.of_jobs.forgotten(job)
 
     def _failed(self, gang: Gang, error: Exception) -> None:

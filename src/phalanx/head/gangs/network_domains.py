@@ -59,6 +59,10 @@ class Domains:
         self._changed()
         return done
 
+    def has(self, name: str) -> bool:
+        """Whether a manifest has declared this domain."""
+        return name in self._declared
+
     def delete(self, name: str) -> bool:
         """Delete a domain; False when no domain has this name."""
         if self._declared.pop(name, None) is None:

@@ -13,6 +13,7 @@ from phalanx.head.gangs.member_states import SHOWN
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
+from phalanx.head.rights.owners import owner_for
 from phalanx.model.rows.work import GangInfo, QueueInfo
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs
 from phalanx.protocol.requests.queues import (
@@ -91,6 +92,7 @@ class GangRequests:
                 topology=topology,
                 ports=request.ports,
                 grace_s=request.grace_s,
+                user=owner_for("", asker),
             )
             self._reservations.add(gang)
             self._request_cycle()

@@ -190,6 +190,11 @@ class FlowTable:
         flow.reason = reason
 
 
+def owned(job: JobSpec, flow: FlowSpec) -> JobSpec:
+    """Return the job of a step as the flow's owner submits it, whoever wrote its template."""
+    return msgspec.structs.replace(job, user=flow.user, submitted_by=flow.submitted_by)
+
+
 def _is_ready(flow: FlowRecord, step: Step) -> bool:
     """Whether all targets have completed, or all probes of the step have passed on them."""
     targets = [flow.steps[name] for name in step.targets]
@@ -243,7 +248,11 @@ class Flows:
         a step whose patch does not make a valid job.
         """
         known = ((s, self.templates.get(f"{flow.namespace}/{s.name}")) for s in flow.steps)
-        return [step_job(flow, step, template) for step, template in known if template is not None]
+        return [
+            owned(step_job(flow, step, template), flow)
+            for step, template in known
+            if template is not None
+        ]
 
     def delete(self, uid: str) -> None:
         """End a flow and its jobs."""
@@ -296,7 +305,7 @@ class Flows:
         try:
             if template is None:
                 raise ValueError(f"there is no JobTemplate {step.name!r}")
-            self._submit(step_job(flow.spec, step, template))
+            self._submit(owned(step_job(flow.spec, step, template), flow.spec))
         except Exception as error:
             if is_defect(error):
                 self._internal_errors.add("flow", error, flow.spec.uid)

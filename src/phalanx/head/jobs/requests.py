@@ -36,6 +36,7 @@ from phalanx.head.jobs.time_limits import HeldBack, why_held_back
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
 from phalanx.head.reservations.control import CalendarControl
+from phalanx.head.rights.owners import owned_by, sees
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.check import object_faults
 from phalanx.manifests.hypernodes import HyperNode
@@ -136,6 +137,11 @@ class JobRequests:
         """`follow` is called with every job that changes, `forgotten` with every job that is
         forgotten.
         """
+        self.within: Callable[[JobSpec], JobSpec] = lambda spec: spec
+        self.submitted: Callable[[JobSpec], None] = lambda spec: None
+        """`within` returns a job as the limits of its owner allow it, and `submitted` hears of each
+        job before it is made; both raise JobCommandError for one above a limit.
+        """
 
     def _forgotten(self, job: JobRecord) -> None:
         self.crons.job_gone(job)
@@ -164,9 +170,7 @@ class JobRequests:
             ResizeJob.handled_by(self._resize_job),
             UpdateJob.handled_by(self._update_job),
             DeleteJob.handled_by(self._delete_job),
-            ListJobs.handled_by(
-                lambda _, request: self.rows(request.queue, request.state, request.name)
-            ),
+            ListJobs.handled_by(self._list_jobs),
             Explain.handled_by(lambda _, request: self.explain(request.name)),
             GetJob.handled_by(lambda _, request: self.description(request.name)),
             ListWaiting.handled_by(lambda _, request: self.waiting()),
@@ -185,7 +189,7 @@ class JobRequests:
         for manifest in request.manifests:
             kind, name = manifest.kind, ""
             try:
-                spec = _read(manifest)
+                spec = owned_by(_read(manifest), asker)
                 name = spec.name
                 what = self._put(kind, spec, request.id)
             except (JobCommandError, ValueError) as error:
@@ -196,6 +200,7 @@ class JobRequests:
                 raise type(error)(text) from None
             namespace = spec.namespace if kind in NAMESPACED else ""
             done.append(AppliedInfo(kind=kind, name=spec.name, namespace=namespace, done=what))
+            asker.about += f"{', ' if asker.about else ''}{kind} {spec.name}"
         return done
 
     def is_repeated(self, request: ApplyManifests) -> bool:
@@ -261,6 +266,7 @@ class JobRequests:
         self._check_size(spec, self._queues.capability(spec.queue))
         for group in spec.groups:
             shape_of(spec, group)  # raises now if the placement is invalid
+        self.submitted(spec)
         self._jobs.handle(ev.Submitted(spec=spec, request=request))
 
     def _admitted(self, spec: JobSpec) -> JobSpec:
@@ -271,7 +277,7 @@ class JobRequests:
         """
         queue = self._queues.require_open(spec.queue)
         self._calendar.check(spec)
-        return with_queue_times(spec, self._queues.time_limits(queue.name))
+        return self.within(with_queue_times(spec, self._queues.time_limits(queue.name)))
 
     def _check_size(self, spec: JobSpec, limits: dict[str, float]) -> None:
         domains = self._domains.within(spec.topology, self._nodes.living())
@@ -342,7 +348,7 @@ class JobRequests:
         if request.queue is not None and request.queue != spec.queue:
             spec = self._admitted(msgspec.structs.replace(spec, queue=request.queue))
             self._check_size(spec, self._queues.capability(spec.queue))
-        spec = with_queue_times(spec, self._queues.time_limits(spec.queue))
+        spec = self.within(with_queue_times(spec, self._queues.time_limits(spec.queue)))
         check_moments(spec, job.submitted, self._clock.wall())
         if spec != job.spec:
             self._jobs.handle(ev.Changed(job=job.uid, spec=spec))
@@ -361,6 +367,10 @@ class JobRequests:
             return
         elif not asker.is_again:
             self.need(request.name)
+
+    def _list_jobs(self, asker: Asker[list[JobInfo]], request: ListJobs) -> list[JobInfo]:
+        rows = self.rows(request.queue, request.state, request.name)
+        return [row for row in rows if sees(asker, row.user)]
 
     # ---- rows for display ----------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from phalanx.head.queues.deserved import with_deserved
 from phalanx.head.queues.table import QueueRecord, QueueTable
 from phalanx.head.state_store import StateStore
 from phalanx.manifests.idle_rules import ANNOTATION, IdleRule, read_idle_rule
+from phalanx.manifests.people_lists import ADMIN, SUBMIT
 from phalanx.manifests.quantities import HOUSE, batch_amounts
 from phalanx.manifests.queue_rules import ROOT, no_queue
 from phalanx.model.rows.work import QueueInfo
@@ -20,6 +21,8 @@ from phalanx.scheduler.cycle.specs import Amounts, QueueSpec
 
 _AMOUNTS = ("capability", "deserved", "guarantee")
 
+_ANNOTATED = {"idle_gpus": ANNOTATION, "submit": SUBMIT, "admin": ADMIN}
+"""The fields that are kept as annotations."""
 _TIMES = ("default_time_s", "max_time_s")
 
 
@@ -107,6 +110,15 @@ class Queues:
         record = self.table.update(_with(known.spec, fields), self._wall())
         self._changed()
         return self._row(record)
+
+    def annotate(self, name: str, key: str, text: str) -> None:
+        """Set an annotation of a queue; an empty text removes it."""
+        spec = self._need(name).spec
+        others = tuple(one for one in spec.annotations if one[0] != key)
+        annotations = (*others, (key, text)) if text else others
+        changed = msgspec.structs.replace(spec, annotations=annotations)
+        self.table.update(changed, self._wall())
+        self._changed()
 
     def open(self, name: str) -> QueueInfo:
         """Open a queue to new work."""
@@ -260,6 +272,8 @@ class Queues:
             guarantee=house_amounts(spec.guarantee),
             allocated=allocated,
             requested=requested,
+            submit=dict(spec.annotations).get(SUBMIT, ""),
+            admin=dict(spec.annotations).get(ADMIN, ""),
             default_time_s=limits.default_s,
             max_time_s=limits.max_s,
             pending=podgroups.get("pending", 0),
@@ -279,11 +293,14 @@ def _with(spec: QueueSpec, fields: QueueFields) -> QueueSpec:
     given = {
         name: _value(name, value)
         for name, value in msgspec.structs.asdict(fields).items()
-        if value is not None and name != "idle_gpus"
+        if value is not None and name not in _ANNOTATED
     }
-    if fields.idle_gpus is not None:
-        others = tuple(one for one in spec.annotations if one[0] != ANNOTATION)
-        given["annotations"] = (*others, (ANNOTATION, fields.idle_gpus))
+    written = {key: getattr(fields, name) for name, key in _ANNOTATED.items()}
+    if any(text is not None for text in written.values()):
+        kept = {key: text for key, text in spec.annotations if written.get(key) is None}
+        new = {key: text for key, text in written.items() if text is not None}
+        lists = {key: text for key, text in new.items() if text or key == ANNOTATION}
+        given["annotations"] = tuple((kept | lists).items())
     return msgspec.structs.replace(spec, **given)
 
 

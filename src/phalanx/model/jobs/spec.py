@@ -162,7 +162,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     element: ArrayTask | None = None
     """For a job that the head makes of an array: its array task."""
     user: str = ""
-    """The user who submitted it, by the user's own account; "": unknown."""
+    """The user whose job it is, which the head sets; "": unknown. In a manifest: the user for whom
+    an admin submits it."""
+    submitted_by: str = ""
+    """The job, or the driver's job, from which it was submitted, which the head sets; "": none."""
     umask: int = -1
     """The umask of its programs; -1: that of the node's starter."""
     is_followed: bool = False
@@ -221,6 +224,9 @@ class FlowSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     namespace: str = "default"
     steps: tuple[Step, ...] = ()
     retain: Literal["retain", "delete"] = "retain"
+    user: str = ""
+    submitted_by: str = ""
+    """The owner of the flow and of its jobs, as in JobSpec."""
 
     @property
     def uid(self) -> str:

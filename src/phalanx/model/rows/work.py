@@ -40,6 +40,10 @@ class QueueInfo(Row, frozen=True):
     running: int
     unknown: int
     completed: int
+    submit: str = ""
+    """The people who may submit to it, as its own list says; empty: it has no list."""
+    admin: str = ""
+    """The people who administer it and the queues below it."""
 
 
 class RulesInfo(Row, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from phalanx.model.rights import Verb
 from phalanx.observe.accounting.questions import AttemptPage, AttemptQuery, UsageQuery, UsageRow
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
@@ -16,6 +17,7 @@ class ListAttempts(Request[AttemptPage]):
     """
 
     kind: ClassVar[int] = 116
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -26,6 +28,7 @@ class GetUsage(Request[list[UsageRow]]):
     """Return users' usage in a period, by user and queue. Raises as ListAttempts does."""
 
     kind: ClassVar[int] = 117
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from phalanx.model.rights import Verb
 from phalanx.model.rows.actors import ActorInfo
 from phalanx.model.rows.explanation import Explanation
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
@@ -44,6 +45,7 @@ class ExplainActor(Request[Explanation]):
     """
 
     kind: ClassVar[int] = 47
+    verb: ClassVar[Verb] = Verb.READ
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -67,6 +69,7 @@ class RegisterActor(Request[KnownActor]):
     """
 
     kind: ClassVar[int] = 40
+    verb: ClassVar[Verb] = Verb.USE
     effect: ClassVar[Effect] = Effect.ADDS
 
     spec: ActorSpec
@@ -79,6 +82,7 @@ class AnnounceActor(Request[None]):
     """Announce an actor that will be registered when its constructor's arguments are there."""
 
     kind: ClassVar[int] = 41
+    verb: ClassVar[Verb] = Verb.USE
     effect: ClassVar[Effect] = Effect.ADDS
 
     spec: ActorSpec
@@ -88,6 +92,7 @@ class GetActor(Request[KnownActor]):
     """Return the living actor of a name. Raises ValueError when there is none."""
 
     kind: ClassVar[int] = 42
+    verb: ClassVar[Verb] = Verb.USE
     effect: ClassVar[Effect] = Effect.READS
 
     name: str
@@ -98,6 +103,7 @@ class GetActorHandle(Request[KnownActor]):
     """Return the actor with this id. Raises ValueError when it is not known."""
 
     kind: ClassVar[int] = 43
+    verb: ClassVar[Verb] = Verb.USE
     effect: ClassVar[Effect] = Effect.READS
 
     actor: bytes
@@ -107,6 +113,7 @@ class WatchActor(Request[None]):
     """Tell the asker where an actor is (`ActorUpdate`), now and whenever that changes."""
 
     kind: ClassVar[int] = 44
+    verb: ClassVar[Verb] = Verb.USE
 
     actor: bytes
 
@@ -118,6 +125,7 @@ class KillActor(Request[None]):
     """
 
     kind: ClassVar[int] = 45
+    verb: ClassVar[Verb] = Verb.USE
 
     actor: bytes
     no_restart: bool
@@ -131,6 +139,7 @@ class ListActors(Request[list[ActorInfo]]):
     """List all actors, the oldest first, including those that died recently."""
 
     kind: ClassVar[int] = 48
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -139,6 +148,7 @@ class ListNamedActors(Request[list[tuple[str, str]]]):
     """List (namespace, name) of the living actors with names; namespace None: of all namespaces."""
 
     kind: ClassVar[int] = 46
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
 
     namespace: str | None

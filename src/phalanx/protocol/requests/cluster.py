@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from phalanx.model.rights import Verb
 from phalanx.model.rows.cluster import NodeInfo, StatusInfo
 from phalanx.observe.health import HeadReport
 from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request, Role
@@ -13,6 +14,7 @@ class NewDriverJob(Request[bytes]):
     """Return the number of a new driver's job, in four bytes."""
 
     kind: ClassVar[int] = 20
+    verb: ClassVar[Verb] = Verb.JOIN
     effect: ClassVar[Effect] = Effect.ADDS
     asked_by: ClassVar[tuple[Role, ...]] = NODES
 
@@ -21,6 +23,7 @@ class ListNodes(Request[list[NodeInfo]]):
     """List all nodes, including those that died recently."""
 
     kind: ClassVar[int] = 22
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
 
 
@@ -28,6 +31,7 @@ class GetClusterResources(Request[dict[str, float]]):
     """Return the sum of all living nodes' resources."""
 
     kind: ClassVar[int] = 23
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
 
 
@@ -35,6 +39,7 @@ class GetAvailableResources(Request[dict[str, float]]):
     """Return what is free on nodes that do not drain; used-up resources are left out."""
 
     kind: ClassVar[int] = 24
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
 
 
@@ -42,6 +47,7 @@ class ListClusterEvents(Request[list[dict[str, Any]]]):
     """List all recorded events of nodes and head (`observe.cluster_events`), the oldest first."""
 
     kind: ClassVar[int] = 25
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
 
 
@@ -53,6 +59,7 @@ class DrainNode(Request[bool]):
     """
 
     kind: ClassVar[int] = 26
+    verb: ClassVar[Verb] = Verb.OPERATE
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     node_id: str
@@ -68,6 +75,7 @@ class UndrainNode(Request[bool]):
     """
 
     kind: ClassVar[int] = 120
+    verb: ClassVar[Verb] = Verb.OPERATE
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     node_id: str
@@ -80,6 +88,7 @@ class ChangeTotals(Request[None]):
     """
 
     kind: ClassVar[int] = 27
+    verb: ClassVar[Verb] = Verb.OPERATE
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     node_id: str
@@ -93,6 +102,7 @@ class GetStatus(Request[StatusInfo]):
     """
 
     kind: ClassVar[int] = 28
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -103,5 +113,6 @@ class GetHealth(Request[HeadReport]):
     """Return the head's health. Its lag is the longest since anybody last asked."""
 
     kind: ClassVar[int] = 33
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY

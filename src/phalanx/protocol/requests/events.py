@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from phalanx.model.rights import Verb
 from phalanx.observe.events import EventPage, EventQuery
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
@@ -15,6 +16,7 @@ class ListEvents(Request[EventPage]):
     """
 
     kind: ClassVar[int] = 31
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 

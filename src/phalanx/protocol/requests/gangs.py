@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from phalanx.model.ids import GangId
+from phalanx.model.rights import Verb
 from phalanx.model.rows.cycles import CycleInfo
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.rows.plan import TimePlan
@@ -23,6 +24,7 @@ class CreateGang(Request[str]):
     """
 
     kind: ClassVar[int] = 60
+    verb: ClassVar[Verb] = Verb.SUBMIT
     effect: ClassVar[Effect] = Effect.ADDS
 
     group: GangId
@@ -40,6 +42,7 @@ class EndMembers(Request[None]):
     """End these members of a gang: waiting ones never start, and running ones are ended."""
 
     kind: ClassVar[int] = 61
+    verb: ClassVar[Verb] = Verb.CHANGE
 
     group: GangId
     indexes: list[int]
@@ -49,6 +52,7 @@ class ListGangs(Request[list[GangInfo]]):
     """List all gangs that have not ended."""
 
     kind: ClassVar[int] = 62
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -60,6 +64,7 @@ class Explain(Request[Explanation]):
     """
 
     kind: ClassVar[int] = 63
+    verb: ClassVar[Verb] = Verb.READ
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -73,6 +78,7 @@ class TakeSnapshot(Request[bytes]):
     """
 
     kind: ClassVar[int] = 64
+    verb: ClassVar[Verb] = Verb.READ
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -86,6 +92,7 @@ class ShowPlan(Request[TimePlan]):
     """
 
     kind: ClassVar[int] = 65
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -98,6 +105,7 @@ class ListCycles(Request[list[CycleInfo]]):
     """
 
     kind: ClassVar[int] = 32
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -108,6 +116,7 @@ class GetRules(Request[RulesInfo]):
     """Return the scheduler's configuration."""
 
     kind: ClassVar[int] = 107
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -119,6 +128,7 @@ class SetRules(Request[RulesInfo]):
     """
 
     kind: ClassVar[int] = 108
+    verb: ClassVar[Verb] = Verb.ADMINISTER
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     text: str | None

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from phalanx.model.ids import GroupId
+from phalanx.model.rights import Verb
 from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request, Role
 
 
@@ -19,6 +20,7 @@ class CreateGroup(Request[None]):
     """
 
     kind: ClassVar[int] = 50
+    verb: ClassVar[Verb] = Verb.USE
     effect: ClassVar[Effect] = Effect.ADDS
 
     group: GroupId
@@ -39,6 +41,7 @@ class WatchGroup(Request[bool]):
     """
 
     kind: ClassVar[int] = 51
+    verb: ClassVar[Verb] = Verb.JOIN
     asked_by: ClassVar[tuple[Role, ...]] = NODES
 
     group: GroupId
@@ -48,6 +51,7 @@ class WaitGroup(Request[bool]):
     """Wait until work may run in a group (True), or the group is removed (False)."""
 
     kind: ClassVar[int] = 52
+    verb: ClassVar[Verb] = Verb.USE
 
     group: GroupId
 
@@ -56,6 +60,7 @@ class RemoveGroup(Request[None]):
     """Give a group's bundles back. Answered when the work in them has ended."""
 
     kind: ClassVar[int] = 53
+    verb: ClassVar[Verb] = Verb.USE
 
     group: GroupId
 
@@ -64,6 +69,7 @@ class ListGroups(Request[list[dict[str, Any]]]):
     """List all groups, in the form of `ray.util.placement_group_table()`."""
 
     kind: ClassVar[int] = 54
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -79,6 +85,7 @@ class GetNamedGroup(Request[NamedGroup]):
     """Return the living group of a name in a namespace. Raises ValueError when there is none."""
 
     kind: ClassVar[int] = 55
+    verb: ClassVar[Verb] = Verb.USE
     effect: ClassVar[Effect] = Effect.READS
 
     name: str

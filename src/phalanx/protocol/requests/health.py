@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
+from phalanx.model.rights import Verb
 from phalanx.model.rows.devices import DeviceInfo
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
@@ -18,6 +19,7 @@ class Cordon(Request[bool]):
     """
 
     kind: ClassVar[int] = 35
+    verb: ClassVar[Verb] = Verb.OPERATE
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     node_id: str
@@ -34,6 +36,7 @@ class Uncordon(Request[bool]):
     """
 
     kind: ClassVar[int] = 36
+    verb: ClassVar[Verb] = Verb.OPERATE
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     node_id: str
@@ -44,6 +47,7 @@ class ListDevices(Request[list[DeviceInfo]]):
     """List the latest readings of the GPUs of all living nodes, or of the nodes with these ids."""
 
     kind: ClassVar[int] = 34
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from phalanx.model.rights import Verb
 from phalanx.model.rows.cluster import HyperNodeInfo
 from phalanx.model.rows.work import (
     AppliedInfo,
@@ -37,6 +38,7 @@ class ApplyManifests(Request[list[AppliedInfo]]):
     """
 
     kind: ClassVar[int] = 80
+    verb: ClassVar[Verb] = Verb.SUBMIT
     effect: ClassVar[Effect] = Effect.ADDS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -59,6 +61,7 @@ class CommandJob(Request[None]):
     """
 
     kind: ClassVar[int] = 81
+    verb: ClassVar[Verb] = Verb.CHANGE
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     name: str
@@ -74,6 +77,7 @@ class ResizeJob(Request[JobInfo]):
     """
 
     kind: ClassVar[int] = 82
+    verb: ClassVar[Verb] = Verb.CHANGE
     effect: ClassVar[Effect] = Effect.ADDS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -91,6 +95,7 @@ class UpdateJob(Request[JobInfo]):
     """
 
     kind: ClassVar[int] = 90
+    verb: ClassVar[Verb] = Verb.CHANGE
     effect: ClassVar[Effect] = Effect.ADDS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -111,6 +116,7 @@ class DeleteJob(Request[None]):
     """
 
     kind: ClassVar[int] = 83
+    verb: ClassVar[Verb] = Verb.CHANGE
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     name: str
@@ -120,6 +126,7 @@ class ListJobs(Request[list[JobInfo]]):
     """List jobs, the oldest first; filtered by queue, state or name where these are given."""
 
     kind: ClassVar[int] = 84
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -132,6 +139,7 @@ class GetJob(Request[JobDescription]):
     """Return all about one job, with its members and its history. Raises JobNotFoundError."""
 
     kind: ClassVar[int] = 85
+    verb: ClassVar[Verb] = Verb.READ
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -150,6 +158,7 @@ class ListElements(Request[list[ArrayTaskInfo]]):
     """
 
     kind: ClassVar[int] = 99
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -160,6 +169,7 @@ class ListFlows(Request[list[FlowInfo]]):
     """List all flows."""
 
     kind: ClassVar[int] = 86
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -168,6 +178,7 @@ class ListCrons(Request[list[CronInfo]]):
     """List all cron jobs."""
 
     kind: ClassVar[int] = 87
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -176,6 +187,7 @@ class ListHyperNodes(Request[list[HyperNodeInfo]]):
     """List all network domains, with the nodes that are in each now."""
 
     kind: ClassVar[int] = 88
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -199,6 +211,7 @@ class ReadJobLog(Request[LogPart]):
     """
 
     kind: ClassVar[int] = 89
+    verb: ClassVar[Verb] = Verb.READ
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 

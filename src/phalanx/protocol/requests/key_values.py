@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from phalanx.model.rights import Verb
 from phalanx.protocol.requests.request import Effect, Request
 
 
@@ -15,6 +16,7 @@ class PutValue(Request[bool]):
     """
 
     kind: ClassVar[int] = 110
+    verb: ClassVar[Verb] = Verb.USE
     effect: ClassVar[Effect] = Effect.ADDS
 
     namespace: bytes
@@ -27,6 +29,7 @@ class GetValue(Request[bytes | None]):
     """Return the value of a key; None where there is none."""
 
     kind: ClassVar[int] = 111
+    verb: ClassVar[Verb] = Verb.USE
     effect: ClassVar[Effect] = Effect.READS
 
     namespace: bytes
@@ -37,6 +40,7 @@ class DeleteValues(Request[int]):
     """Delete the value of a key, or of all keys with this prefix. Returns the number deleted."""
 
     kind: ClassVar[int] = 112
+    verb: ClassVar[Verb] = Verb.USE
 
     namespace: bytes
     key: bytes
@@ -47,6 +51,7 @@ class ListKeys(Request[list[bytes]]):
     """List the keys of a namespace with this prefix, in no particular order."""
 
     kind: ClassVar[int] = 113
+    verb: ClassVar[Verb] = Verb.USE
     effect: ClassVar[Effect] = Effect.READS
 
     namespace: bytes

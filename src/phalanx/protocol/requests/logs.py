@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from phalanx.model.rights import Verb
 from phalanx.observe.log_lines import LogPiece
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
@@ -15,6 +16,7 @@ class ReadProcessLog(Request[LogPiece]):
     """
 
     kind: ClassVar[int] = 30
+    verb: ClassVar[Verb] = Verb.READ
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
+from phalanx.model.rights import Verb
 from phalanx.observe.metrics.definitions import Numbers
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
@@ -49,6 +50,7 @@ class GetMetrics(Request[MetricsNews]):
     """Return the metrics of the head and its nodes."""
 
     kind: ClassVar[int] = 95
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
+from phalanx.model.rights import Verb
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.model.rows.explanation import ExpectedStart
 from phalanx.model.rows.work import GangInfo, JobInfo, QueueInfo
@@ -55,6 +56,7 @@ class GetNews(Request[ClusterNews]):
     """Return what has changed since then."""
 
     kind: ClassVar[int] = 126
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -91,5 +93,6 @@ class ListWaiting(Request[list[WaitInfo]]):
     """List all jobs that wait for places."""
 
     kind: ClassVar[int] = 127
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY

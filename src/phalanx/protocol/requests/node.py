@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
+from phalanx.model.rights import Verb
 from phalanx.model.rows.explanation import Explanation
 from phalanx.model.system_settings import SystemSettings
 from phalanx.observe.task_journal import Run
@@ -37,6 +38,7 @@ class RegisterDriver(Request[Introduction]):
     """
 
     kind: ClassVar[int] = 1
+    verb: ClassVar[Verb] = Verb.USE
     asked_by: ClassVar[tuple[Role, ...]] = NEWCOMERS
 
     path: list[str]
@@ -60,6 +62,7 @@ class ExplainTask(Request[Explanation]):
     """Explain why tasks of this class of the asker wait for a worker; `name`: the tasks' name."""
 
     kind: ClassVar[int] = 10
+    verb: ClassVar[Verb] = Verb.USE
 
     scheduling_class: int
     name: str
@@ -69,12 +72,14 @@ class GetNodeId(Request[str]):
     """Return the id of the node that the asker is on."""
 
     kind: ClassVar[int] = 2
+    verb: ClassVar[Verb] = Verb.USE
 
 
 class GetNodeLabels(Request[dict[str, str]]):
     """Return the labels of the node that the asker is on."""
 
     kind: ClassVar[int] = 3
+    verb: ClassVar[Verb] = Verb.USE
 
 
 class ReserveMemory(Request[int]):
@@ -84,6 +89,7 @@ class ReserveMemory(Request[int]):
     """
 
     kind: ClassVar[int] = 4
+    verb: ClassVar[Verb] = Verb.USE
 
     wanted_bytes: int
 
@@ -92,6 +98,7 @@ class DefineEnvironment(Request[None]):
     """Define what an environment's key stands for, before its first use: variables of processes."""
 
     kind: ClassVar[int] = 5
+    verb: ClassVar[Verb] = Verb.USE
 
     key: bytes
     variables: dict[str, str]
@@ -101,18 +108,21 @@ class DrainOutput(Request[None]):
     """Wait until all output that workers have printed by now was passed on."""
 
     kind: ClassVar[int] = 6
+    verb: ClassVar[Verb] = Verb.USE
 
 
 class ListRuns(Request[list[Run]]):
     """List the runs of tasks that the asker's workers on this node submitted and reported."""
 
     kind: ClassVar[int] = 7
+    verb: ClassVar[Verb] = Verb.USE
 
 
 class GetStoreCounts(Request[dict[str, int]]):
     """Return counts of objects and bytes in the node's shared memory, by kind."""
 
     kind: ClassVar[int] = 8
+    verb: ClassVar[Verb] = Verb.USE
 
 
 class PullObject(Request[None]):
@@ -123,6 +133,7 @@ class PullObject(Request[None]):
     """
 
     kind: ClassVar[int] = 9
+    verb: ClassVar[Verb] = Verb.USE
 
     name: str
     size: int

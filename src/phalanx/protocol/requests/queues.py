@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
+from phalanx.model.rights import Verb
 from phalanx.model.rows.work import QueueInfo
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
@@ -27,6 +28,10 @@ class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
     max_time_s: float | None = None
     """Seconds that jobs without a time limit may run, and the most for all; 0: no such limit."""
     idle_gpus: str | None = None
+    submit: str | None = None
+    """The people who may submit, as in `manifests.people_lists`; empty: no list of its own."""
+    admin: str | None = None
+    """The people who administer the queue and those below it."""
     """When GPUs of its jobs count as idle, as `manifests.idle_rules` reads it."""
 
 
@@ -34,6 +39,7 @@ class CreateQueue(Request[QueueInfo]):
     """Create a queue. Returns its row. Raises JobCommandError with all reasons against it."""
 
     kind: ClassVar[int] = 70
+    verb: ClassVar[Verb] = Verb.ADMINISTER
     effect: ClassVar[Effect] = Effect.ADDS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -49,6 +55,7 @@ class UpdateQueue(Request[QueueInfo]):
     """
 
     kind: ClassVar[int] = 71
+    verb: ClassVar[Verb] = Verb.ADMINISTER
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     name: str
@@ -62,6 +69,7 @@ class OpenQueue(Request[QueueInfo]):
     """
 
     kind: ClassVar[int] = 72
+    verb: ClassVar[Verb] = Verb.OPERATE
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     name: str
@@ -74,6 +82,7 @@ class CloseQueue(Request[QueueInfo]):
     """
 
     kind: ClassVar[int] = 73
+    verb: ClassVar[Verb] = Verb.OPERATE
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     name: str
@@ -86,6 +95,7 @@ class DeleteQueue(Request[None]):
     """
 
     kind: ClassVar[int] = 74
+    verb: ClassVar[Verb] = Verb.ADMINISTER
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     name: str
@@ -95,6 +105,7 @@ class ListQueues(Request[list[QueueInfo]]):
     """List all queues, or the one of this name. Raises QueueUnavailableError if unknown."""
 
     kind: ClassVar[int] = 75
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -108,6 +119,7 @@ class AdmitQueue(Request[None]):
     """
 
     kind: ClassVar[int] = 76
+    verb: ClassVar[Verb] = Verb.SUBMIT
 
     name: str
     makes: bool = False

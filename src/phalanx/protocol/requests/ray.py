@@ -7,6 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from phalanx.model.ids import GangId, GroupId
+from phalanx.model.rights import Verb
 from phalanx.protocol.requests.request import Effect, Request
 
 
@@ -29,6 +30,7 @@ class ListGangPlaces(Request[dict[int, GangPlace]]):
     """Return the places of a gang's members that have one; none for an unknown gang."""
 
     kind: ClassVar[int] = 100
+    verb: ClassVar[Verb] = Verb.USE
 
     group: GroupId
 
@@ -37,6 +39,7 @@ class GetMemberState(Request[str]):
     """Return the state of a member of a gang, as in listings; empty for an unknown gang."""
 
     kind: ClassVar[int] = 101
+    verb: ClassVar[Verb] = Verb.USE
 
     group: GangId
     index: int
@@ -49,6 +52,7 @@ class ListStages(Request[list[dict[str, float]]]):
     """
 
     kind: ClassVar[int] = 102
+    verb: ClassVar[Verb] = Verb.USE
 
     gangs: list[GangId]
 
@@ -60,6 +64,7 @@ class AdmitBatch(Request[None]):
     """
 
     kind: ClassVar[int] = 103
+    verb: ClassVar[Verb] = Verb.USE
     effect: ClassVar[Effect] = Effect.ADDS
 
     ticket: bytes
@@ -73,6 +78,7 @@ class GetBatchSize(Request[int]):
     """Return how many equal tasks one batch should have: no more than run side by side."""
 
     kind: ClassVar[int] = 104
+    verb: ClassVar[Verb] = Verb.USE
 
     queue: str
     needs: dict[str, float]
@@ -96,6 +102,7 @@ class ReportBatches(Request[None]):
     """
 
     kind: ClassVar[int] = 105
+    verb: ClassVar[Verb] = Verb.USE
 
     sized: dict[bytes, int]
     done: dict[bytes, int]
@@ -106,3 +113,4 @@ class LeaveScheduler(Request[None]):
     """Remove the asker's tasks and gangs, since its program has ended."""
 
     kind: ClassVar[int] = 106
+    verb: ClassVar[Verb] = Verb.USE

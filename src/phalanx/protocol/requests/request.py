@@ -20,7 +20,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from phalanx.errors import ProtocolError
+from phalanx.model.principals import Principal
 from phalanx.model.raw_bytes import encoded
+from phalanx.model.rights import Verb
 from phalanx.protocol.wire_errors import WireError, from_wire, is_defect, to_wire
 
 R = TypeVar("R")
@@ -58,6 +60,8 @@ class Request(msgspec.Struct, Generic[R], array_like=True):
 
     kind: ClassVar[int]
     """Its number on the wire. Each type has its own, and a number is never used again."""
+    verb: ClassVar[Verb]
+    """The right that it needs, for the object that it names."""
     effect: ClassVar[Effect] = Effect.CHANGES
     asked_by: ClassVar[tuple[Role, ...]] = (Role.PROCESS,)
     """The roles that may ask it; all others are refused."""
@@ -133,7 +137,17 @@ def _decoders_of(request_type: type[Request[Any]]) -> tuple[msgspec.msgpack.Deco
 class Asker(Generic[R]):
     """The asker of a request, and the way back to it."""
 
-    __slots__ = ("_send", "is_again", "node", "process", "role")
+    __slots__ = (
+        "_send",
+        "about",
+        "is_again",
+        "names_owners",
+        "node",
+        "principal",
+        "process",
+        "role",
+        "within",
+    )
 
     def __init__(
         self,
@@ -151,6 +165,15 @@ class Asker(Generic[R]):
         """The prefix of the node through which it asks the head."""
         self.is_again = is_again
         """Whether it was asked before without an answer: it may have been carried out."""
+        self.principal: Principal | None = None
+        """The authenticated asker, with the user for whom it asks; None: an engine without
+        identities."""
+        self.about = ""
+        """The names of the objects, for the audit log, where the handler knows them best."""
+        self.within = ""
+        """The job, or the driver's job, from which it asks; empty: from none."""
+        self.names_owners = True
+        """Whether it may submit work that belongs to another user."""
         self._send = send
 
     def reply(self, result: R) -> None:
@@ -205,8 +228,17 @@ class RequestHandlers:
         """The handler of each type."""
         return dict(self._entries.values())
 
-    def answer(self, kind: int, body: msgspec.Raw, asker: Asker[Any]) -> None:
-        """Answer a request, now or later, with what its handler returns or raises."""
+    def answer(
+        self,
+        kind: int,
+        body: msgspec.Raw,
+        asker: Asker[Any],
+        check: Callable[[Request[Any]], None] | None = None,
+    ) -> None:
+        """Answer a request, now or later, with what its handler returns or raises.
+
+        `check` raises an error for a request that the asker has no right to.
+        """
         entry = self._entries.get(kind)
         try:
             if entry is None:
@@ -215,7 +247,10 @@ class RequestHandlers:
             if asker.role not in request_type.asked_by:
                 allowed = " and ".join(role.value for role in request_type.asked_by)
                 raise ValueError(f"{request_type.__name__} may be asked only by {allowed}")
-            result = handler(asker, decode_request(request_type, body))
+            request = decode_request(request_type, body)
+            if check is not None:
+                check(request)
+            result = handler(asker, request)
         except Exception as error:
             asker.fail(error)
             if self._on_defect is not None and is_defect(error):

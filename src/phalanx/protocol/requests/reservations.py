@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from phalanx.model.reservations import Reservation
+from phalanx.model.rights import Verb
 from phalanx.model.rows.reservations import LicenseInfo, ReservationInfo
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
@@ -17,6 +18,7 @@ class Reserve(Request[ReservationInfo]):
     """
 
     kind: ClassVar[int] = 121
+    verb: ClassVar[Verb] = Verb.OPERATE
     effect: ClassVar[Effect] = Effect.ADDS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -32,6 +34,7 @@ class DeleteReservation(Request[None]):
     """
 
     kind: ClassVar[int] = 122
+    verb: ClassVar[Verb] = Verb.OPERATE
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     name: str
@@ -41,6 +44,7 @@ class ListReservations(Request[list[ReservationInfo]]):
     """List all reservations, by name."""
 
     kind: ClassVar[int] = 123
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -52,6 +56,7 @@ class SetLicense(Request[LicenseInfo]):
     """
 
     kind: ClassVar[int] = 124
+    verb: ClassVar[Verb] = Verb.ADMINISTER
     effect: ClassVar[Effect] = Effect.ADDS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -63,5 +68,6 @@ class ListLicenses(Request[list[LicenseInfo]]):
     """List all kinds of licences, by name."""
 
     kind: ClassVar[int] = 125
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY

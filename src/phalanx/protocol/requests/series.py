@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
+from phalanx.model.rights import Verb
 from phalanx.observe.series import Told
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
@@ -35,6 +36,7 @@ class GetSeries(Request[SeriesNews]):
     """Return numbers over time: changes since `after`, by the head's clock; 0: all."""
 
     kind: ClassVar[int] = 39
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from phalanx.model.rights import Verb
 from phalanx.model.rows.shares import ShareInfo
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
@@ -12,6 +13,7 @@ class GetShares(Request[list[ShareInfo]]):
     """List the users of one queue, or of all, by queue and name, with shares or usage."""
 
     kind: ClassVar[int] = 93
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -25,6 +27,7 @@ class SetShares(Request[list[ShareInfo]]):
     """
 
     kind: ClassVar[int] = 94
+    verb: ClassVar[Verb] = Verb.RAISE
     effect: ClassVar[Effect] = Effect.ADDS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from phalanx.model.rights import Verb
 from phalanx.observe.state.query import StateAnswer, StateQuery
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
@@ -16,6 +17,7 @@ class QueryState(Request[StateAnswer]):
     """
 
     kind: ClassVar[int] = 29
+    verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
+from phalanx.model.rights import Verb
 from phalanx.protocol.bundle_messages import Receivers
 from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
@@ -22,6 +23,7 @@ class BeginStep(Request[int]):
     """
 
     kind: ClassVar[int] = 37
+    verb: ClassVar[Verb] = Verb.CHANGE
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
     job: str
@@ -41,6 +43,7 @@ class RunStep(Request[bytes]):
     """
 
     kind: ClassVar[int] = 91
+    verb: ClassVar[Verb] = Verb.CHANGE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -67,6 +70,7 @@ class SignalJob(Request[int]):
     """
 
     kind: ClassVar[int] = 38
+    verb: ClassVar[Verb] = Verb.CHANGE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
@@ -84,6 +88,7 @@ class AttachMember(Request[bytes]):
     """
 
     kind: ClassVar[int] = 92
+    verb: ClassVar[Verb] = Verb.CHANGE
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
+from phalanx.model.rights import Verb
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.protocol.requests.request import NODES, Effect, Request, Role
 
@@ -21,6 +22,7 @@ class GetViewChanges(Request[ViewChanges]):
     """Return the nodes that changed after version `since` of the view."""
 
     kind: ClassVar[int] = 21
+    verb: ClassVar[Verb] = Verb.JOIN
     effect: ClassVar[Effect] = Effect.READS
     asked_by: ClassVar[tuple[Role, ...]] = NODES
 

@@ -54,6 +54,14 @@ def read(path: str) -> bytes:
     Raises AuthenticationError, naming the file, when it is missing, malformed, a link, another
     user's, or open to others.
     """
+    form = _FORM.fullmatch(read_text(path))
+    if form is None:
+        raise AuthenticationError(f"{path} does not contain a token: a token looks like phx_….")
+    return base64.urlsafe_b64decode(form[1] + "=")
+
+
+def read_text(path: str) -> str:
+    """Return the text of a private file with a token. Raises AuthenticationError as `read` does."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -74,13 +82,9 @@ def read(path: str) -> bytes:
                 f"the token at {path} is open to other users (mode {found.st_mode & 0o777:04o}): "
                 "make a new one, since this one may be known; the mode must be 0600."
             )
-        text = os.read(fd, _MAX_BYTES).decode("ascii", "replace").strip()
+        return os.read(fd, _MAX_BYTES).decode("ascii", "replace").strip()
     finally:
         os.close(fd)
-    form = _FORM.fullmatch(text)
-    if form is None:
-        raise AuthenticationError(f"{path} does not contain a token: a token looks like phx_….")
-    return base64.urlsafe_b64decode(form[1] + "=")
 
 
 def redact(text: str) -> str:

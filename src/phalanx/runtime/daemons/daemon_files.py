@@ -15,6 +15,12 @@ OF_PROGRAM = "pid:"
 """The prefix of the address of a program's own session; the program's process id follows it."""
 
 
+OF_SOCKET = "unix:"
+"""The prefix of the address of a head by the directory of its socket for other users."""
+REMOTE = "remote"
+"""The kind of a head that is asked over the network, with a token."""
+
+
 class Announcement(msgspec.Struct, kw_only=True):
     """A daemon. It is alive while the process with its pid has its start time."""
 
@@ -29,6 +35,10 @@ class Announcement(msgspec.Struct, kw_only=True):
     cluster: str = ""
     """The cluster that a node has joined, by the name in its store; empty without one."""
     is_private: bool = False
+    uid: int = -1
+    """The account of a head of another user; -1: this user's own."""
+    shared: str = ""
+    """The directory by which other users reach this head; empty if they cannot."""
 
 
 class Failure(msgspec.Struct):

@@ -6,7 +6,7 @@ import os
 from typing import TypeVar
 
 from phalanx.protocol.requests.request import Request
-from phalanx.runtime.daemons.daemon_files import OF_PROGRAM, Announcement
+from phalanx.runtime.daemons.daemon_files import OF_PROGRAM, OF_SOCKET, REMOTE, Announcement
 from phalanx.runtime.daemons.local import local_daemons, numeric_address
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.session import Session
@@ -31,10 +31,14 @@ def find_daemons(address: str | None, with_programs: bool = False) -> Found:
     address = address or os.environ.get("PHALANX_ADDRESS") or None
     if address is not None and address.startswith(OF_PROGRAM):
         return program_of(address)
+    if address is not None and address.startswith(OF_SOCKET):
+        return _shared(address)
     wanted = None if address in (None, "auto", "local") else numeric_address(str(address))
     found = local_daemons(wanted)
     if not found and with_programs and wanted is None:
         found = programs()
+    if not found:
+        found = _of_others(wanted)
     if not found:
         of = f" of the cluster at {wanted}" if wanted else ""
         raise NoClusterError(
@@ -47,6 +51,41 @@ def find_daemons(address: str | None, with_programs: bool = False) -> Found:
         raise ValueError(
             f"{what} of {len(clusters)} clusters run here: choose one with --address, one of "
             f"{', '.join(clusters)}."
+        )
+    return found
+
+
+def _of_others(address: str | None) -> Found:
+    """Return the heads of other users here, or a head elsewhere that this user's token is for."""
+    # Imported here: most commands ask a daemon of their own user.
+    from phalanx.runtime.daemons.personal_token import own_token
+    from phalanx.runtime.daemons.shared_sockets import shared_heads
+
+    found = shared_heads(address)
+    if not found and address is not None and own_token() is not None:
+        found = [_remote(address)]
+    return found
+
+
+def _remote(address: str) -> tuple[Session, Announcement]:
+    """Return a head that is reached with this user's token, wherever it runs."""
+    session = Session(name="", directory="", shared="", spill="", disk="")
+    head = Announcement(kind=REMOTE, pid=0, started="", address=address, token_file="")
+    return session, head
+
+
+def _shared(address: str) -> Found:
+    """Return the head with this socket, of whichever user. Raises NoClusterError when there is
+    none."""
+    from phalanx.runtime.daemons.shared_sockets import shared_heads
+
+    try:
+        found = shared_heads(address)
+    except PermissionError as error:
+        raise NoClusterError(f"{error}.") from None
+    if not found:
+        raise NoClusterError(
+            f"No head runs at {address}: `phalanx start --head --shared` prints the address."
         )
     return found
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from phalanx.errors import AuthenticationError, SystemFailureError
+from phalanx.model.machines import MachineShare
 from phalanx.model.options import ACCELERATORS
 from phalanx.model.system_settings import SystemSettings
 from phalanx.node.checks import CheckRules
@@ -55,6 +56,9 @@ class HeadOptions(msgspec.Struct, kw_only=True):
     accept_loss: bool = False
     history: str = ""
     history_limits: dict[str, Any] = {}
+    audit: str = ""
+    is_shared: bool = False
+    group: str = ""
     limits: dict[str, Any] = {}
     placement: PlacementPolicy = PlacementPolicy()
     settings: SystemSettings = SystemSettings()
@@ -71,6 +75,7 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     labels: dict[str, str] = {}
     object_store_bytes: int
     node_name: str = ""
+    machine: MachineShare | None = None
     host: str = "127.0.0.1"
     port: int = 0
     token_file: str = ""
@@ -136,6 +141,9 @@ def start_head(options: HeadOptions, parent_fd: int = -1) -> Daemon:
         "accept_loss": options.accept_loss,
         "history": options.history,
         "history_limits": options.history_limits,
+        "audit": options.audit,
+        "is_shared": options.is_shared,
+        "group": options.group,
         "limits": options.limits,
         "placement": msgspec.to_builtins(options.placement),
         "settings": msgspec.to_builtins(options.settings),
@@ -177,6 +185,7 @@ def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
         "object_store_bytes": options.object_store_bytes,
         "node_id": node_id,
         "node_name": options.node_name,
+        "machine": msgspec.to_builtins(options.machine),
         "unit_resources": options.unit_resources,
         "memory_limit": options.memory_limit,
         "topology": options.topology,

@@ -19,9 +19,8 @@ from phalanx.model.raw_bytes import encoded
 from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.framing import HEADER_BYTES, MAX_FRAME_BYTES, STRANGERS_FRAME_BYTES
 from phalanx.protocol.requests.request import Request, encode_request, read_result
-from phalanx.runtime.daemons.daemon_files import Announcement
-from phalanx.runtime.os.accounts import user_name
-from phalanx.runtime.os.peer_user import same_user
+from phalanx.runtime.daemons.daemon_files import REMOTE, Announcement
+from phalanx.runtime.os.peer_user import of_account
 from phalanx.runtime.os.session import Session
 
 R = TypeVar("R")
@@ -36,6 +35,13 @@ def ask_daemon(session: Session, daemon: Announcement, request: Request[R], time
     Raises ConnectionError when the daemon has ended, TimeoutError when it does not answer, and an
     error that is the answer.
     """
+    if daemon.kind == REMOTE:
+        from phalanx.runtime.daemons.personal_token import own_token
+        from phalanx.runtime.daemons.remote import ask_remote  # TLS: not for most commands
+
+        token = own_token()
+        assert token is not None, "such a head is found by this token"
+        return ask_remote(daemon.address, token, request, timeout_s)
     who = f"the {daemon.kind} of process {daemon.pid}"
     path = session.socket_of(b"control" if daemon.kind == "head" else b"node")
     body = encode_request(request)
@@ -49,9 +55,9 @@ def ask_daemon(session: Session, daemon: Announcement, request: Request[R], time
             sock.connect(path)
         except OSError as error:
             raise ConnectionError(f"{who} cannot be reached: {error.strerror}") from None
-        same_user(sock)
+        of_account(sock, daemon.uid)
         visit = _Visit(sock, who, timeout_s)
-        visit.send(Ask(1, request.kind, body, user_name()))
+        visit.send(Ask(1, request.kind, body))
         reply = visit.reply()
     return read_result(request, reply.result, reply.error)
 

@@ -34,7 +34,6 @@ from phalanx.runtime.driver.transport import NodeConnection, SocketTransport
 from phalanx.runtime.driver.values import Packer, Values
 from phalanx.runtime.driver.waiting import Waiting, WaitingTask
 from phalanx.runtime.engine.program_metrics import PROGRAM
-from phalanx.runtime.os.accounts import user_name
 from phalanx.runtime.os.connection import Connection, listen
 from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.peer_user import same_user
@@ -124,8 +123,6 @@ class Runtime:
             report=_report_to(on_warning or _print_error),
         )
         owner = self.owner
-        if kind == "driver":
-            owner.requests.user = user_name()
         owner.state.pid = os.getpid()
         owner.state.stacks = thread_stacks
         if call_sites.are_recorded():

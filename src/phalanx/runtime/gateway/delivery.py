@@ -8,11 +8,7 @@ import socket
 
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.protocol.frames import encode_frame
-from phalanx.protocol.handshake import (
-    ClientHello,
-    GatewaysHandshake,
-    Status,
-)
+from phalanx.protocol.handshake import GatewaysHandshake, Status
 from phalanx.protocol.messages import Handed
 from phalanx.runtime.gateway.links import Link
 from phalanx.runtime.gateway.relay import Relays
@@ -37,12 +33,20 @@ class Delivery:
         self._relays = relays
 
     async def deliver(
-        self, link: Link, hello: ClientHello, handshake: GatewaysHandshake, address: str
+        self,
+        link: Link,
+        target: bytes,
+        handshake: GatewaysHandshake,
+        address: str,
+        token: str = "",
     ) -> None:
-        """Pass the connection to the process; tell the dialler whether there is one."""
+        """Pass the connection to the process; tell the dialler whether there is one.
+
+        `token`: the id of the token that the dialler has proved to hold, instead of the cluster's.
+        """
         try:
             self._relays.check(link)
-            process = await self._connect(hello.target)
+            process = await self._connect(target)
         except (FileNotFoundError, ConnectionError) as error:
             status = getattr(error, "status", Status.NO_PROCESS)
             await link.send(handshake.verdict(status))
@@ -51,8 +55,9 @@ class Delivery:
         with process:
             await link.send(handshake.verdict(Status.OK))
             with self._relays.open_end(link) as end:
-                # 20 bytes into an empty socket: the kernel takes them at once.
-                socket.send_fds(process, [encode_frame([Handed(address)])], [end.fileno()])
+                # Some bytes into an empty socket: the kernel takes them at once.
+                handed = encode_frame([Handed(address, token)])
+                socket.send_fds(process, [handed], [end.fileno()])
 
     def is_here(self, target: bytes) -> bool:
         """Whether the target belongs to a node that this gateway stands for."""

@@ -18,6 +18,7 @@ from phalanx.protocol.handshake import (
     NO_BINDING,
     NONCE_BYTES,
     PROOF_BYTES,
+    ClientAtGateway,
     ClientHello,
     GatewaysHandshake,
     Role,
@@ -74,6 +75,8 @@ class Listener:
         self._insecure = insecure
         self._identity = identity
         self._welcome = welcome
+        self.tokens: dict[bytes, list[bytes]] = {}
+        """The hashes of the tokens of people and robots, by the tokens' ids."""
         self._turns = Turns[_Arrival]()
         self._looks: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -160,12 +163,18 @@ class Listener:
         if not (link.is_tls or self._insecure or is_loopback(link.sock.getsockname()[0])):
             answer += challenge(nonce, Status.TLS_WANTED)
             raise ProtocolError("no TLS, where it is wanted")
-        handshake = GatewaysHandshake(self._token, hello, nonce=nonce, binding=binding)
+        handshake = self._handshake(hello, nonce, binding)
         await link.send(handshake.challenge)
         proof = await link.receive(PROOF_BYTES)
         answer += refused_verdict()
         handshake.check(proof)
         return hello, handshake
+
+    def _handshake(self, hello: ClientHello, nonce: bytes, binding: bytes) -> GatewaysHandshake:
+        if hello.role is Role.CLIENT:  # an unknown token fails as late as a wrong one
+            keys = self.tokens.get(hello.target, [])
+            return ClientAtGateway(keys, hello, nonce=nonce, binding=binding)
+        return GatewaysHandshake(self._token, hello, nonce=nonce, binding=binding)
 
 
 def listen(host: str, port: int) -> socket.socket:

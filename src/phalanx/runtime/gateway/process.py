@@ -13,7 +13,7 @@ import traceback
 from typing import Any, NoReturn
 
 from phalanx.errors import AuthenticationError, ProtocolError
-from phalanx.model.ids import PREFIX_BYTES
+from phalanx.model.ids import CONTROL, PREFIX_BYTES
 from phalanx.observe.log_lines import ERROR
 from phalanx.protocol import gateway_messages
 from phalanx.protocol.gateway_messages import (
@@ -22,6 +22,7 @@ from phalanx.protocol.gateway_messages import (
     CancelPull,
     GivenUp,
     Knocked,
+    KnowTokens,
     LetGo,
     Listening,
     Pull,
@@ -194,8 +195,11 @@ class Gateway:
             await self._answer_knock(link, hello, handshake)
         elif hello.role is Role.TRANSFER and self._delivery.is_here(hello.target):
             await self._serving.serve(link, handshake)
+        elif hello.role is Role.CLIENT:
+            token = hello.target.decode("ascii")
+            await self._delivery.deliver(link, CONTROL, handshake, address, token)
         else:
-            await self._delivery.deliver(link, hello, handshake, address)
+            await self._delivery.deliver(link, hello.target, handshake, address)
 
     async def _answer_knock(
         self, link: Link, hello: ClientHello, handshake: GatewaysHandshake
@@ -232,6 +236,10 @@ class Gateway:
             self._transfers.cancel(message.name)
         elif isinstance(message, LetGo):
             self._transfers.let_go(message.name)
+        elif isinstance(message, KnowTokens):
+            self._listener.tokens = {
+                token.encode(): hashes for token, hashes in message.tokens.items()
+            }
         elif isinstance(message, GivenUp):
             self._given_up.add(message.prefix)
 

@@ -13,9 +13,12 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from phalanx.errors import AuthenticationError
 from phalanx.head.head import NOTHING_STORED, Head
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.outbox import Outbox
+from phalanx.head.rights.control import RightsSetup
+from phalanx.head.rights.tokens import Hashes
 from phalanx.head.state_store import StateStore, StoredState, read_state
 from phalanx.model.garbage import made_to_stay
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
@@ -25,12 +28,21 @@ from phalanx.observe.metrics.catalogue import HEAD
 from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol import gateway_messages
 from phalanx.protocol.asking import Ask
-from phalanx.protocol.gateway_messages import AuthFailed, GivenUp, Knocked, Listening, Unable
+from phalanx.protocol.gateway_messages import (
+    AuthFailed,
+    GivenUp,
+    Knocked,
+    KnowTokens,
+    Listening,
+    Unable,
+)
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.runtime.daemon_registry import register
 from phalanx.runtime.daemons.daemon_files import Announcement, Failure, announce
+from phalanx.runtime.daemons.shared_sockets import SharedSocket
 from phalanx.runtime.gateway.config import GatewayConfig
 from phalanx.runtime.gateway.starting import GatewayStarter
+from phalanx.runtime.head.audit_file import AuditFile
 from phalanx.runtime.head.ledger_thread import LedgerThread
 from phalanx.runtime.head.warming import Warming
 from phalanx.runtime.os import session as sessions
@@ -40,6 +52,7 @@ from phalanx.runtime.os.daemon_log import LOG
 from phalanx.runtime.os.file_modes import keep_private
 from phalanx.runtime.os.helpers import Deaths
 from phalanx.runtime.os.own_time import own_time
+from phalanx.runtime.os.peer_identity import groups_of, own_principal
 from phalanx.runtime.os.probing import ThreadProber
 from phalanx.runtime.os.process_names import HEAD as HEAD_NAME
 from phalanx.runtime.os.process_names import name_process
@@ -72,6 +85,12 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     history: str = ""
     """The file of the history of jobs; empty: a file that is deleted with the session."""
     history_limits: HistoryLimits = HistoryLimits()
+    is_shared: bool = False
+    """Whether other users of the machine reach the head (the mode *shared*)."""
+    group: str = ""
+    """The group of accounts that reach it then; empty: everybody."""
+    audit: str = ""
+    """The file of the audit log; empty: a file that is deleted with the session."""
     limits: HealthLimits = HealthLimits()
     placement: PlacementPolicy = PlacementPolicy()
     settings: SystemSettings = SystemSettings()
@@ -103,6 +122,9 @@ class HeadProcess:
             lambda error: self._control.internal_errors.add("connection", error),
         )
         self._nodes: dict[bytes, Connection] = {}
+        self._with_tokens: dict[int, Connection] = {}
+        """The connections of people and robots with tokens, by descriptor."""
+        self._shared: SharedSocket | None = None
         self._is_quiet = False
         """Whether no message has come since the last tick."""
         storage = _open(config)
@@ -127,6 +149,13 @@ class HeadProcess:
                 read_log=LOG.read,
                 look=self._look,
                 boot=boot_id(),
+                rights=RightsSetup(
+                    is_shared=config.is_shared,
+                    owner=own_principal().name,
+                    audit=AuditFile(audit_path(config)),
+                    groups_of=groups_of,
+                    know_tokens=self._know_tokens,
+                ),
             )
         self._warming = Warming()
         self._keeper = SessionKeeper(config.session)
@@ -156,6 +185,8 @@ class HeadProcess:
     def serve(self) -> None:
         """Run until a stop is requested, or the gateway has ended."""
         self._loop.serve()
+        if self._shared is not None:
+            self._shared.close()
         if self._journal is not None:
             try:
                 self._journal.close()
@@ -205,15 +236,34 @@ class HeadProcess:
             connection.peer, connection.tag = message.process, "node"
             self._nodes[prefix] = connection
         elif isinstance(message, Ask):
-            self._control.answering.answer_visitor(connection, message)
+            self._from_visitor(connection, message)
         else:
+            self._loop.lose(connection)
+
+    def _from_visitor(self, connection: Connection, ask: Ask) -> None:
+        if connection.token:
+            try:
+                connection.principal = self._control.tokens.principal(connection.token)
+            except AuthenticationError:  # it was revoked a moment ago
+                self._loop.lose(connection)
+                return
+            self._with_tokens[connection.fileno] = connection
+        self._control.answering.answer_visitor(connection, ask)
+
+    def _know_tokens(self, hashes: Hashes) -> None:
+        """Tell the gateway the tokens; end the connections of those that are no more."""
+        self._gateway.post(KnowTokens(hashes))
+        for connection in [c for c in self._with_tokens.values() if c.token not in hashes]:
             self._loop.lose(connection)
 
     def _from_gateway(self, message: Any) -> None:
         match message:
             case Listening():
+                self._know_tokens(self._control.tokens.hashes())
                 address, self._port = f"{message.host}:{message.port}", message.port
                 self._control.address = address
+                if self._config.is_shared and not self._share(message.port):
+                    return
                 me = Announcement(
                     kind="head",
                     pid=os.getpid(),
@@ -222,6 +272,9 @@ class HeadProcess:
                     token_file=self._config.token_file,
                     is_private=self._config.is_private,
                 )
+                if self._shared is not None:
+                    me = msgspec.structs.replace(me, shared=self._shared.directory)
+                    self._shared.announce(me)
                 register(self._config.session, me)
                 announce(self._config.session, self._config.ready_fd, me)
             case Unable():
@@ -236,8 +289,21 @@ class HeadProcess:
                 self._control.meter.add("phalanx_auth_failures_total", "", HEAD, by=count)
                 say(f"{message.count} connections from {message.address} did not know the token")
 
+    def _share(self, port: int) -> bool:
+        """Listen to other users; return whether that was possible, else end."""
+        try:
+            self._shared = SharedSocket(port, self._config.group)
+        except (OSError, ValueError) as error:
+            reason = f"other users cannot reach the head: {error}"
+            announce(self._config.session, self._config.ready_fd, Failure(reason))
+            self._stop()
+            return False
+        self._loop.serve_others(self._shared.listening)
+        return True
+
     def on_lost(self, connection: Connection) -> None:
         """Handle the end of a connection."""
+        self._with_tokens.pop(connection.fileno, None)
         if connection is self._gateway:
             self._gateway_lost()
         elif connection.tag == "node":
@@ -274,6 +340,11 @@ class HeadProcess:
         """Finish a round: send the answers and write to the store."""
         self._loop.wake_at(self._control.on_round(own_time()))
         self._or_end(self._control.state_store.flush)
+
+
+def audit_path(config: HeadConfig) -> str:
+    """Return the path of the head's audit log."""
+    return config.audit or os.path.join(config.session.directory, "audit.log")
 
 
 def _open(config: HeadConfig) -> Storage | None:

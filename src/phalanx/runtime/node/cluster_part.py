@@ -146,6 +146,7 @@ class ClusterPart:
                 head=config.address,
                 hostname=socket.gethostname(),
                 name=config.node_name,
+                machine=config.machine,
                 patience_s=member.patience_s,
                 comes_back=member.comes_back,
             ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from phalanx.model.machines import MachineShare
 from phalanx.model.options import ACCELERATORS
 from phalanx.model.system_settings import SystemSettings
 from phalanx.node.checks import CheckRules
@@ -38,6 +39,8 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     node_id: str
     node_name: str = ""
     """The name for display; empty: the machine's name."""
+    machine: MachineShare | None = None
+    """As in Join."""
     preload: list[str] = []
     unit_resources: tuple[str, ...] = ACCELERATORS
     prestart: int = 0

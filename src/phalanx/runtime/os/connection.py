@@ -22,15 +22,19 @@ from typing import Any
 import msgspec
 
 from phalanx.errors import ProtocolError
+from phalanx.model.principals import JOB, Principal
 from phalanx.protocol.frames import (
     FrameReader,
     Unsendable,
+    decode_asks,
     decode_body,
     encode_frame,
     split_frames,
 )
-from phalanx.protocol.framing import STRANGERS_FRAME_BYTES
-from phalanx.protocol.messages import Message
+from phalanx.protocol.framing import MAX_FRAME_BYTES, STRANGERS_FRAME_BYTES
+from phalanx.protocol.messages import Handed, Message
+from phalanx.runtime.os.peer_identity import principal_of
+from phalanx.runtime.os.peer_user import peer_of
 from phalanx.runtime.os.polling import wait_for
 
 _RECV_BYTES = 1 << 18
@@ -62,8 +66,10 @@ class Connection:
         "_decode",
         "_lock",
         "_outbox",
+        "_principal",
         "_reader",
         "_takes_socket",
+        "address",
         "closed",
         "fileno",
         "is_dialling",
@@ -75,6 +81,8 @@ class Connection:
         "refusal_status",
         "sock",
         "tag",
+        "token",
+        "uid",
     )
 
     def __init__(
@@ -83,10 +91,12 @@ class Connection:
         is_stranger: bool = False,
         is_dialling: bool = False,
         decode: Callable[[Any], list[Any]] = decode_body,
+        limit: int = MAX_FRAME_BYTES,
     ) -> None:
         """Use a socket that is open. `decode` decodes a frame's body.
 
         It is given when the connection has other messages than those of `protocol.messages`.
+        `limit`: the most bytes of a frame from the other end.
         """
         sock.setblocking(False)
         self.sock = sock
@@ -95,10 +105,17 @@ class Connection:
         """The other process's id, once its Hello came."""
         self.tag: Any = None
         """A mark that the connection's user sets."""
+        self._principal: Principal | None = None
+        self.address = ""
+        """HOST:PORT of the other end, if a gateway has passed the connection."""
+        self.token = ""
+        """The id of the token that the other end has proved to hold to the gateway, if any."""
+        self.uid = -1
+        """The account at the other end, if other users are admitted; -1: this user's own."""
         self.closed = False
         self._decode = decode
         first_limit = STRANGERS_FRAME_BYTES if is_stranger else None
-        self._reader = FrameReader(first_limit=first_limit, decode=decode)
+        self._reader = FrameReader(limit, first_limit, decode)
         # Never replaced by another deque: threads post without a lock.
         self._outbox: deque[msgspec.Struct] = deque()
         self._backlog: deque[memoryview] = deque()
@@ -116,6 +133,24 @@ class Connection:
         """Why the gate could not reach the other process."""
         self.refusal_status = 0
         """The kind of that reason, a `Status`."""
+
+    @property
+    def principal(self) -> Principal:
+        """The account, or the job, of the process at the other end of this Unix socket."""
+        if self._principal is None:
+            self._principal = principal_of(self.sock)
+        return self._principal
+
+    @principal.setter
+    def principal(self, principal: Principal) -> None:
+        self._principal = principal
+
+    @property
+    def origin(self) -> str:
+        """The address or process at the other end, for display."""
+        if self.address:
+            return self.address
+        return f"process {peer_of(self.sock).pid}"
 
     def post(self, message: msgspec.Struct) -> None:
         """Put a message into the outbox."""
@@ -238,8 +273,17 @@ class Connection:
         self._takes_socket = False
         data, sockets = _receive_with_sockets(self.sock, _RECV_BYTES)
         if sockets:
+            if self.principal.kind == JOB:  # else a job could pass for the gateway
+                os.close(sockets[0])
+                return None
             self._switch(sockets[0])
-            self._reader = FrameReader(first_limit=STRANGERS_FRAME_BYTES, decode=self._decode)
+            handed = handed_in(data)
+            self.token, self.address = handed.token, handed.address
+            self._reader = (
+                FrameReader(STRANGERS_FRAME_BYTES, decode=decode_asks)
+                if self.token
+                else FrameReader(first_limit=STRANGERS_FRAME_BYTES, decode=self._decode)
+            )
             return []
         return self._reader.feed(data) if data else None
 
@@ -284,6 +328,14 @@ def _receive_with_sockets(sock: socket.socket, size: int) -> tuple[bytes, list[i
     for fd in fds[1:]:
         os.close(fd)
     return data, list(fds[:1])
+
+
+def handed_in(frame: bytes) -> Handed:
+    """Return what a gateway says of a socket that it passes. Raises ProtocolError."""
+    for message in FrameReader(STRANGERS_FRAME_BYTES).feed(frame):
+        if isinstance(message, Handed):
+            return message
+    raise ProtocolError("a socket was passed without a word about it")
 
 
 def connect(path: str) -> Connection:

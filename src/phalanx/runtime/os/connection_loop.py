@@ -10,13 +10,16 @@ from typing import Any, Protocol
 
 from phalanx.errors import AuthenticationError, ProtocolError
 from phalanx.objects.oversize_errors import stand_in
-from phalanx.protocol.frames import Unsendable
+from phalanx.protocol.frames import Unsendable, decode_asks
+from phalanx.protocol.framing import STRANGERS_FRAME_BYTES
 from phalanx.runtime.os.connection import Connection, listen_again
 from phalanx.runtime.os.loop import Loop
-from phalanx.runtime.os.peer_user import same_user
+from phalanx.runtime.os.peer_user import peer_of, same_user
 from phalanx.runtime.os.system import log_defect, say
 
 LISTEN_EVERY_S = 1.0
+MOST_OF_A_USER = 64
+"""Connections that another user has at the same time; further ones are closed."""
 
 
 class Handler(Protocol):
@@ -169,6 +172,25 @@ class ConnectionLoop:
                 sock.close()
                 continue
             self.watch(Connection(sock, is_stranger=True))
+
+    def serve_others(self, listener: socket.socket) -> None:
+        """Accept the requests of other users, too, on this socket."""
+        self._loop.read_from(listener.fileno(), partial(self._accept_others, listener))
+
+    def _accept_others(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                sock, _ = listener.accept()
+            except OSError:  # none is left, or no descriptor: the next tick is early enough
+                return
+            uid = peer_of(sock).uid
+            theirs = sum(one.uid == uid for one in self._connections.values())
+            if theirs >= MOST_OF_A_USER:
+                sock.close()
+                continue
+            connection = Connection(sock, decode=decode_asks, limit=STRANGERS_FRAME_BYTES)
+            connection.uid = uid
+            self.watch(connection)
 
     def _accept_later(self, error: OSError) -> None:
         """Leave dialling peers in the kernel's queue until the next tick.

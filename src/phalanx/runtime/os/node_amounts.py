@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from phalanx.model.machines import MachineShare
 from phalanx.runtime.os.declared_topology import read_topology
+from phalanx.runtime.os.system import boot_id
 from phalanx.runtime.os.visible_devices import check_devices
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ class NodeAmounts(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     """Labels with Kubernetes' names of the node's system and devices, for files that select nodes
     by them."""
+    machine: MachineShare | None = None
+    """Its machine, and which of the amounts were given."""
 
 
 _ONE_TYPE = {"neuron_cores": "aws-neuron-core"}
@@ -70,6 +74,20 @@ def _labels(gpu: DetectedGpu | None) -> dict[str, str]:
     return labels
 
 
+def machine_key() -> str:
+    """Return a text that is equal for processes of one machine, and of one container there."""
+    try:
+        processes = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        processes = ""
+    return f"{boot_id()} {processes}"
+
+
+def is_unbound() -> bool:
+    """Whether this process may run on all CPUs of the machine."""
+    return len(os.sched_getaffinity(0)) >= (os.cpu_count() or 1)
+
+
 def node_amounts(
     num_cpus: float | None = None,
     num_gpus: float | None = None,
@@ -102,6 +120,16 @@ def node_amounts(
         "node:__internal_head__": float(is_first),
         **(resources or {}),
     }
+    given = {"CPU": num_cpus, "GPU": num_gpus, "memory": memory, **(resources or {})}
+    share = MachineShare(
+        key=machine_key(),
+        amounts={
+            "CPU": float(machine.cpus if is_unbound() else os.cpu_count() or machine.cpus),
+            "GPU": float(len(machine.gpus)),
+            "memory": 0.7 * machine.memory_bytes,
+        },
+        given=tuple(name for name, amount in given.items() if amount is not None),
+    )
     check_devices(total, os.environ)
     if machine.gpus and total["GPU"]:
         total[f"accelerator_type:{machine.gpus[0].model}"] = 1.0
@@ -113,6 +141,7 @@ def node_amounts(
         resources={name: amount for name, amount in total.items() if amount},
         object_store_bytes=int(store),
         topology=topology,
+        machine=share,
         labels={
             **_labels(machine.gpus[0] if machine.gpus and total["GPU"] else None),
             **_of_rays_operators(bool(total.get("TPU"))),

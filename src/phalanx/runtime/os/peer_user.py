@@ -1,19 +1,41 @@
-"""The user on the other side of a Unix socket."""
+"""The process and the account on the other side of a Unix socket."""
 
 from __future__ import annotations
 
 import os
 import socket
 import struct
+from typing import NamedTuple
 
 from phalanx.errors import AuthenticationError
 
 _PEERCRED = struct.Struct("3i")
 
 
+class Peer(NamedTuple):
+    """The process that opened a connection."""
+
+    pid: int
+    uid: int
+    gid: int
+
+
+def peer_of(sock: socket.socket) -> Peer:
+    """Return the process that opened the other end of a Unix socket."""
+    return Peer(
+        *_PEERCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))
+    )
+
+
 def same_user(sock: socket.socket) -> None:
     """Raise AuthenticationError unless the peer of a Unix socket runs as this user."""
-    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
-    _, uid, _ = _PEERCRED.unpack(raw)
+    uid = peer_of(sock).uid
     if uid != os.getuid():
         raise AuthenticationError(f"a process of user {uid} tried to connect; refused")
+
+
+def of_account(sock: socket.socket, uid: int) -> None:
+    """Raise AuthenticationError unless the socket was made by this account; -1: this user's own."""
+    found, wanted = peer_of(sock).uid, os.getuid() if uid < 0 else uid
+    if found != wanted:
+        raise AuthenticationError(f"the socket belongs to user {found}, not to {wanted}; refused")

@@ -47,6 +47,7 @@ REASONS: dict[str, str] = {
         "the cluster can promise {left:g} more {resource}; this asks for {asked:g}"
     ),
     "namespace-quota": "its namespace may use {limit:g} {resource}, and would use {would_use:g}",
+    "user-jobs": "{who} may run {limit} jobs at a time, and {running} run",
     "user-limit": "{who} may use {limit:g} {resource}, and would use {would_use:g}",
     "resource": "{count} nodes lack {resource} (needs {asked:g}, most free {most:g})",
     "deserves-no-more": (

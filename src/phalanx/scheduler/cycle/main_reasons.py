@@ -18,7 +18,14 @@ from phalanx.scheduler.cycle.plan import Rejection
 OF_QUOTAS = frozenset(
     {
         *("queue-missing", "queue-closed", "queue-not-leaf", "queue-tree", "queue-quota"),
-        *("queue-capability", "namespace-quota", "user-limit", "license", "license-none"),
+        *(
+            "queue-capability",
+            "namespace-quota",
+            "user-jobs",
+            "user-limit",
+            "license",
+            "license-none",
+        ),
     }
 )
 """Reasons that keep a task waiting even where there is room."""

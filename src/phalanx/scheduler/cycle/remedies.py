@@ -32,6 +32,7 @@ REMEDIES: dict[str, str] = {
     "queue-capability": "free {lack:g} {resource} in queue {queue}, or raise its capability",
     "cluster-overcommitted": "wait for work to end, add nodes, or raise overcommit-factor",
     "namespace-quota": "free {lack:g} {resource} in the namespace, or raise its quota",
+    "user-jobs": "wait for a job of {who} to end, or raise the limit (phalanx set-limits)",
     "user-limit": "free {lack:g} {resource} held by {who}, or raise the limit",
     "resource": f"free {{lack:g}} more {{resource}} on one node{_OR_LESS}",
     "deserves-no-more": "wait for room, or raise what queue {queue} deserves (deserved, weight)",

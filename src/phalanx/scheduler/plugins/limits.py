@@ -1,13 +1,17 @@
-"""The plugin limits: caps what a user, or a group of users, may hold in all queues together.
+"""The plugin limits: caps what a user, or a group of users, may hold.
 
 Modelled on YuniKorn's limits. A task starts, and a podgroup is let in, only while the holdings of
-the podgroup's user and group stay within every resource that their limits name.
+the podgroup's user and group stay within every resource that their limits name: the limits for all
+queues together, which are the plugin's arguments, and those of users in queues, which the queues'
+annotations say (`plugin_parts.user_limits`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
+
+import numpy as np
 
 from phalanx.scheduler.cycle.accepted import NUMBER, Accepted
 from phalanx.scheduler.cycle.amounts import Amount, Vector
@@ -18,6 +22,7 @@ from phalanx.scheduler.cycle.jobs import Job
 from phalanx.scheduler.cycle.plan import Rejection
 from phalanx.scheduler.cycle.rows import Change
 from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.plugin_parts.user_limits import UserRooms
 
 
 class Limits:
@@ -45,14 +50,30 @@ class Limits:
             key: [dims.index[k] for k in self._given[key[0]][key[1]] if k in dims.index]
             for key in self._limits
         }
+        self._nothing = np.zeros(len(dims))
         self._held: dict[tuple[str, str], Vector] = {}
         for job in session.cluster.jobs:
             for key in self._keys(job):
                 self._add(key, job.held.astype("float64"))
+        self._rooms = UserRooms(session)
+        if self._rooms.is_needed:
+            session.add("held_back", self.name, self._held_back)
+            session.add("pre_predicate", self.name, self._before_node)
+        elif not self._limits:
+            return
         session.add("room", self.name, self._room)
         session.add("shortage", self.name, self._shortage)
         session.add("job_enqueueable", self.name, self._enqueueable)
         session.add("changed", self.name, self._changed)
+
+    def _held_back(self, job: Job) -> Rejection | None:
+        lacking = self._rooms.lacking(job, self._nothing)
+        return lacking[0] if lacking else None
+
+    def _before_node(self, task: int) -> Rejection | None:
+        """Turn the task away for lack of a running job's place; this covers tasks that request
+        nothing of a node."""
+        return self._held_back(self._session.job(task))
 
     def _keys(self, job: Job) -> list[tuple[str, str]]:
         return [(k, who) for k, who in (("user", job.spec.user), ("group", job.spec.group)) if who]
@@ -66,7 +87,7 @@ class Limits:
         self._held[key] = load.copy() if held is None else held + load
 
     def _room(self, _: int, job: Job, eq_class: EquivalenceClass) -> int:
-        room = 1 << 30
+        room = self._rooms.room(job, eq_class.vector)
         for key in self._keys(job):
             limit = self._limit_of(key)
             for r in limit[1] if limit else ():
@@ -92,7 +113,7 @@ class Limits:
     def _above(self, job: Job, request: Vector) -> list[Rejection]:
         """Return by how much the request would exceed the limits of the job's user and group."""
         dims = self._session.cluster.dims
-        out = []
+        out = self._rooms.lacking(job, request)
         for key in self._keys(job):
             limit = self._limit_of(key)
             for r in limit[1] if limit else ():
@@ -111,6 +132,8 @@ class Limits:
     def _changed(self, change: Change) -> None:
         for key in self._keys(change.job):
             self._add(key, change.vector)
+        if self._rooms.is_needed:
+            self._rooms.changed(change.job, change.sign * len(change.nodes), change.vector)
 
 
 def _tables(given: Any) -> dict[str, Mapping[str, Any]]:

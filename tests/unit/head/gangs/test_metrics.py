@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.principals import OWNER
 
 from phalanx.model.ids import GangId, GroupId
 from phalanx.observe.metrics.definitions import Numbers, Sample
@@ -137,7 +138,7 @@ def test_what_a_dead_node_counted_for_the_cluster_stays_counted(world: Any) -> N
 def test_requests_are_timed_by_name(world: Any) -> None:
     body = encode_request(GetMetrics(MetricsSince()))
     sent: list[Any] = []
-    visitor = SimpleNamespace(send=sent.append)
+    visitor: Any = SimpleNamespace(send=sent.append, principal=OWNER, origin="process 1")
     for kind in (GetMetrics.kind, 9_999):
         world.head.answering.answer_visitor(visitor, Ask(1, kind, body))
     assert len(sent) == 2

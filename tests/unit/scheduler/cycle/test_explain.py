@@ -373,6 +373,16 @@ queue q
 gang g q min=2 {user: bob}
 task t g 2c 1G x2
 
+use allocate | gang | limits, predicates
+
+case user-jobs g user bob in queue q may run 1 jobs at a time, and 1 run
+node n 9c 9G
+queue q {annotations: {phalanx/limits: '{"bob": {"running": 1}}'}}
+gang big q min=1 {user: bob}
+gang g q min=1 {user: bob}
+task b big 1c 1G @n
+task t g 1c 1G
+
 use enqueue, allocate | gang | resourcequota
 
 case namespace-quota g its namespace may use 1 CPU, and would use 2

@@ -13,6 +13,7 @@ from phalanx.adapters.ray.scheduler.ray_groups import RayGroups
 from phalanx.adapters.ray.scheduler.reservation import Reservations
 from phalanx.adapters.ray.scheduler.stages import Stages
 from phalanx.head.gangs.member_states import HELD, SHOWN
+from phalanx.model.principals import Principal
 from phalanx.model.rows.explanation import Explanation, Reason
 from phalanx.protocol.asking import Reply
 from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply
@@ -39,8 +40,9 @@ class SchedulerRequests:
         groups: RayGroups,
         stages: Stages,
         reserve_s: float,
+        principal: Principal,
     ) -> None:
-        """Start with no request.
+        """Start with no request. All programs ask as `principal`: Ray knows no users.
 
         `ask`: passes a request to the head, whose `replied` follows, now or later. `gangs`: returns
         the cluster's gangs, which are made on first use.
@@ -51,6 +53,7 @@ class SchedulerRequests:
         self._reservations = reservations
         self._groups = groups
         self._reserve_s = reserve_s
+        self._principal = principal
         self._tokens = itertools.count(1)
         self._replies: dict[int, OnReply] = {}
         self.handlers = RequestHandlers(
@@ -90,7 +93,7 @@ class SchedulerRequests:
             return
         token = next(self._tokens)
         self._replies[token] = replied
-        self._ask(ForwardedAsk(token, origin, kind, raw))
+        self._ask(ForwardedAsk(token, origin, kind, raw, principal=self._principal))
 
     def tick(self, now: float) -> None:
         """Act on the passing of time."""

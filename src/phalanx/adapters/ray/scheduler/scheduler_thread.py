@@ -38,6 +38,7 @@ from phalanx.protocol.requests.request import NOTHING
 from phalanx.protocol.wire_errors import WireError, to_wire
 from phalanx.runtime.os.loop import Loop
 from phalanx.runtime.os.own_time import own_time
+from phalanx.runtime.os.peer_identity import own_principal
 from phalanx.storage.errors import StaleEpochError, StorageError, StorageUnreachableError
 from phalanx.storage.journal import Journal
 from phalanx.storage.naming import storage_name
@@ -161,6 +162,7 @@ class SchedulerThread:
             self._groups,
             self._stages,
             options.reserve_s,
+            own_principal(),
         )
         self._loop.read_from(self._journal.fileno(), self._deliver)
         self._adopt(rows)

@@ -1,0 +1,96 @@
+"""The commands `phalanx limits` and `set-limits`: limits of users in queues."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from phalanx.cli.common_options import Address, Json, rows_json
+from phalanx.cli.options import Argument
+from phalanx.cli.reach import USAGE, ask, fail
+from phalanx.cli.table import echo, say, table
+from phalanx.manifests.times import length_text, read_limit
+from phalanx.model.nearest import nearest
+from phalanx.model.readable import amount
+from phalanx.model.rows.user_limits import UserLimitInfo
+from phalanx.model.user_limits import ANY_USER
+from phalanx.protocol.requests.user_limits import ListLimits, SetLimits
+
+_WORDS = {
+    "running": "running",
+    "waiting": "waiting",
+    "gpus": "gpus",
+    "priority": "priority",
+    "time": "time_s",
+    "submits": "submits_per_s",
+}
+"""The names of limits in commands, and their fields."""
+_NONE = "none"
+
+
+def limits(
+    queue: Annotated[str, Argument(help="Show only this queue. Default: all queues.")] = "",
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """List the limits of users in queues, with what they have running and waiting now.
+
+    The user * stands for all without a row. A limit counts the work in the queue and in those below
+    it.
+    """
+    rows = ask(address, ListLimits(queue))
+    if json:
+        echo(rows_json(rows))
+    elif rows:
+        heads = [word.upper() for word in _WORDS]
+        cells = [[row.queue, row.user, *(_cell(row, word) for word in _WORDS)] for row in rows]
+        echo(table(("QUEUE", "USER", *heads), cells, right=heads))
+    else:
+        say("No user has a limit (phalanx set-limits).")
+
+
+def set_limits(
+    queue: Annotated[str, Argument(help="Name of the queue.")],
+    user: Annotated[str, Argument(help="Name of the user, or '*' for all without a row.")],
+    given: Annotated[
+        list[str],
+        Argument(
+            metavar="LIMIT...",
+            help="Limits as NAME=NUMBER: running=2, waiting=100 (jobs), gpus=4, priority=10, "
+            "time=1d, submits=5 (a second); NAME=none removes one.",
+        ),
+    ],
+    address: Address = None,
+) -> None:
+    """Set limits of a user in a queue and those below it; others stay as they are.
+
+    Jobs above running and gpus wait; others are refused when they are submitted.
+    """
+    ask(address, SetLimits(queue, user, dict(map(_limit, given))))
+    who = "users without a row" if user == ANY_USER else user
+    say(f"the limits of {who} in queue {queue} are changed")
+
+
+def _limit(word: str) -> tuple[str, float | None]:
+    """Return (field, number) of NAME=NUMBER. Ends the command for any other text."""
+    name, sign, text = word.partition("=")
+    if not sign or name not in _WORDS:
+        near = nearest(name, _WORDS)
+        fail(
+            f"{word!r}: limits are NAME=NUMBER, and NAME is one of {', '.join(_WORDS)}{near}", USAGE
+        )
+    if text == _NONE:
+        return _WORDS[name], None
+    try:
+        return _WORDS[name], read_limit(text) if name == "time" else float(text)
+    except ValueError as error:
+        fail(f"{word!r}: {error}", USAGE)
+
+
+def _cell(row: UserLimitInfo, word: str) -> str:
+    number = row[_WORDS[word]]
+    if number is None:
+        return "-"
+    if word == "time":
+        return length_text(number)
+    now = {"running": row.now_running, "waiting": row.now_waiting}.get(word)
+    return amount(number) if now is None else f"{now} of {amount(number)}"

@@ -1,0 +1,108 @@
+"""The commands `phalanx token ...`: tokens of people and robots."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from phalanx.cli.common_options import Address, Json, rows_json
+from phalanx.cli.options import Argument, Group, Option
+from phalanx.cli.reach import FAILED, USAGE, ask, fail
+from phalanx.cli.table import echo, say, table
+from phalanx.cli.times import clock
+from phalanx.model.principals import ROLES
+from phalanx.protocol.requests.tokens import CreateToken, ListTokens, RevokeToken, RotateToken
+from phalanx.runtime.daemons import personal_token
+
+app = Group(name="token", help="Create, list, rotate and revoke tokens.")
+
+Name = Annotated[str, Argument(help="Name of the token: a person or a robot.")]
+File = Annotated[
+    str,
+    Option("--file", help="File to write the token to, with mode 0600. Default: print it once."),
+]
+
+
+@app.command()
+def create(
+    name: Name,
+    role: Annotated[str, Option(help=f"Role: {', '.join(ROLES)}.")] = "user",
+    queues: Annotated[
+        str,
+        Option(
+            help="The only queues, with those below them, in which it may act, separated by "
+            "commas. Default: all that its rights allow."
+        ),
+    ] = "",
+    expires: Annotated[
+        str,
+        Option(help="Length of time after which it is invalid, such as 90d. Default: never."),
+    ] = "",
+    file: File = "",
+    address: Address = None,
+) -> None:
+    """Create a token, with which a person or robot asks the head from any machine."""
+    from phalanx.manifests.times import read_length
+
+    try:
+        ends = time.time() + read_length(expires) if expires else None
+    except ValueError as error:
+        fail(f"--expires: {error}", USAGE)
+    token = personal_token.new_token()
+    only = [one.strip() for one in queues.split(",") if one.strip()] or None
+    ask(address, CreateToken(name, token.id, token.secret_hash, role, only, ends))
+    _hand_out(name, token, file)
+
+
+@app.command("list")
+def list_tokens(address: Address = None, json: Json = False) -> None:
+    """List all tokens, without their secrets."""
+    rows = ask(address, ListTokens())
+    if json:
+        echo(rows_json(rows))
+    elif rows:
+        cells = [
+            [
+                row.name,
+                row.role,
+                "all" if row.queues is None else ",".join(row.queues),
+                clock(row.created),
+                "never" if row.expires is None else clock(row.expires),
+                clock(row.last_used) if row.last_used else "never",
+                str(row.secrets),
+            ]
+            for row in rows
+        ]
+        head = ("NAME", "ROLE", "QUEUES", "CREATED", "EXPIRES", "LAST-USED", "SECRETS")
+        echo(table(head, cells))
+    else:
+        say("There are no tokens (phalanx token create).")
+
+
+@app.command()
+def rotate(name: Name, file: File = "", address: Address = None) -> None:
+    """Give a token a new secret; the one before stays valid until the next rotation."""
+    known = next((row for row in ask(address, ListTokens()) if row.name == name), None)
+    if known is None:
+        fail(f"There is no token {name!r}: `phalanx token list` lists them.", FAILED)
+    token = personal_token.new_token(known.id)
+    ask(address, RotateToken(name, token.secret_hash))
+    _hand_out(name, token, file)
+
+
+@app.command()
+def revoke(name: Name, address: Address = None) -> None:
+    """Make a token invalid at once; its connections end."""
+    ask(address, RevokeToken(name))
+    say(f"token {name} is revoked")
+
+
+def _hand_out(name: str, token: personal_token.PersonalToken, file: str) -> None:
+    if not file:
+        echo(str(token))
+        return
+    try:
+        personal_token.write(file, token)
+    except OSError as error:
+        fail(f"The token {name} was made, and cannot be written: {error}. Rotate it.")
+    say(f"token {name} is in {file}")

@@ -1,0 +1,1 @@
+"""Rights: who may do what, decided in one place for every request."""

@@ -1,0 +1,70 @@
+"""The audit log: every change and every refusal, with its asker, its origin and its result."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from phalanx.model.principals import Principal
+from phalanx.model.rights import Verb
+from phalanx.model.rows.rights import AuditInfo
+
+DONE, FAILED, DENIED = "done", "failed", "denied"
+"""The results of requests."""
+CHANGING = frozenset({Verb.SUBMIT, Verb.CHANGE, Verb.RAISE, Verb.OPERATE, Verb.ADMINISTER})
+"""The verbs whose requests are noted when they are allowed, too."""
+MAX_TEXT = 500
+"""Characters of a text that are kept: askers control a part of it."""
+MAX_LATEST = 10_000
+"""The most records that are read at once."""
+
+
+class AuditJournal(Protocol):
+    """Keeps the records of the audit log."""
+
+    def add(self, record: AuditInfo) -> None:
+        """Keep one more record."""
+        ...
+
+    def latest(self, count: int, is_meant: Callable[[AuditInfo], bool]) -> list[AuditInfo]:
+        """Return the last `count` records that are meant, oldest first."""
+        ...
+
+
+class RecentAudit:
+    """Keeps the last records in memory, for a head without a file."""
+
+    def __init__(self, most: int = 1_000) -> None:
+        self._records: deque[AuditInfo] = deque(maxlen=most)
+
+    def add(self, record: AuditInfo) -> None:
+        """Keep one more record."""
+        self._records.append(record)
+
+    def latest(self, count: int, is_meant: Callable[[AuditInfo], bool]) -> list[AuditInfo]:
+        """Return the last `count` records that are meant, oldest first."""
+        return [one for one in self._records if is_meant(one)][-count:]
+
+
+def record_of(
+    principal: Principal, origin: str, verb: Verb, what: str, result: str, why: str, at: float
+) -> AuditInfo:
+    """Return a record, with its texts cut to length."""
+    return AuditInfo(
+        at=at,
+        principal=str(principal)[:MAX_TEXT],
+        user=principal.user[:MAX_TEXT],
+        origin=origin[:MAX_TEXT],
+        verb=verb.value,
+        what=what[:MAX_TEXT],
+        result=result,
+        why=why[:MAX_TEXT],
+    )
+
+
+def described(request: Any, objects: str) -> str:
+    """Return a request's name, its objects, and a command that it carries."""
+    command = getattr(request, "command", "")
+    words = (type(request).__name__, str(command) if command else "", objects)
+    return " ".join(word for word in words if word)

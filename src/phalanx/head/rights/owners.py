@@ -1,0 +1,57 @@
+"""Sets the owner of submitted work: the asker, as the head knows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from phalanx.errors import NotAllowedError
+from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec
+from phalanx.model.principals import JOB
+from phalanx.protocol.requests.request import Asker
+
+
+def owned_by(spec: Any, asker: Asker[Any]) -> Any:
+    """Return a job, flow or cron job as its asker's; anything else as it is.
+
+    An admin may submit for the user that a manifest names. Raises NotAllowedError when others name
+    anybody but themselves. Without identities (on Ray) the manifest's user stands.
+    """
+    if isinstance(spec, CronSpec):
+        return msgspec.structs.replace(spec, job=owned_by(spec.job, asker))
+    if not isinstance(spec, JobSpec | FlowSpec):
+        return spec
+    return msgspec.structs.replace(
+        spec, user=owner_for(spec.user, asker), submitted_by=asker.within
+    )
+
+
+def owner_for(named: str, asker: Asker[Any]) -> str:
+    """Return the owner of work for which its sender names this user, or nobody."""
+    principal = asker.principal
+    if principal is None or named == principal.user:
+        return named
+    if named and not asker.names_owners:
+        raise NotAllowedError(
+            f"{principal} may not submit work for {named}: only an admin names another user; "
+            "without `user` the work belongs to its submitter"
+        )
+    return named or principal.user
+
+
+def signed(by: str, asker: Asker[Any]) -> str:
+    """Return USER@HOST of an asker that signs, where its own words are trusted only for the host.
+
+    Nothing is returned for an asker that does not sign.
+    """
+    if asker.principal is None or not by:
+        return by
+    name = asker.principal.user or str(asker.principal)
+    return f"{name}@{by.rpartition('@')[2]}"
+
+
+def sees(asker: Asker[Any], owner: str) -> bool:
+    """Whether the asker sees work of this owner in lists: a job sees only that of its own."""
+    principal = asker.principal
+    return principal is None or principal.kind != JOB or owner in ("", principal.user)

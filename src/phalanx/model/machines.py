@@ -1,0 +1,16 @@
+"""The machine of a node, as far as other nodes of the cluster may share it."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class MachineShare(msgspec.Struct, frozen=True, array_like=True):
+    """The machine that a node runs on, and which of the node's amounts a person gave."""
+
+    key: str
+    """Equal for nodes of one machine: its boot and, in a container, the container's processes."""
+    amounts: dict[str, float]
+    """The CPUs, GPUs and bytes of memory of a node that is alone there and is given nothing."""
+    given: tuple[str, ...] = ()
+    """The resources of the node whose amounts a person gave."""

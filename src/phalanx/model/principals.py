@@ -1,0 +1,60 @@
+"""Principals: the people, tokens, jobs and nodes that ask for something, as the server knows them.
+
+A principal is made where somebody is authenticated, from the kernel's word about a socket or from a
+token, and never from what the asking process says.
+"""
+
+from __future__ import annotations
+
+import enum
+from functools import cached_property
+
+import msgspec
+
+UNIX, TOKEN, JOB, NODE = "unix", "token", "job", "node"
+"""The kinds of principals: an account of a machine, a token, a job that acts for its owner, and a
+node that asks for itself."""
+GROUP = "@"
+"""The mark of a group of accounts, as in `@ml`."""
+EVERYBODY = "*"
+
+
+class Role(enum.IntEnum):
+    """The rights of a person or token. Each role has those of the roles before it."""
+
+    VIEWER = 0
+    USER = 1
+    OPERATOR = 2
+    ADMIN = 3
+
+    @property
+    def word(self) -> str:
+        """The role's name in commands and files."""
+        return self.name.lower()
+
+
+ROLES = {role.word: role for role in Role}
+
+
+class Principal(msgspec.Struct, frozen=True, array_like=True, dict=True):
+    """The asker of a request."""
+
+    kind: str
+    name: str
+    """The name of the account or token, the full name of the job, or the id of the node."""
+    user: str = ""
+    """The user whose work it submits and whose usage that work counts towards."""
+    groups: tuple[str, ...] = ()
+    """The groups of the account."""
+    is_owner: bool = False
+    """Whether it runs under the same account as the daemon that authenticated it."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The words by which lists of people may mean it."""
+        own = (self.user,) if self.user else ()
+        groups = (f"{GROUP}{group}" for group in self.groups)
+        return frozenset((EVERYBODY, str(self), *own, *groups))

@@ -1,0 +1,42 @@
+"""Rows about rights: decisions, the audit log, and roles."""
+
+from __future__ import annotations
+
+from phalanx.model.rows.row import Row
+
+
+class RightInfo(Row, frozen=True, kw_only=True):
+    """Whether the asker may do something, and by which rule."""
+
+    principal: str
+    role: str
+    verb: str
+    object: str
+    is_allowed: bool
+    rule: str
+
+
+class AuditInfo(Row, frozen=True, kw_only=True):
+    """A change or a refusal, as the audit log keeps it."""
+
+    at: float
+    """Seconds since the epoch."""
+    principal: str
+    user: str
+    """The user for whom it asked."""
+    origin: str
+    """The place from which it asked: a process of this machine, or a node."""
+    verb: str
+    what: str
+    """The request and the object that it concerns."""
+    result: str
+    """done, failed or denied."""
+    why: str = ""
+    """The rule by which it was denied, or the error with which it failed."""
+
+
+class RoleInfo(Row, frozen=True, kw_only=True):
+    """A user who was given a role."""
+
+    user: str
+    role: str

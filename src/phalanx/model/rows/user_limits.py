@@ -1,0 +1,22 @@
+"""Rows of users' limits."""
+
+from __future__ import annotations
+
+from phalanx.model.rows.row import Row
+
+
+class UserLimitInfo(Row, frozen=True, kw_only=True):
+    """The limits of a user in a queue; None: no such limit."""
+
+    queue: str
+    user: str
+    """`*` for users without a row of their own."""
+    running: int | None
+    waiting: int | None
+    gpus: float | None
+    priority: int | None
+    time_s: float | None
+    submits_per_s: float | None
+    now_waiting: int | None
+    """Jobs of the user that wait in the queue and those below it; None for `*`."""
+    now_running: int | None

@@ -1,0 +1,71 @@
+"""Limits of users in a queue, as an annotation of the queue keeps them.
+
+The annotation is a JSON object of users: `{"ana": {"running": 2}, "*": {"waiting": 100}}`. The row
+`*` is for users without a row. A row of a queue counts the work in that queue and in those below
+it, so that a limit of a queue holds whatever the queues below it allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
+
+ANNOTATION = "phalanx/limits"
+"""The annotation of a queue with its limits."""
+ANY_USER = "*"
+LARGEST = 1e15
+MOST_USERS = 10_000
+
+
+class UserLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
+                 omit_defaults=True):  # fmt: skip
+    """The limits of one user; None: no limit of its own."""
+
+    running: int | None = None
+    """Jobs that run at a time."""
+    waiting: int | None = None
+    """Jobs that wait at a time; each task of an array counts."""
+    gpus: float | None = None
+    """GPUs that running work holds."""
+    priority: int | None = None
+    """The highest priority of a job."""
+    time_s: float | None = None
+    """The longest time limit of a job, in seconds, which is also that of jobs without one."""
+    submits_per_s: float | None = None
+    """Jobs submitted a second, on average; up to ten seconds' worth may come at once."""
+
+
+NAMES = UserLimits.__struct_fields__
+NO_LIMITS = UserLimits()
+_decoder = msgspec.json.Decoder(dict[str, UserLimits])
+
+
+@lru_cache(maxsize=1_024)
+def read_user_limits(text: str) -> Mapping[str, UserLimits]:
+    """Return the limits by user. Raises ValueError for anything else than such an object."""
+    try:
+        found = _decoder.decode(text) if text else {}
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"limits of users: {error}") from None
+    if len(found) > MOST_USERS:
+        raise ValueError(f"limits of at most {MOST_USERS:,} users, not of {len(found):,}")
+    for user, limits in found.items():
+        for name in NAMES:
+            number = getattr(limits, name)
+            least = -LARGEST if name == "priority" else 0.0
+            if number is not None and not least <= number <= LARGEST:
+                raise ValueError(f"{name} of {user[:100]!r}: a limit is 0 or more, not {number:g}")
+    return found
+
+
+def written_user_limits(limits: Mapping[str, UserLimits]) -> str:
+    """Return the annotation of these limits; empty if there are none."""
+    kept = {user: one for user, one in sorted(limits.items()) if one != NO_LIMITS}
+    return msgspec.json.encode(kept).decode() if kept else ""
+
+
+def limits_of(limits: Mapping[str, UserLimits], user: str) -> UserLimits:
+    """Return the limits of one user in a queue: the user's own row, else that of any user."""
+    return limits.get(user) or limits.get(ANY_USER) or NO_LIMITS
