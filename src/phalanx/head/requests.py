@@ -25,6 +25,7 @@ from phalanx.head.log_reading import LogReading
 from phalanx.head.metrics import HeadMetrics
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
+from phalanx.head.rights.owners import sees
 from phalanx.head.state_queries import StateQueries
 from phalanx.head.stranded import Stranded
 from phalanx.model.lifecycle import ALIVE, DRAINING
@@ -223,7 +224,9 @@ class HeadRequests:
         )
 
     def _list_events(self, asker: Asker[EventPage], request: ListEvents) -> EventPage:
-        return self._event_log.page(request.query)
+        page = self._event_log.page(request.query)
+        seen = [one for one in page.events if sees(asker, one.user)]
+        return msgspec.structs.replace(page, events=seen)
 
     def _get_status(self, asker: Asker[StatusInfo], request: GetStatus) -> StatusInfo:
         address, store, troubles = self._whereabouts()

@@ -9,6 +9,7 @@ from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.requests import GangRequests
 from phalanx.head.jobs.requests import JobRequests
 from phalanx.head.nodes import NodeDirectory
+from phalanx.head.rights.owners import sees
 from phalanx.model.ids import GangId
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.rows.work import QueueInfo
@@ -78,8 +79,8 @@ class News:
             is_new=is_new,
             is_more=max(len(nodes) + len(gone_nodes), len(uids), len(gang_ids)) == MAX_ROWS,
             nodes=nodes,
-            jobs=[row for _, row in jobs],
-            gangs=[self._gangs.row(gang) for gang in living],
+            jobs=[row for _, row in jobs if sees(asker, row.user)],
+            gangs=[self._gangs.row(gang) for gang in living if sees(asker, gang.user)],
             gone_nodes=gone_nodes,
             gone_jobs=[uid for uid in uids if uid not in there],
             gone_gangs=[g.hex() for g in gang_ids if g not in self._registry.gangs],

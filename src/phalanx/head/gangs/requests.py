@@ -13,7 +13,7 @@ from phalanx.head.gangs.member_states import SHOWN
 from phalanx.head.gangs.network_domains import Domains
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
-from phalanx.head.rights.owners import owner_for
+from phalanx.head.rights.owners import owner_for, sees
 from phalanx.model.rows.work import GangInfo, QueueInfo
 from phalanx.protocol.requests.gangs import CreateGang, EndMembers, ListGangs
 from phalanx.protocol.requests.queues import (
@@ -65,7 +65,7 @@ class GangRequests:
             AdmitQueue.handled_by(self._admit_queue),
             CreateGang.handled_by(self._create_gang),
             EndMembers.handled_by(self._end_members),
-            ListGangs.handled_by(lambda _, request: self.rows()),
+            ListGangs.handled_by(self._list_gangs),
         ]
 
     def _admit_queue(self, asker: Asker[None], request: AdmitQueue) -> None:
@@ -108,6 +108,10 @@ class GangRequests:
                 f"gang {gang.name} has members 0 to {most}, but no member {unknown[0]}"
             )
         self._reservations.end(gang, request.indexes)
+
+    def _list_gangs(self, asker: Asker[list[GangInfo]], request: ListGangs) -> list[GangInfo]:
+        gangs = self._registry.gangs.values()
+        return [self.row(gang) for gang in gangs if sees(asker, gang.user)]
 
     def rows(self) -> list[GangInfo]:
         """Return the gangs that have not ended, for display."""

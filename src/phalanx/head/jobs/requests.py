@@ -173,7 +173,7 @@ class JobRequests:
             ListJobs.handled_by(self._list_jobs),
             Explain.handled_by(lambda _, request: self.explain(request.name)),
             GetJob.handled_by(lambda _, request: self.description(request.name)),
-            ListWaiting.handled_by(lambda _, request: self.waiting()),
+            ListWaiting.handled_by(self._list_waiting),
             ListElements.handled_by(lambda _, request: self.array_tasks.rows(request.name)),
             ListFlows.handled_by(lambda _, request: self.flow_rows()),
             ListCrons.handled_by(lambda _, request: self.cron_rows()),
@@ -367,6 +367,10 @@ class JobRequests:
             return
         elif not asker.is_again:
             self.need(request.name)
+
+    def _list_waiting(self, asker: Asker[list[WaitInfo]], request: ListWaiting) -> list[WaitInfo]:
+        jobs = ((one, self._jobs.table.get(one.job)) for one in self.waiting())
+        return [one for one, job in jobs if job is None or sees(asker, job.spec.user)]
 
     def _list_jobs(self, asker: Asker[list[JobInfo]], request: ListJobs) -> list[JobInfo]:
         rows = self.rows(request.queue, request.state, request.name)

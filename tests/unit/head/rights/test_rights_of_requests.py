@@ -25,10 +25,13 @@ from phalanx.model.ids import node_process_id, process_id
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, Process, Step, TaskGroup, Template
 from phalanx.model.principals import JOB, UNIX, Principal
 from phalanx.model.rights import WORDS, Verb
+from phalanx.observe.events import EventQuery
 from phalanx.protocol.asking import Ask, Reply
 from phalanx.protocol.cluster_messages import ForwardedAsk
 from phalanx.protocol.requests.accounting import ListAttempts
 from phalanx.protocol.requests.cluster import DrainNode
+from phalanx.protocol.requests.events import ListEvents
+from phalanx.protocol.requests.gangs import ListGangs
 from phalanx.protocol.requests.jobs import (
     ApplyManifests,
     CommandJob,
@@ -38,6 +41,7 @@ from phalanx.protocol.requests.jobs import (
     Manifest,
     UpdateJob,
 )
+from phalanx.protocol.requests.news import GetNews, Since
 from phalanx.protocol.requests.queues import (
     CreateQueue,
     OpenQueue,
@@ -320,7 +324,13 @@ def test_a_job_that_nobody_knows_does_nothing(head: Head, ana: Person) -> None:
 def test_jobs_see_only_the_work_of_their_owner(head: Head, ana: Person, bo: Person) -> None:
     ana.submit("one")
     bo.submit("two")
-    assert [row.name for row in in_job(head, "default/one").ask(ListJobs())] == ["one"]
+    one = in_job(head, "default/one")
+    assert [row.name for row in one.ask(ListJobs())] == ["one"]
+    news = one.ask(GetNews(Since()))
+    assert [row.name for row in news.jobs] == ["one"]
+    assert [row.job for row in one.ask(ListGangs())] == ["default/one"]
+    assert {row.job for row in one.ask(ListEvents(EventQuery())).events} <= {"", "default/one"}
+    assert len(ana.ask(ListGangs())) == 2 and len(ana.ask(GetNews(Since())).jobs) == 2
 
 
 def test_changes_and_refusals_are_in_the_audit_log(
