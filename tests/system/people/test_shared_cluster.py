@@ -16,6 +16,30 @@ from phalanx.protocol.frames import encode_frame
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.runtime.daemons.shared_sockets import shared_heads
 
+PASSING = """
+import glob, socket, sys
+from phalanx.protocol.asking import Ask
+from phalanx.protocol.frames import encode_frame
+from phalanx.protocol.messages import Handed
+from phalanx.protocol.requests.queues import CreateQueue, QueueFields
+from phalanx.protocol.requests.request import encode_request
+
+(path,) = glob.glob(sys.argv[1] + "/*/s/control")
+mine, theirs = socket.socketpair()
+door = socket.socket(socket.AF_UNIX)
+door.connect(path)
+socket.send_fds(door, [encode_frame([Handed("10.0.0.9:1")])], [theirs.fileno()])
+theirs.close()
+request = CreateQueue("stolen", QueueFields())
+mine.sendall(encode_frame([Ask(1, request.kind, encode_request(request))]))
+mine.settimeout(60)
+try:
+    answer = mine.recv(1 << 16)
+except ConnectionResetError:
+    answer = b""
+print(answer if answer else "refused")
+"""
+
 
 def socket_of(machine: SharedMachine) -> str:
     (port,) = os.listdir(machine.shared)
@@ -132,6 +156,15 @@ def test_limits_hold_whoever_submits(shared: SharedMachine, ana: str, bo: str) -
         shared.done("set-limits", "default", ana, "priority=none")
     eventually(lambda: shared.jobs()["first"]["state"] == "Completed")
     assert ana not in shared.done("limits")
+
+
+def test_a_job_does_not_pass_for_the_gateway(shared: SharedMachine) -> None:
+    """A program in a job passes a socket of its own, as a gateway passes those of other nodes."""
+    script = os.path.join(shared.directory, "passing.py")
+    with open(script, "w") as file:
+        file.write(PASSING)
+    shared.done("run", "--name", "passing", "--", sys.executable, script, shared.root)
+    assert shared.done("logs", "passing").split() == ["refused"]
 
 
 def test_only_requests_come_in_at_the_shared_socket(shared: SharedMachine) -> None:

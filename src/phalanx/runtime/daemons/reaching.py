@@ -7,6 +7,7 @@ import select
 import time
 
 from phalanx.protocol.stream_messages import decode_body
+from phalanx.runtime.daemons.daemon_files import REMOTE
 from phalanx.runtime.daemons.finding import find_daemons
 from phalanx.runtime.gateway.gate import request_dial
 from phalanx.runtime.os.connection import Connection, connect
@@ -23,6 +24,8 @@ def reach_streams(address: str | None, process: bytes) -> Connection:
     """
     troubles: list[str] = []
     for session, daemon in find_daemons(address):
+        if daemon.kind == REMOTE or daemon.uid >= 0:
+            continue  # streams go only to programs of the node's user
         path = session.socket_of(process)
         try:
             if os.path.exists(path):

@@ -73,6 +73,7 @@ class Connection:
         "closed",
         "fileno",
         "is_dialling",
+        "is_of_daemon",
         "is_switched",
         "on_unsendable",
         "on_writable",
@@ -106,6 +107,8 @@ class Connection:
         self.tag: Any = None
         """A mark that the connection's user sets."""
         self._principal: Principal | None = None
+        self.is_of_daemon = False
+        """Whether it leads to a daemon, which takes sockets from its gateway and not from jobs."""
         self.address = ""
         """HOST:PORT of the other end, if a gateway has passed the connection."""
         self.token = ""
@@ -273,7 +276,7 @@ class Connection:
         self._takes_socket = False
         data, sockets = _receive_with_sockets(self.sock, _RECV_BYTES)
         if sockets:
-            if self.principal.kind == JOB:  # else a job could pass for the gateway
+            if self.is_of_daemon and self.principal.kind == JOB:  # it would pass for the gateway
                 os.close(sockets[0])
                 return None
             self._switch(sockets[0])

@@ -171,7 +171,9 @@ class ConnectionLoop:
             except AuthenticationError:
                 sock.close()
                 continue
-            self.watch(Connection(sock, is_stranger=True))
+            connection = Connection(sock, is_stranger=True)
+            connection.is_of_daemon = True
+            self.watch(connection)
 
     def serve_others(self, listener: socket.socket) -> None:
         """Accept the requests of other users, too, on this socket."""
