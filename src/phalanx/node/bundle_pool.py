@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from phalanx.model.jobs.gang_view import NO_VIEW
 from phalanx.scheduler.devices.instances import Allocation, NodeResources
 from phalanx.scheduler.devices.quantities import SCALE
 from phalanx.scheduler.devices.sets import ResourceSet
@@ -14,7 +15,7 @@ class BundlePool:
 
     def __init__(self, reservation: Allocation) -> None:
         self.reservation = reservation
-        self.gang = b""
+        self.gang = NO_VIEW
         """The bundle's view of its gang, for work in the bundle; empty outside gangs."""
         self._numbers = {name: [i for i, _ in taken] for name, taken in _items(reservation)}
         whole = dict(reservation.resources.to_mapping())

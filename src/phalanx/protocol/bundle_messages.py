@@ -8,6 +8,7 @@ import msgspec
 
 from phalanx.model.attempts import Used
 from phalanx.model.ids import GangId, GroupId, JobId
+from phalanx.model.jobs.gang_view import EncodedView
 
 
 class BundleInventory(msgspec.Struct, array_like=True):
@@ -52,7 +53,7 @@ class CommitBundles(msgspec.Struct, array_like=True, tag=88):
 
     group: GroupId
     attempt: int
-    gangs: dict[int, bytes] = {}
+    gangs: dict[int, EncodedView] = {}
 
 
 class Committed(msgspec.Struct, array_like=True, tag=97):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.model.ids import GroupId
+from phalanx.model.jobs.gang_view import NO_VIEW, EncodedView
 from phalanx.protocol.cluster_messages import ClusterMessage
 from phalanx.protocol.node_messages import NodeMessage
 
@@ -62,7 +63,7 @@ class Lease(msgspec.Struct, array_like=True, tag=1):
     devices: dict[str, list[int]]
     placement_group: GroupId | None = None
     capture: bool = False
-    gang: bytes = b""
+    gang: EncodedView = NO_VIEW
     """The view of its gang that a member has (`model.jobs.gang_view`)."""
 
 

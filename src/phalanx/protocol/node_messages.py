@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from phalanx.model.ids import GroupId
+from phalanx.model.jobs.gang_view import NO_VIEW, EncodedView
 from phalanx.model.system_settings import SystemSettings
 from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.protocol.asking import Ask, Reply
@@ -49,7 +50,7 @@ class Granted(msgspec.Struct, array_like=True, tag=33):
     worker: bytes
     resources: dict[str, float]
     devices: dict[str, list[int]]
-    gang: bytes = b""
+    gang: EncodedView = NO_VIEW
 
 
 class Refused(msgspec.Struct, array_like=True, tag=34):
@@ -119,7 +120,7 @@ class CreateActor(msgspec.Struct, array_like=True, tag=41):
     namespace: str = ""
     placement_group: GroupId | None = None
     capture: bool = False
-    gang: bytes = b""
+    gang: EncodedView = NO_VIEW
     lived_before: bool = False
     """Whether it was made before and restarts now, which its program may ask."""
 

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-import msgspec
-
 from phalanx.model.ids import GroupId
-from phalanx.model.jobs.gang_view import GangView
+from phalanx.model.jobs.gang_view import NO_VIEW, EncodedView, decode_view
 from phalanx.protocol.messages import Lease
 from phalanx.protocol.node_messages import CreateActor
 
@@ -76,14 +74,14 @@ class LeaseInfo:
         devices: dict[str, list[int]],
         group: GroupId | None = None,
         capture: bool = False,
-        gang: bytes = b"",
+        gang: EncodedView = NO_VIEW,
     ) -> None:
         self.job = job
         self.resources = resources
         self.devices = devices
         self.group = group
         self.capture = capture
-        self.gang = msgspec.msgpack.decode(gang, type=GangView) if gang else None
+        self.gang = decode_view(gang)
         """The view of its gang, if this work is a member of one."""
 
 

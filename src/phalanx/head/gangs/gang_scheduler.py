@@ -76,6 +76,7 @@ from phalanx.head.state_store import StateStore
 from phalanx.head.time_series import TimeSeries
 from phalanx.manifests.hypernodes import HyperNode
 from phalanx.model.ids import GroupId, JobId
+from phalanx.model.jobs.gang_view import EncodedView
 from phalanx.model.jobs.records import CronRecord, FlowRecord, JobRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass
 from phalanx.model.jobs.states import TERMINATE_JOB
@@ -315,7 +316,7 @@ class GangScheduler:
 
     # ---- members and their nodes -------------------------------------------------------------
 
-    def member_views(self, gang: Gang, members: list[int]) -> dict[int, bytes]:
+    def member_views(self, gang: Gang, members: list[int]) -> dict[int, EncodedView]:
         """Return the current view of the gang for each of these members, which have their
         places.
         """

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-import msgspec
-
 from phalanx.head.gangs.gang import NAMESPACE, ROLE, Gang
 from phalanx.head.gangs.member_states import ENDED, HELD, PLACING
 from phalanx.head.gangs.offered_ports import OfferedPorts
 from phalanx.head.jobs.environment import DEVICES, member_setup
 from phalanx.head.jobs.places import MemberPlace, PlacedGang
-from phalanx.model.jobs.gang_view import GangMember, GangView
+from phalanx.model.jobs.gang_view import EncodedView, GangMember, GangView, encode_view
 from phalanx.model.jobs.spec import JobSpec, TaskGroup, Template
 from phalanx.scheduler.devices.ports import RandomSource, settle_ports
 
 KEEP_BUSY = 1_000
-
-_encode = msgspec.msgpack.Encoder().encode
 
 
 class Rendezvous:
@@ -89,7 +85,7 @@ class Rendezvous:
             if len(self._busy) > KEEP_BUSY:
                 del self._busy[next(iter(self._busy))]
 
-    def views(self, gang: Gang, wanted: Iterable[int]) -> dict[int, bytes]:
+    def views(self, gang: Gang, wanted: Iterable[int]) -> dict[int, EncodedView]:
         """Return the view of their gang for these members. Members that have ended keep their
         ranks.
         """
@@ -124,7 +120,7 @@ class Rendezvous:
             place = places[ROLE, index]
             env = dict(member_setup(placed, ROLE, index).env)
             env.pop(DEVICES)  # the worker sets it, within the devices that its node may use
-            views[index] = _encode(
+            views[index] = encode_view(
                 GangView(
                     name=gang.name,
                     queue=gang.queue,

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NewType
+
 import msgspec
+
+EncodedView = NewType("EncodedView", bytes)
+"""The msgpack of a GangView, from the head to the process that runs the member.
+
+Nodes pass it on and never read it: each view names all members of the gang, so to decode the views
+of all members at each hop would take a time that grows with the square of the gang's size.
+"""
+NO_VIEW = EncodedView(b"")
+"""Stands for a view outside gangs."""
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class GangMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -35,3 +47,13 @@ class GangView(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     grace_s: float = 0.0
     """Seconds between SIGTERM and SIGKILL when the member is preempted."""
+
+
+def encode_view(view: GangView) -> EncodedView:
+    """Return the bytes in which a view travels."""
+    return EncodedView(_encode(view))
+
+
+def decode_view(encoded: EncodedView) -> GangView | None:
+    """Return the view of these bytes; None for NO_VIEW."""
+    return msgspec.msgpack.decode(encoded, type=GangView) if encoded else None

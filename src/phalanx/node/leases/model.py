@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from phalanx.model.ids import BundleId
+from phalanx.model.jobs.gang_view import NO_VIEW, EncodedView
 from phalanx.model.options import ACCELERATORS
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.workers import WorkerKind, WorkerRecord
@@ -134,9 +135,9 @@ class Lease(msgspec.Struct, kw_only=True, eq=False):
         return not self.demand.actor and self.demand.group is None and not self.is_blocked
 
     @property
-    def gang(self) -> bytes:
+    def gang(self) -> EncodedView:
         """The view of its gang for its worker; empty outside gangs."""
-        return self.pool.gang if isinstance(self.pool, BundlePool) else b""
+        return self.pool.gang if isinstance(self.pool, BundlePool) else NO_VIEW
 
     @property
     def resources(self) -> dict[str, float]:

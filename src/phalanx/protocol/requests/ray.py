@@ -7,6 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from phalanx.model.ids import GangId, GroupId
+from phalanx.model.jobs.gang_view import EncodedView
 from phalanx.model.rights import Verb
 from phalanx.protocol.requests.request import Effect, Request
 
@@ -15,14 +16,13 @@ class GangPlace(msgspec.Struct, array_like=True):
     """The place of a member of a gang.
 
     Ray's placement group (in hex) and the bundle in it (-1: the member asks for nothing), its node,
-    the member's view of its gang (the msgpack of `model.jobs.gang_view.GangView`), and its state,
-    as in listings.
+    the member's view of its gang, and its state, as in listings.
     """
 
     placement_group: str
     bundle: int
     node: str
-    view: bytes
+    view: EncodedView
     state: str
 
 

@@ -6,12 +6,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import ray
 
 from phalanx.adapters.ray.scheduler.options import NAMESPACE, NODE_AGENT
 from phalanx.model.ids import GangId
-from phalanx.model.jobs.gang_view import GangView
+from phalanx.model.jobs.gang_view import EncodedView, GangView, decode_view
 from phalanx.runtime.os.visible_devices import CUDA, named_devices
 
 view: GangView | None = None
@@ -21,7 +20,7 @@ view: GangView | None = None
 def in_gang(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `function` for a member: with the gang's environment and only the member's devices."""
 
-    def run(encoded: bytes, group: GangId, index: int, *args: Any, **kwargs: Any) -> Any:
+    def run(encoded: EncodedView, group: GangId, index: int, *args: Any, **kwargs: Any) -> Any:
         agent = enter(encoded, group, index)
         try:
             return function(*args, **kwargs)
@@ -37,7 +36,9 @@ def class_in_gang(cls: type) -> type:
     """Wrap `cls` for a gang: the process becomes a member before its constructor runs."""
 
     class Member(cls):  # type: ignore[misc]
-        def __init__(self, encoded: bytes, group: GangId, index: int, *args: Any, **kwargs: Any):
+        def __init__(
+            self, encoded: EncodedView, group: GangId, index: int, *args: Any, **kwargs: Any
+        ):
             enter(encoded, group, index)
             super().__init__(*args, **kwargs)
 
@@ -46,14 +47,15 @@ def class_in_gang(cls: type) -> type:
     return Member
 
 
-def enter(encoded: bytes, group: GangId, index: int) -> Any:
-    """Make this process a member of the gang whose GangView, in msgpack, is `encoded`.
+def enter(encoded: EncodedView, group: GangId, index: int) -> Any:
+    """Make this process a member of the gang whose view is `encoded`.
 
     Returns the handle of the node's agent, which warns and ends this process when the member's
     place is taken away.
     """
     global view
-    view = msgspec.msgpack.decode(encoded, type=GangView)
+    view = decode_view(encoded)
+    assert view is not None
     os.environ.update(view.env)
     # all devices of the node: Ray may hide them from work that requests none
     shown = os.environ.get(CUDA) or None
