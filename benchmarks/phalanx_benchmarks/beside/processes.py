@@ -29,7 +29,7 @@ class Daemons:
         with open(self._directory / f"{name}.out", "ab") as output:
             process = subprocess.Popen(
                 command, env=dict(env), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                start_new_session=True,
+                start_new_session=True, cwd=self._directory,
             )  # fmt: skip
         self._running.append((name, process))
 
