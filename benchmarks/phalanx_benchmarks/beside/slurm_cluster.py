@@ -255,10 +255,8 @@ class SlurmCluster:
         (self._at / "slurm.conf").write_text("\n".join(text) + "\n")
         (self._at / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         if self._gpus:
-            files = [self._at / f"gpu{number}" for number in range(self._gpus)]
-            for file in files:  # Slurm counts only those that have a file
-                file.touch()
-            devices = "".join(f"Name=gpu File={file}\n" for file in files)
+            # Slurm counts only devices that have a file; any character device is taken for a GPU
+            devices = f"Name=gpu File=/dev/tty[0-{self._gpus - 1}]\n"
             (self._at / "gres.conf").write_text(devices)
 
     def _start_node(self, name: str) -> None:
