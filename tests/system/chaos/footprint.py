@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import psutil
+from tests.node_parts import fork_server_of, workers_of
 from tests.polling import eventually
 
 
@@ -43,14 +44,13 @@ class Footprint:
 
     @property
     def zygote(self):
-        """The pid of the parent of all workers."""
-        (child,) = psutil.Process(self.node).children()
-        return child.pid
+        """The pid of the process that forks all workers."""
+        return fork_server_of(self.node)
 
     @property
     def workers(self):
         """Pids of all workers."""
-        return [child.pid for child in psutil.Process(self.zygote).children()]
+        return workers_of(self.node)
 
     def processes(self):
         """Pids of node, zygote and workers."""

@@ -68,8 +68,7 @@ def test_a_driver_that_dies_takes_everything_along(driver, how):
     footprint.wait_gone(pids)
 
 
-@pytest.mark.parametrize("part", ["node", "zygote"])
-def test_when_the_middle_dies_what_waits_fails_at_once_and_all_goes(start, ray, part):
+def test_when_the_node_dies_what_waits_fails_at_once_and_all_goes(start, ray):
     footprint = start(num_cpus=2)
     pids = footprint.processes()
 
@@ -90,15 +89,39 @@ def test_when_the_middle_dies_what_waits_fails_at_once_and_all_goes(start, ray, 
     waiting = [forever.remote(), forever.remote(), actor.wait.remote()]
     ray.put(b"x" * 3_000_000)
     eventually(lambda: not ray.available_resources().get("CPU"), "two running tasks")
-    os.kill(getattr(footprint, part), signal.SIGKILL)
+    os.kill(footprint.node, signal.SIGKILL)
     for ref in waiting:
         with pytest.raises(errors.RayError, match=r"(?i)node process|node .*gone"):
             ray.get(ref, timeout=20)
     footprint.wait_gone(pids)
 
 
-@pytest.mark.parametrize("part", ["node", "zygote", "node, its children late"])
-def test_what_is_asked_after_the_node_died_fails_and_a_new_start_works(start, ray, part):
+def test_when_the_parent_of_workers_dies_what_they_do_goes_on_and_more_begins(start, ray):
+    footprint = start(num_cpus=2)
+
+    @ray.remote(max_retries=0)
+    def one(signal_file=""):
+        import time
+
+        while signal_file and not os.path.exists(signal_file):
+            time.sleep(0.05)
+        return 1
+
+    sign = str(footprint.directory / "sign")
+    running = one.remote(sign)
+    eventually(lambda: ray.available_resources().get("CPU") == 1, "a running task")
+    before = footprint.zygote
+    os.kill(before, signal.SIGKILL)
+    assert ray.get(one.remote(), timeout=60) == 1
+    open(sign, "x").close()
+    assert ray.get(running, timeout=60) == 1
+    pids = footprint.processes()
+    ray.shutdown()
+    footprint.wait_gone(pids)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_is_asked_after_the_node_died_fails_and_a_new_start_works(start, ray, is_late):
     footprint = start(num_cpus=1)
 
     @ray.remote
@@ -114,11 +137,10 @@ def test_what_is_asked_after_the_node_died_fails_and_a_new_start_works(start, ra
     actor = Two.remote()
     assert ray.get(actor.two.remote(), timeout=20) == 2
     kept = ray.put(b"x" * 3_000_000)
-    part, _, is_late = part.partition(", ")
     zygote = footprint.zygote
     if is_late:  # its workers and files are still there for a while
         os.kill(zygote, signal.SIGSTOP)
-    os.kill(getattr(footprint, part), signal.SIGKILL)
+    os.kill(footprint.node, signal.SIGKILL)
     eventually(lambda: not ray.is_initialized(), "the driver's notice")
     for ask in (
         lambda: ray.get(one.remote(), timeout=20),

@@ -15,10 +15,12 @@ import time
 from typing import Any
 
 import numpy
+from tests.node_parts import name_of
 from tests.polling import eventually
 from tests.system.chaos.footprint import descriptors, resident_bytes
 
 import phalanx
+from phalanx.runtime.os.process_names import SHIELD
 
 LARGE = 300_000
 """Numbers in a large array: 2.4 MB, well above what travels in messages."""
@@ -184,7 +186,7 @@ class Soak:
             "driver descriptors": descriptors(os.getpid()),
             "node descriptors": descriptors(node),
             "zygote descriptors": descriptors(self.footprint.zygote),
-            "processes": len(self.footprint.processes()),
+            "processes": sum(name_of(pid).encode() != SHIELD for pid in self.footprint.processes()),
             "sockets": len(self.footprint.sockets()),
             "object files": len(self.footprint.objects()),
         }
