@@ -40,6 +40,7 @@ GROUPS = (
     "processes",
     "objects",
     "jobs",
+    "short-commands",
     "ray-engine",
     "ray-calls",
     "dashboard",

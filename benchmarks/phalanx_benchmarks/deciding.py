@@ -30,6 +30,7 @@ MODULES = {
     "processes": "phalanx_benchmarks.many_processes",
     "objects": "phalanx_benchmarks.large_objects",
     "jobs": "phalanx_benchmarks.job_stream",
+    "short-commands": "phalanx_benchmarks.short_commands",
     "ray-engine": "phalanx_benchmarks.ray_engine",
     "ray-calls": "phalanx_benchmarks.ray_calls",
     "dashboard": "phalanx_benchmarks.dashboard",
@@ -37,7 +38,7 @@ MODULES = {
     "simulator": "phalanx_benchmarks.simulating",
     "day": "phalanx_research.timed.benchmark",
 }
-LONG = ("day", "history", "scale", "processes", "objects", "jobs")
+LONG = ("day", "history", "scale", "processes", "objects", "jobs", "short-commands")
 """Groups that run only if they are named."""
 PURE = ("placement", "batch", "plan", "cluster")
 """Groups that compute in one thread and wait for nothing.

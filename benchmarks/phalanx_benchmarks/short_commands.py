@@ -1,0 +1,90 @@
+"""Measures arrays of short commands on real processes: `run(clock)`.
+
+An array of commands that do nothing, `/bin/true`, runs on a node that declares two CPUs, and on one
+that declares sixteen, with the head's store in a SQLite file. The peers are xargs with as many
+processes, and HyperQueue where its package is installed. The programs take turns for some rounds,
+so that all share the machine with the same other work. A row has the median of each.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import phalanx
+
+Clock = Callable[[], float]
+Row = dict[str, Any]
+
+COMMAND = "/bin/true"
+COUNT = 2000
+ROUNDS = 5
+CPUS = (2, 16)
+_PATIENCE_S = 600.0
+
+
+def run(clock: Clock, count: int = COUNT, rounds: int = ROUNDS) -> list[Row]:
+    """Return one row for each number of CPUs: commands a second of each program."""
+    programs = {"array": _array, "xargs": _xargs}
+    if importlib.util.find_spec("hyperqueue") is not None:
+        programs["hyperqueue"] = _hyperqueue
+    rows = []
+    for cpus in CPUS:
+        rates: dict[str, list[float]] = {name: [] for name in programs}
+        for _ in range(rounds):
+            for name, program in programs.items():
+                rates[name].append(count / program(clock, count, cpus))
+        row: Row = {"what": f"{count:,} commands, {cpus} CPUs"}
+        for name, found in rates.items():
+            row[f"{name} per s"] = median(found)
+            row[f"{name} from"], row[f"{name} to"] = min(found), max(found)
+        rows.append(row)
+    return rows
+
+
+def _array(clock: Clock, count: int, cpus: int) -> float:
+    from phalanx.cluster_utils import Cluster
+
+    directory = tempfile.mkdtemp(prefix="phx-")
+    cluster = Cluster(store=os.path.join(directory, "store.db"))
+    try:
+        cluster.add_node(num_cpus=cpus)
+        cluster.connect()
+        phalanx.submit(phalanx.Job([COMMAND], name="warm", working_dir="/")).wait(_PATIENCE_S)
+        job = phalanx.Job([COMMAND], name="array", working_dir="/", array=f"0-{count - 1}")
+        begun = clock()
+        phalanx.submit(job).wait(_PATIENCE_S)
+        return clock() - begun
+    finally:
+        cluster.shutdown()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _xargs(clock: Clock, count: int, cpus: int) -> float:
+    given = "\n".join(map(str, range(count)))
+    begun = clock()
+    subprocess.run(["xargs", f"-P{cpus}", "-n1", COMMAND], input=given, text=True, check=True)
+    return clock() - begun
+
+
+def _hyperqueue(clock: Clock, count: int, cpus: int) -> float:
+    from hyperqueue import Job, LocalCluster
+    from hyperqueue.cluster import WorkerConfig
+
+    with LocalCluster() as cluster:
+        cluster.start_worker(WorkerConfig(cores=cpus))
+        client = cluster.client()
+        warm, job = Job(), Job()
+        warm.program([COMMAND])
+        client.wait_for_jobs([client.submit(warm)])
+        for _ in range(count):
+            job.program([COMMAND])
+        begun = clock()
+        client.wait_for_jobs([client.submit(job)])
+        return clock() - begun
