@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 from phalanx.cli.options import Argument, Option
+from phalanx.cli.table import echo
 from phalanx.model.rows.row import Row
 
 Address = Annotated[
@@ -22,6 +24,17 @@ Watch = Annotated[
     bool,
     Option("--watch", "-w", help="Print the list again every two seconds, until Ctrl-C."),
 ]
+
+
+def print_json(rows: Sequence[Row]) -> None:
+    """Print rows as a list in JSON, one row a line, each as it is made."""
+    import json
+
+    encode = json.JSONEncoder().encode
+    echo("[", nl=False)
+    for number, row in enumerate(rows):
+        sys.stdout.write(("," if number else "") + "\n " + encode(row.as_dict()))
+    echo("\n]" if rows else "]")
 
 
 def rows_json(rows: Row | Sequence[Row], indent: int | None = 1) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
-from phalanx.cli.common_options import Address, Json, Watch, rows_json
+from phalanx.cli.common_options import Address, Json, Watch, print_json, rows_json
 from phalanx.cli.layout import Column
 from phalanx.cli.listing import NoHeaders, Output, listing
 from phalanx.cli.node_names import Ids, names_of
@@ -20,6 +20,8 @@ from phalanx.model.rows.row import Row
 from phalanx.model.rows.work import ArrayTaskInfo, JobInfo
 from phalanx.protocol.requests.jobs import ListElements, ListJobs
 
+_RECENT_S = 3_600.0
+"""Seconds for which finished jobs are listed without being asked for."""
 _EVERY_S = 2.0
 """Seconds between two lists of `--watch`."""
 _CLEAR = "\x1b[H\x1b[2J"
@@ -105,6 +107,14 @@ def jobs(
         str | None,
         Option("--state", "-s", help="List only jobs in this state, such as Pending."),
     ] = None,
+    all_: Annotated[
+        bool,
+        Option(
+            "--all",
+            "-a",
+            help="List all finished jobs that the head has, not the last hour's only.",
+        ),
+    ] = False,
     output: Output = "",
     no_headers: NoHeaders = False,
     ids: Ids = False,
@@ -112,15 +122,21 @@ def jobs(
     json: Json = False,
     watch: Watch = False,
 ) -> None:
-    """List jobs, oldest first, or the array tasks of one array."""
+    """List jobs, oldest first, or the array tasks of one array.
+
+    Finished jobs are listed for an hour, with --all or --state for longer, and `phalanx history`
+    has them for ever.
+    """
     if name is not None and (queue is not None or state is not None):
         fail("NAME cannot be combined with --queue or --state.", USAGE)
     while True:
-        columns, rows = _listed(address, name, queue, state, ids)
+        columns, rows = _listed(address, name, queue, state, ids, is_whole=all_)
         if watch and not json and sys.stdout.isatty():
             echo(_CLEAR, nl=False)
-        if json:
-            echo(rows_json(rows, None if watch else 1))
+        if json and watch:
+            echo(rows_json(rows, None))
+        elif json:
+            print_json(rows)
         elif rows or output:
             echo(listing(columns, rows, output, no_headers))
         else:
@@ -132,11 +148,18 @@ def jobs(
 
 
 def _listed(
-    address: str | None, name: str | None, queue: str | None, state: str | None, ids: bool
+    address: str | None,
+    name: str | None,
+    queue: str | None,
+    state: str | None,
+    ids: bool,
+    is_whole: bool,
 ) -> tuple[Sequence[Column], Sequence[Row]]:
     """Return the rows of `phalanx jobs`, and the columns for them."""
     is_element = name is not None and "[" in name
-    found: list[JobInfo] = [] if is_element else ask(address, ListJobs(queue, state, name))
+    within_s = None if is_whole or name is not None or state is not None else _RECENT_S
+    request = ListJobs(queue, state, name, within_s)
+    found: list[JobInfo] = [] if is_element else ask(address, request)
     if name is None or not (is_element or found[0].array):
         return JOBS, found
     elements: list[ArrayTaskInfo] = ask(address, ListElements(name))

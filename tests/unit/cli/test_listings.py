@@ -48,7 +48,8 @@ def queue(name: str, **fields: object) -> QueueInfo:
         "default_time_s": None,
         "max_time_s": None,
     }
-    return QueueInfo(**usual | known | {"name": name, "state": "Open", "parent": "root"} | fields)  # type: ignore[arg-type]
+    named = {"name": name, "state": "Open", "parent": "root"}
+    return QueueInfo(**usual | known | named | fields)  # type: ignore[arg-type]
 
 
 def attempt(**fields: object) -> Attempt:

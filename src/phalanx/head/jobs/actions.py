@@ -6,6 +6,7 @@ from phalanx.head.jobs import judging, resting, time_limits
 from phalanx.head.jobs.alarms import Alarms
 from phalanx.head.jobs.counts import BEGAN, ENDED, RETRIED
 from phalanx.head.jobs.effects import JobEffects
+from phalanx.head.jobs.retention import due_at, without_environment
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import WHOLE, JobRecord, MemberRecord
 from phalanx.model.lifecycle import move
@@ -157,8 +158,8 @@ class JobActions:
                 job.count_element(waits, st.ENDED, job.count(waits))
         if not has_left:
             self.end_all(job, f"the job is {state}")
-        if job.spec.ttl_s is not None:
-            self._alarms.by_day(now + job.spec.ttl_s, job.uid)
+        job.spec = without_environment(job.spec)
+        self._alarms.by_day(due_at(job), job.uid)
 
     def wait_again(self, job: JobRecord, member: MemberRecord, reason: str) -> None:
         """Let a member wait, as before its first start."""

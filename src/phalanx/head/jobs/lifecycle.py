@@ -18,6 +18,7 @@ from phalanx.head.jobs.dependents import Dependents, check_known
 from phalanx.head.jobs.effects import JobEffects
 from phalanx.head.jobs.policies import JobPolicies
 from phalanx.head.jobs.resizing import fit_members
+from phalanx.head.jobs.retention import FinishedJobs, due_at
 from phalanx.head.jobs.run_clock import RunClocks
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.dependencies import NEVER
@@ -39,6 +40,7 @@ class JobTable:
         self._effects = effects
         self._jobs: dict[str, JobRecord] = {}
         self._alarms = Alarms()
+        self._finished = FinishedJobs()
         self.clocks = RunClocks(effects.is_here)
         self._dependents = Dependents(self._jobs)
         self._actions = JobActions(effects, self._alarms)
@@ -60,7 +62,11 @@ class JobTable:
         """Restore stored jobs. Earlier effects are requested again: the shell knows which of them
         are done.
         """
-        for job in records:
+        stored = list(records)
+        for over in sorted((one for one in stored if one.finished is not None), key=_ended):
+            if (surplus := self._finished.add(over.uid)) is not None:
+                self._alarms.by_day(now, surplus)
+        for job in stored:
             self._jobs[job.uid] = job
             self.clocks.begin(job, now, steady)
             dependencies.clock_set_back(job, now)
@@ -419,7 +425,8 @@ class JobTable:
         self._effects.publish(job)
         if told := self._dependents.to_tell(job):
             self._effects.tell_others(told)
-        for uid in (job.uid, *self._dependents.drop_heard(job)):
+        surplus = self._finished.add(job.uid) if job.finished is not None else None
+        for uid in (job.uid, surplus or job.uid, *self._dependents.drop_heard(job)):
             settled = self._jobs.get(uid)
             if settled is not None and self._is_over(settled, now):
                 self._drop(settled)
@@ -509,13 +516,11 @@ class JobTable:
     def _is_over(self, job: JobRecord, now: float) -> bool:
         if not dependencies.is_over(job) or self._dependents.is_awaited(job):
             return False  # a job that waits for this one must hear of its end first
-        ttl, finished = job.spec.ttl_s, job.finished
-        return job.is_deleted or (
-            ttl is not None and finished is not None and finished + ttl <= now
-        )
+        return job.is_deleted or self._finished.is_due(job, now)
 
     def _drop(self, job: JobRecord) -> None:
         del self._jobs[job.uid]
+        self._finished.forget(job.uid)
         self._dependents.forget(job)
         self.clocks.forget(job)
         self._effects.forget(job)
@@ -526,11 +531,15 @@ class JobTable:
         begins = time_limits.begins(job)
         if begins is not None and job.count(st.WAITING):
             self._alarms.by_day(begins, job.uid)
-        if job.finished is not None and job.spec.ttl_s is not None:
-            self._alarms.by_day(job.finished + job.spec.ttl_s, job.uid)
+        if job.finished is not None:
+            self._alarms.by_day(due_at(job), job.uid)
         for one in job.outcomes:
             if one.since is not None and job.queued is None:
                 self._alarms.by_day(one.since, job.uid)
+
+
+def _ended(job: JobRecord) -> float:
+    return job.finished or 0.0
 
 
 def _does(job: JobRecord) -> str:

@@ -373,15 +373,20 @@ class JobRequests:
         return [one for one, job in jobs if job is None or sees(asker, job.spec.user)]
 
     def _list_jobs(self, asker: Asker[list[JobInfo]], request: ListJobs) -> list[JobInfo]:
-        rows = self.rows(request.queue, request.state, request.name)
+        ended_within_s = request.ended_within_s
+        rows = self.rows(request.queue, request.state, request.name, ended_within_s)
         return [row for row in rows if sees(asker, row.user)]
 
     # ---- rows for display ----------------------------------------------------------------------
 
     def rows(
-        self, queue: str | None = None, state: str | None = None, name: str | None = None
+        self,
+        queue: str | None = None,
+        state: str | None = None,
+        name: str | None = None,
+        ended_within_s: float | None = None,
     ) -> list[JobInfo]:
-        """Return jobs for display, oldest first."""
+        """Return jobs for display, oldest first; see `ListJobs`."""
         if queue is not None:
             self._queues.rows(queue)  # raises for a queue that does not exist
         if state is not None:
@@ -392,12 +397,15 @@ class JobRequests:
                     f"there is no job state {state!r}{near}; the states are {states}"
                 )
             state = there[state.lower()]
+        since = float("-inf") if ended_within_s is None else self._clock.wall() - ended_within_s
         listed = (job for job in self._jobs.table.all() if job.spec.element is None)
         among = listed if name is None else [self.need(name)]
         rows = [
             self._row(job)
             for job in among
-            if queue in (None, job.spec.queue) and state in (None, job.state)
+            if (job.finished is None or job.finished >= since)
+            and queue in (None, job.spec.queue)
+            and state in (None, job.state)
         ]
         if not any(row.pending for row in rows):
             return rows

@@ -123,7 +123,10 @@ class DeleteJob(Request[None]):
 
 
 class ListJobs(Request[list[JobInfo]]):
-    """List jobs, the oldest first; filtered by queue, state or name where these are given."""
+    """List jobs, the oldest first; filtered by queue, state or name where these are given.
+
+    `ended_within_s`: leave out jobs that were over for longer; None: list all that the head has.
+    """
 
     kind: ClassVar[int] = 84
     verb: ClassVar[Verb] = Verb.SEE
@@ -133,6 +136,7 @@ class ListJobs(Request[list[JobInfo]]):
     queue: str | None = None
     state: str | None = None
     name: str | None = None
+    ended_within_s: float | None = None
 
 
 class GetJob(Request[JobDescription]):

@@ -334,8 +334,9 @@ def test_a_finished_job_is_not_forgotten_while_a_member_is_ending():
     assert shell.forgotten == [J]
 
 
-def test_without_a_time_it_is_kept():
-    assert Shell(TWO).play("run ok at 9999999").job.state == st.COMPLETED
+def test_without_a_time_of_its_own_it_is_kept_for_thirty_days():
+    assert Shell(TWO).play("run ok at 2000000").job.state == st.COMPLETED
+    assert Shell(TWO).play("run ok at 9999999").forgotten == [J]
 
 
 @pytest.mark.parametrize(
