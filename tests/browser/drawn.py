@@ -27,7 +27,7 @@ REASONS = (
     "for 2 of its 3 tasks, no node has the labels asked for: gpu=h200 (0 nodes have it)",
     "3 of 4 tasks would find room, so none starts: 1 more needs 8 GPU",
     "it waits until llm-pretrain-2 has completed (afterok)",
-    "2 of 3 licences of matlab are held by job speech-eval-1, and it asks for 2",
+    "2 of 3 licenses of matlab are held by job speech-eval-1, and it asks for 2",
     "24 nodes lack GPU (needs 8, most free 4)",
 )
 

@@ -289,12 +289,12 @@ TRIED: dict[str, list[Limit]] = {
             "it must be 1 to {limit}, not {value}",
             way="nodes",
         ),
-        Limit(lambda n: license_fault("l", n), "from 0 to {limit}, not '{value}'", way="licences"),
+        Limit(lambda n: license_fault("l", n), "from 0 to {limit}, not '{value}'", way="licenses"),
     ],
     "manifests.licenses.MAX_KINDS": [
         Limit(
             lambda n: licenses_of({f"l{i}": 1 for i in range(n)}),
-            "at most {limit} kinds of licences, not {value}",
+            "at most {limit} kinds of licenses, not {value}",
         )
     ],
     "model.jobs.timing.LONGEST_S": [

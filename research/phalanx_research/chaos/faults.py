@@ -78,7 +78,7 @@ class Faults:
             self._plan_steps()
 
     def _plan_steps(self) -> None:
-        """Plan steps of the head's time of day, backwards and forwards, sometimes followed by a
+        """Plan steps of the head's wall-clock time, backwards and forwards, sometimes followed by a
         correction.
         """
         rng, kernel, chaos_s = self._kernel.rng("clock steps"), self._kernel, self._options.chaos_s
@@ -90,10 +90,10 @@ class Faults:
                 kernel.at(min(at + rng.uniform(0.1, 6.0), chaos_s), partial(self._step, -step_s))
 
     def _step(self, step_s: float) -> None:
-        """Change the head's time of day; its other clock goes on."""
+        """Change the head's wall-clock time; its other clock goes on."""
         self.counts["step"] = self.counts.get("step", 0) + 1
         self._cluster.head_host.jumped_s += step_s
-        self._tell(self._cluster.head_host, f"its time of day is set by {step_s:+g} s")
+        self._tell(self._cluster.head_host, f"its wall-clock time is set by {step_s:+g} s")
 
     def _device(self, which: float, recovery: int, bad_for_s: float) -> None:
         """Make a GPU of a node fail; it recovers somewhat later."""
@@ -113,10 +113,10 @@ class Faults:
         self._kernel.after(min(bad_for_s, left_s), lambda: node.host.guard(is_well))
 
     def _jump(self, jump_s: float) -> None:
-        """Move the head's time of day ahead; its other clock goes on."""
+        """Move the head's wall-clock time ahead; its other clock goes on."""
         self.counts["clock"] = self.counts.get("clock", 0) + 1
         self._cluster.head_host.jumped_s += jump_s
-        self._tell(self._cluster.head_host, f"its time of day jumps ahead by {jump_s:g} s")
+        self._tell(self._cluster.head_host, f"its wall-clock time jumps ahead by {jump_s:g} s")
 
     def _plan_next(self) -> None:
         wait_s = self._rng.expovariate(1.0 / self._options.fault_every_s)

@@ -29,7 +29,7 @@ class Host:
         self.disk: dict[str, bytes] = {}
         """Contents of spilled objects, by name."""
         self.jumped_s = 0.0
-        """Seconds by which its time of day is ahead of the right one; negative: behind."""
+        """Seconds by which its wall-clock time is ahead of the right one; negative: behind."""
         self._ahead_s = ahead_s
         self._rate = rate
         self._frozen_until = 0.0
@@ -42,7 +42,7 @@ class Host:
         return self._ahead_s + self.kernel.now * self._rate
 
     def wall(self) -> float:
-        """Return this machine's time of day."""
+        """Return this machine's wall-clock time."""
         return self.clock() + self.jumped_s
 
     def later(self, delay_s: float, action: Action, process: object = None) -> None:

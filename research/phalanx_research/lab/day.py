@@ -123,7 +123,7 @@ class Day:
                 self.broken.append(f"{uid} starts {now_s - at_s:g} s later with the next head")
 
     def _prepare(self, promised: int) -> None:
-        """Create queues, licences and reservations, once the machines have joined."""
+        """Create queues, licenses and reservations, once the machines have joined."""
         self.kernel.run(0.0)
         assert self.head is not None
         if promised:

@@ -94,7 +94,7 @@ class LabClock:
         return self._kernel.now
 
     def wall(self) -> float:
-        """Return the simulated time of day, in seconds since the epoch."""
+        """Return the simulated wall-clock time, in seconds since the epoch."""
         return MIDNIGHT + self._kernel.now
 
 

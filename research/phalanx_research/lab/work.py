@@ -227,7 +227,7 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="pupil", spec=spec, runs_s=(self._around(700.0),))
 
     def _licensed(self) -> Iterator[Submission]:
-        """Submit work that needs one of the few licences of a program."""
+        """Submit work that needs one of the few licenses of a program."""
         who, at_s = self._who(), self._when()
         spec = self._spec(who, "licensed", {"CPU": 8.0, "memory": 32e9}, "solve.m")
         spec = msgspec.structs.replace(

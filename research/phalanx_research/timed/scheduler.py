@@ -46,7 +46,7 @@ class VirtualClock:
         return self.at
 
     def wall(self) -> float:
-        """Return the same time as the time of day."""
+        """Return the same time as the wall-clock time."""
         return self.at
 
 

@@ -65,7 +65,7 @@ class SimulatedCluster(PodGroups):
         return self._kept.reservations
 
     def licenses(self) -> tuple[LicenseSpec, ...]:
-        """Return the licences."""
+        """Return the licenses."""
         return self._kept.licenses
 
     def podgroup(self, gang: Gang) -> PodGroupSpec:

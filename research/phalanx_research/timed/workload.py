@@ -88,7 +88,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class KeptApart(msgspec.Struct, frozen=True, kw_only=True):
     """Resources that are not available to everybody at all times: reservations, and counts of
-    licences.
+    licenses.
 
     A guest of a reservation runs to its end, even if the reservation ends earlier.
     """

@@ -93,7 +93,7 @@ class Watch:
         self._told_at = self._told_due = 0.0
         """The head's time up to which numbers over time were read; when to read more."""
         self._ahead_s = 0.0
-        """By how much the head's time of day is ahead of this process's."""
+        """By how much the head's wall-clock time is ahead of this process's."""
         self._is_first = True
         """Whether the first picture is not complete yet."""
         self.viewers = 0

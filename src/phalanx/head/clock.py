@@ -1,4 +1,4 @@
-"""The time as the shell gives it to a head, and steps of the time of day."""
+"""The time as the shell gives it to a head, and steps of the clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx.manifests.times import length_text
 
 
 class Clock(Protocol):
-    """Two clocks: one for waiting, and the time of day for records that people read."""
+    """Two clocks: one for waiting, and the wall-clock time for records that people read."""
 
     def now(self) -> float:
         """Return seconds of the process's own time (see `model.own_time`), which never goes
@@ -35,8 +35,8 @@ class MachineClock(Clock, Protocol):
 
 
 STEP_S = 1.0
-"""Seconds of difference from elapsed time from which a change of the time of day counts as a step,
-not as slewing.
+"""Seconds of difference from elapsed time from which a change of the wall-clock time counts as a
+step, not as slewing.
 """
 _SLOW_READ_S = 0.1
 """Seconds between two readings from which the clocks are not compared: the process stood still
@@ -52,11 +52,11 @@ class ClockAnchor(msgspec.Struct, frozen=True):
     boot: str
     """The machine's boot: the clock that never goes back starts again with each boot."""
     offset_s: float
-    """The time of day minus the monotonic clock, in seconds."""
+    """The wall-clock time minus the monotonic clock, in seconds."""
 
 
 class WatchedClock:
-    """A clock whose time of day goes on evenly until a caller takes in a step of the machine's.
+    """A clock whose wall-clock time goes on evenly until a caller takes in a step of the machine's.
 
     So all moments that a head has noted are in one frame, and it moves them all at once: see
     `Head.on_tick`. A machine that slept has a step ahead, too.
@@ -82,8 +82,8 @@ class WatchedClock:
         return self._look()[0]
 
     def take_step(self) -> float:
-        """Return by how many seconds the time of day was stepped since the last call, 0.0 if it was
-        not. From now on `wall` shows the machine's time of day.
+        """Return by how many seconds the clock was stepped since the last call, 0.0 if it was
+        not. From now on `wall` shows the machine's wall-clock time.
         """
         _, step_s = self._look()
         if step_s:
@@ -95,7 +95,7 @@ class WatchedClock:
         return ClockAnchor(self._boot, self._offset_s)
 
     def _look(self) -> tuple[float, float]:
-        """Return the even time of day, and by how much the machine's is ahead of it."""
+        """Return the even wall-clock time, and by how much the machine's is ahead of it."""
         for _ in range(_READINGS):
             seen = self.monotonic()
             wall = self._clock.wall()
@@ -109,8 +109,6 @@ class WatchedClock:
 
 
 def step_text(step_s: float) -> str:
-    """Return a sentence about a step of the time of day."""
+    """Return a sentence about a step of the clock."""
     where = "ahead" if step_s > 0 else "back"
-    return (
-        f"the time of day of the head's machine went {where} by {length_text(round(abs(step_s)))}"
-    )
+    return f"the clock of the head's machine went {where} by {length_text(round(abs(step_s)))}"

@@ -74,7 +74,7 @@ class Draining:
             self._deadlines[record.node_id] = record.holds[DRAIN].deadline
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move deadlines along after the time of day was stepped by this many seconds, so that the
+        """Move deadlines along after the clock was stepped by this many seconds, so that the
         remaining time stays the same.
         """
         for record in self._nodes.all():

@@ -383,9 +383,9 @@ class Head:
             self.actors.place_waiting()
 
     def _clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the machine's time of day was set, or the machine slept.
+        """Move noted moments along after the machine's clock was set, or the machine slept.
 
-        Lengths of time stay the same. Times of day that people wrote stay as they are.
+        Lengths of time stay the same. Moments that people wrote stay as they are.
         """
         self.state_store.put_clock(self.clock.anchor())
         self.event_log.note("clock-stepped", why=step_text(step_s))

@@ -1,4 +1,4 @@
-"""Counts of licences that a job asks for: read, checked, and written again.
+"""Counts of licenses that a job asks for: read, checked, and written again.
 
 Text has the form of sbatch(1), `matlab:2,ansys`; a manifest may also have a mapping.
 """
@@ -14,7 +14,7 @@ from phalanx.manifests.queue_rules import Fault
 from phalanx.model.reservations import MAX_COUNT
 
 MAX_KINDS = 100
-"""The most kinds of licences for which one job may ask."""
+"""The most kinds of licenses for which one job may ask."""
 NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.@]{0,61}[A-Za-z0-9])?", re.ASCII)
 Licenses = tuple[tuple[str, int], ...]
 
@@ -35,7 +35,7 @@ def read_licenses(written: str) -> Licenses:
 
 
 def licenses_of(given: Mapping[str, Any]) -> Licenses:
-    """Return licences from counts by name. Raises ValueError."""
+    """Return licenses from counts by name. Raises ValueError."""
     made = tuple(sorted(given.items()))
     for fault in _faults(made):
         raise ValueError(fault)
@@ -66,9 +66,9 @@ def license_faults(licenses: Licenses) -> list[Fault]:
 
 
 def license_fault(name: str, count: int) -> str | None:
-    """Return why such a count of a licence is not possible, or None."""
+    """Return why such a count of a license is not possible, or None."""
     if not NAME.fullmatch(name):
-        return f"{name[:40]!a} is not a valid name of a licence: up to 63 letters, digits, '-_.@'"
+        return f"{name[:40]!a} is not a valid name of a license: up to 63 letters, digits, '-_.@'"
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_COUNT:
         return (
             f"a count of {name} must be a whole number from 0 to {MAX_COUNT}, "
@@ -79,7 +79,7 @@ def license_fault(name: str, count: int) -> str | None:
 
 def _faults(licenses: Licenses) -> list[str]:
     if len(licenses) > MAX_KINDS:
-        return [f"a job may ask for at most {MAX_KINDS} kinds of licences, not {len(licenses)}"]
+        return [f"a job may ask for at most {MAX_KINDS} kinds of licenses, not {len(licenses)}"]
     found = [fault for name, count in licenses if (fault := license_fault(name, count))]
     return found or [
         f"a job must ask for 1 of {n} or more, not 0" for n, count in licenses if not count

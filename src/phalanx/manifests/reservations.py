@@ -115,7 +115,7 @@ def _time_faults(made: Reservation) -> list[tuple[str, str]]:
     for field in ("start", "end", "latest"):
         moment: Moment | None = getattr(made, field)
         if moment is not None and not _is_moment(moment):
-            found.append((field, "it must be one time of day, up to the year 9999"))
+            found.append((field, "it must be one moment, up to the year 9999"))
     return found
 
 

@@ -1,9 +1,9 @@
-"""Lengths of time and times of day, in Slurm's forms and in manifests'.
+"""Lengths of time and moments, in Slurm's forms and in manifests'.
 
 A length is `90m`, `2h30m` or `1d12h`, or one of sbatch(1)'s: minutes, minutes:seconds,
 hours:minutes:seconds, days-hours, days-hours:minutes and days-hours:minutes:seconds.
 
-A time of day is `now+1h`, a date with or without a time (`2027-01-31T18:00`, in the local zone
+A moment is `now+1h`, a date with or without a time (`2027-01-31T18:00`, in the local zone
 unless it names one: `Z`, `+01:00`), or, if the reader knows the time, `18:00`, the next one.
 """
 
@@ -83,7 +83,7 @@ def length_text(length_s: float) -> str:
 
 
 def read_moment(written: str, now: float | None = None) -> Moment:
-    """Read a time of day.
+    """Read a moment.
 
     `now` is the present time in seconds since the epoch; without it a time like 18:00 is refused,
     as it means another moment each day. Raises ValueError.
@@ -92,7 +92,7 @@ def read_moment(written: str, now: float | None = None) -> Moment:
     found = _moment(text, now) if len(text) <= MAX_CHARS else None
     if found is None:
         clock = " or 18:00" if now is not None else ""
-        raise ValueError(f"a time of day is like {MOMENTS}{clock}, not {_shown(written)}")
+        raise ValueError(f"a moment is like {MOMENTS}{clock}, not {_shown(written)}")
     return found
 
 
@@ -138,9 +138,7 @@ def written_moment(moment: Moment) -> str:
     if moment.at is None:
         return f"now+{moment.after_s or 0:f}".rstrip("0").rstrip(".")
     if not 0 <= moment.at <= LATEST_S:
-        raise ValueError(
-            f"a time of day must be within the years 1970 to 9999, not {moment.at:g} s"
-        )
+        raise ValueError(f"a moment must be within the years 1970 to 9999, not {moment.at:g} s")
     return datetime.fromtimestamp(moment.at, UTC).isoformat().replace("+00:00", "Z")
 
 

@@ -167,7 +167,7 @@ def timing_faults(timing: Timing) -> list[Fault]:
     for name in ("begin", "deadline"):
         moment: Moment | None = getattr(timing, name)
         if moment is not None and not _is_moment(moment):
-            found.append((name, f"{name} must be one time of day, up to the year 9999"))
+            found.append((name, f"{name} must be one moment, up to the year 9999"))
     signal = timing.signal
     if signal is not None and (signal.name not in SIGNALS or not 0 <= signal.before_s <= LONGEST_S):
         reason = (

@@ -11,7 +11,7 @@ MAX_RESERVATIONS = 1_000
 MAX_NAMED = 1_000
 """The most users, queues, nodes and labels that one names, of each."""
 MAX_COUNT = 1_000_000
-"""The most licences of a kind, and nodes of a reservation."""
+"""The most licenses of a kind, and nodes of a reservation."""
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):

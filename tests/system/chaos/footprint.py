@@ -43,7 +43,7 @@ class Footprint:
         raise AssertionError("no node process")
 
     @property
-    def zygote(self):
+    def fork_server(self):
         """The pid of the process that forks all workers."""
         return fork_server_of(self.node)
 
@@ -53,7 +53,7 @@ class Footprint:
         return workers_of(self.node)
 
     def processes(self):
-        """Pids of node, zygote and workers."""
+        """Pids of the node, the fork server and workers."""
         return [child.pid for child in psutil.Process(self.node).children(True)] + [self.node]
 
     def files(self):

@@ -110,7 +110,7 @@ def test_when_the_parent_of_workers_dies_what_they_do_goes_on_and_more_begins(st
     sign = str(footprint.directory / "sign")
     running = one.remote(sign)
     eventually(lambda: ray.available_resources().get("CPU") == 1, "a running task")
-    before = footprint.zygote
+    before = footprint.fork_server
     os.kill(before, signal.SIGKILL)
     assert ray.get(one.remote(), timeout=60) == 1
     open(sign, "x").close()
@@ -137,9 +137,9 @@ def test_what_is_asked_after_the_node_died_fails_and_a_new_start_works(start, ra
     actor = Two.remote()
     assert ray.get(actor.two.remote(), timeout=20) == 2
     kept = ray.put(b"x" * 3_000_000)
-    zygote = footprint.zygote
+    fork_server = footprint.fork_server
     if is_late:  # its workers and files are still there for a while
-        os.kill(zygote, signal.SIGSTOP)
+        os.kill(fork_server, signal.SIGSTOP)
     os.kill(footprint.node, signal.SIGKILL)
     eventually(lambda: not ray.is_initialized(), "the driver's notice")
     for ask in (
@@ -154,7 +154,7 @@ def test_what_is_asked_after_the_node_died_fails_and_a_new_start_works(start, ra
         assert not isinstance(caught.value, errors.GetTimeoutError), "it hung"
     del kept
     if is_late:
-        os.kill(zygote, signal.SIGCONT)
+        os.kill(fork_server, signal.SIGCONT)
     start(num_cpus=1)
     assert ray.get(one.remote(), timeout=20) == 1
 
@@ -204,7 +204,9 @@ def test_an_actor_is_made_where_idle_workers_have_ended_and_nobody_has_said_so_y
             return "here"
 
     phalanx.get(phalanx.remote(lambda: None).remote())
-    os.kill(footprint.zygote, signal.SIGSTOP)  # it says that they have ended; the node sees more
+    os.kill(
+        footprint.fork_server, signal.SIGSTOP
+    )  # it says that they have ended; the node sees more
     try:
         for worker in footprint.workers:
             os.kill(worker, signal.SIGKILL)
@@ -212,5 +214,5 @@ def test_an_actor_is_made_where_idle_workers_have_ended_and_nobody_has_said_so_y
         answer = Answering.remote().answer.remote()
         phalanx.nodes()  # answered once the node has seen to what was asked before
     finally:
-        os.kill(footprint.zygote, signal.SIGCONT)
+        os.kill(footprint.fork_server, signal.SIGCONT)
     assert phalanx.get(answer, timeout=60) == "here"

@@ -142,7 +142,11 @@ def session():
 @pytest.mark.parametrize("name", GARBAGE)
 def test_garbage_harms_nobody(session, ray, name):
     footprint, double, actor = session
-    before = {footprint.node, footprint.zygote, ray.get(actor.__ray_call__.remote(pid), timeout=30)}
+    before = {
+        footprint.node,
+        footprint.fork_server,
+        ray.get(actor.__ray_call__.remote(pid), timeout=30),
+    }
     at_work = [double.remote(n) for n in range(20)]
     count = ray.get(actor.add.remote(1), timeout=30)
     for path in footprint.sockets():

@@ -15,7 +15,7 @@ ALLOWED = {
     "node MiB": 25,
     "driver descriptors": 6,
     "node descriptors": 6,
-    "zygote descriptors": 18,
+    "fork server descriptors": 18,
     "processes": 6,
     "sockets": 6,
     "object files": 12,

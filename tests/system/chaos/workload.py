@@ -185,7 +185,7 @@ class Soak:
             "node MiB": resident_bytes(node) / MIB,
             "driver descriptors": descriptors(os.getpid()),
             "node descriptors": descriptors(node),
-            "zygote descriptors": descriptors(self.footprint.zygote),
+            "fork server descriptors": descriptors(self.footprint.fork_server),
             "processes": sum(name_of(pid).encode() != SHIELD for pid in self.footprint.processes()),
             "sockets": len(self.footprint.sockets()),
             "object files": len(self.footprint.objects()),

@@ -29,7 +29,7 @@ def _set():
 
 time.time = _set
 """
-"""Found by every interpreter as `sitecustomize`: a file sets its time of day, and nothing else."""
+"""Found by every interpreter as `sitecustomize`: a file sets its time.time, and nothing else."""
 CRON = """
 apiVersion: batch.volcano.sh/v1alpha1
 kind: CronJob
@@ -46,7 +46,7 @@ spec:
 
 
 class Clock:
-    """What the machine's programs take for the time of day."""
+    """What the machine's programs take for the wall-clock time."""
 
     def __init__(self, machine: Machine, tmp_path: Path) -> None:
         self._machine = machine

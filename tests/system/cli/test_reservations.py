@@ -1,4 +1,4 @@
-"""Reservations, draining at a time and licences by command, and a head that is killed."""
+"""Reservations, draining at a time and licenses by command, and a head that is killed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_reservation_is_made_changed_listed_and_deleted(running):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("reserve", "r", "--start", "soon", "-N", "1"), 2, "--start: a time of day is like"),
+        (("reserve", "r", "--start", "soon", "-N", "1"), 2, "--start: a moment is like"),
         (
             ("reserve", "r", "--for", "0h", "-N", "1"),
             2,
@@ -52,8 +52,8 @@ def test_a_reservation_is_made_changed_listed_and_deleted(running):
         (("unreserve", "r"), 1, "there is no reservation 'r'"),
         (("run", "--reservation", "r", "--", "true"), 1, "no reservation has this name"),
         (("run", "-L", "matlab:x", "--", "true"), 2, "a count of matlab must be a whole number"),
-        (("run", "-L", "matlab", "--", "true"), 1, "the cluster has no such licences"),
-        (("set-license", "a b", "1"), 1, "is not a valid name of a licence"),
+        (("run", "-L", "matlab", "--", "true"), 1, "the cluster has no such licenses"),
+        (("set-license", "a b", "1"), 1, "is not a valid name of a license"),
         (
             ("drain", "x", "--at", "now", "--for", "1h"),
             3,
@@ -78,12 +78,12 @@ def test_a_node_drains_at_a_time_and_is_undrained(running):
     assert "does not drain" in running.done("undrain", node)
 
 
-def test_licences_are_counted(running):
+def test_licenses_are_counted(running):
     assert "licenses of matlab: 2" in running.done("set-license", "matlab", "2")
     running.done("run", "-d", "-n", "holds", "-L", "matlab:2", "--", "sleep", "1000")
     eventually(lambda: running.jobs()["holds"]["state"] == "Running")
     running.done("run", "-d", "-n", "asks", "--cpus", "0", "-L", "matlab", "--", "true")
-    assert "2 of 2 licences of matlab are held by job holds" in running.done("explain", "asks")
+    assert "2 of 2 licenses of matlab are held by job holds" in running.done("explain", "asks")
     assert re.search(r"matlab +2 +2 +1 +holds:2", running.done("licenses"))
     running.done("cancel", "holds")
     eventually(lambda: running.jobs()["asks"]["state"] == "Completed")

@@ -17,7 +17,7 @@ SHOWN = {
     "node:10.0.0.1": 1.0,
     "accelerator_type:A100": 1.0,
     "GPU_group_0_abc": 2.0,
-    "licence": 3.0,
+    "license": 3.0,
 }
 
 
@@ -29,7 +29,7 @@ def test_devices_are_called_gpu_and_what_is_rays_own_is_left_out(
     resource: str, gpus: float, others: dict[str, float]
 ) -> None:
     ours = Naming(resource).ours(SHOWN)
-    assert ours == {"CPU": 4.0, "GPU": gpus, "memory": 1e9, "licence": 3.0, **others}
+    assert ours == {"CPU": 4.0, "GPU": gpus, "memory": 1e9, "license": 3.0, **others}
 
 
 def test_a_bundle_is_reserved_under_rays_names() -> None:

@@ -175,7 +175,7 @@ def test_times_of_day(written, later, before) -> None:
 
 @pytest.mark.parametrize("written", ["4pm", "soon", "13/45", "25:00", "13:00PM", "now+1moon", ""])
 def test_what_is_no_time_of_day(written) -> None:
-    with pytest.raises(ValueError, match="a time of day is like"):
+    with pytest.raises(ValueError, match="a moment is like"):
         slurm_moment(written, NOW)
 
 
@@ -412,7 +412,7 @@ def job_info(**fields: object) -> JobInfo:
         ({"after": "afterok:default/1", "reason": "it waits until 1 has ended"}, "Dependency"),
         ({"begins": 200.0, "reason": "it begins at ..."}, "BeginTime"),
         ({"reservation": "r", "reason": "it waits for reservation r"}, "Reservation"),
-        ({"licenses": {"m": 1}, "reason": "2 licences of m are held"}, "Licenses"),
+        ({"licenses": {"m": 1}, "reason": "2 licenses of m are held"}, "Licenses"),
         ({"position": 3, "reason": "free 2 more CPUs"}, "Priority"),
         ({"position": 1, "reason": "free 2 more CPUs"}, "Resources"),
         ({"reason": "JobArrayTaskLimit"}, "JobArrayTaskLimit"),

@@ -82,7 +82,7 @@ def queue_cap(world):
     return "queue-quota", lambda: world.end("holder")
 
 
-def licences(world):
+def licenses(world):
     world.ask(SetLicense("matlab", 2))
     world.put("holder", licenses=(("matlab", 1),))
     world.put_gang(licenses=(("matlab", 2),))
@@ -101,7 +101,7 @@ def held(world):
     return "held", lambda: world.ask(CommandJob("late", "release"))
 
 
-CAUSES = [label, zone_too_small, zone_too_few, zone_full, queue_cap, licences, all_drained, held]
+CAUSES = [label, zone_too_small, zone_too_few, zone_full, queue_cap, licenses, all_drained, held]
 
 
 @pytest.mark.parametrize("seed", range(10))

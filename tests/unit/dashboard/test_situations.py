@@ -236,12 +236,12 @@ def begin_time(world):
     return "it begins at 1970-01-01 00:1"
 
 
-def licences(world):
+def licenses(world):
     world.add_gpus("n1", gpus=4)
     world.ask(SetLicense("matlab", 3))
     world.put("first", licenses=(("matlab", 2),))
     world.put("late", licenses=(("matlab", 2),))
-    return "2 of 3 licences of matlab are held by job first, and it asks for 2"
+    return "2 of 3 licenses of matlab are held by job first, and it asks for 2"
 
 
 def behind_others_of_a_higher_priority(world):
@@ -286,7 +286,7 @@ SITUATIONS = [
     some_members_ask_for_a_label_that_no_node_has, gpu_type_that_no_node_has,
     larger_than_the_nodes_with_its_label, larger_than_any_node_that_is_left,
     gang_larger_than_all_that_is_left, member_queue_cap_of_a_gang, user_limit, dependency,
-    begin_time, licences, behind_others_of_a_higher_priority, preemption_under_way,
+    begin_time, licenses, behind_others_of_a_higher_priority, preemption_under_way,
     gpus_that_are_closed, scarce_cpus_beside_free_gpus,
 ]  # fmt: skip
 

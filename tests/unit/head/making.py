@@ -13,8 +13,8 @@ from phalanx.head.state_store import StateStore, StoredState
 
 
 class TestClock:
-    """All of its times are what `now` says, unless `wall` says another time of day, or `monotonic`
-    another time of the machine."""
+    """All of its times are what `now` says, unless `wall` says another wall-clock time, or
+    `monotonic` another time of the machine."""
 
     __test__ = False
 
@@ -41,8 +41,8 @@ def make_control(
     wall: Callable[[], float] | None = None,
     **options: Any,
 ) -> Head:
-    """A control store that sends through `send` and reads the time from `now`, and the time of day
-    from `wall`, which is the same where it is left out."""
+    """A control store that sends through `send` and reads the time from `now`, and the wall-clock
+    time from `wall`, which is the same where it is left out."""
     state_store = StateStore(journal)
     return Head(
         Outbox(send, state_store),

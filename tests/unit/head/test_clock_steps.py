@@ -1,5 +1,5 @@
-"""The time of day of the head's machine is set, ahead and back: no length of time is another for
-that, and what people wrote as a time of day goes by the clock as it is."""
+"""The clock of the head's machine is set, ahead and back: no length of time is another for
+that, and what people wrote as a moment goes by the clock as it is."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class World(StoredWorld):
         self.goes_on(1.0)
 
     def step(self, step_s: float) -> None:
-        """The time of day, and nothing else, is another."""
+        """The wall-clock time, and nothing else, is another."""
         self.ahead_s += step_s
 
     def ask(self, request: Any) -> Any:
@@ -193,8 +193,8 @@ def test_a_step_is_an_event():
     world.goes_on(1.0)
     page = present(world.ask(ListEvents(EventQuery(kinds=["clock-stepped"]))))
     assert [one.why for one in page.events][-2:] == [
-        "the time of day of the head's machine went ahead by 400-00:00:00",
-        "the time of day of the head's machine went back by 400-00:00:00",
+        "the clock of the head's machine went ahead by 400-00:00:00",
+        "the clock of the head's machine went back by 400-00:00:00",
     ]
 
 

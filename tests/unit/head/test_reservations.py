@@ -1,4 +1,4 @@
-"""Reservations and licences at a head: made, refused, begun, ended, kept over a restart."""
+"""Reservations and licenses at a head: made, refused, begun, ended, kept over a restart."""
 
 from __future__ import annotations
 
@@ -364,8 +364,8 @@ def test_a_guest_whose_reservation_is_gone_waits_until_it_names_another(world):
     assert len(starts(world)) == 1
 
 
-def test_licences_are_held_while_a_job_runs(world):
-    with pytest.raises(JobCommandError, match="the cluster has no such licences"):
+def test_licenses_are_held_while_a_job_runs(world):
+    with pytest.raises(JobCommandError, match="the cluster has no such licenses"):
         submit(world, job(licenses=(("matlab", 1),)))
     assert world.ask(SetLicense("matlab", 3)).total == 3
     with pytest.raises(JobCommandError, match=r"licenses=matlab:4: the cluster has 3 of matlab"):
@@ -378,7 +378,7 @@ def test_licences_are_held_while_a_job_runs(world):
     assert (row.held, row.waiting) == (2, 2)
     waits = next(name for name in ("one", "two") if name not in row.holders)
     (holds,) = row.holders
-    said = f"2 of 3 licences of matlab are held by job {holds}, and it asks for 2"
+    said = f"2 of 3 licenses of matlab are held by job {holds}, and it asks for 2"
     assert said in str(world.ask(Explain(waits)))
     world.ask(SetLicense("matlab", 4))
     tick(world, 3)
@@ -389,7 +389,7 @@ def test_licences_are_held_while_a_job_runs(world):
 @pytest.mark.parametrize(
     ("name", "count"), [("a b", 1), ("x" * 64, 1), ("ok", -1), ("ok", 1 << 40)]
 )
-def test_a_licence_that_cannot_be_is_refused(world, name, count):
+def test_a_license_that_cannot_be_is_refused(world, name, count):
     with pytest.raises(JobCommandError):
         world.ask(SetLicense(name, count))
 
@@ -401,7 +401,7 @@ def test_there_are_only_so_many_of_both(world, monkeypatch):
     with pytest.raises(JobCommandError, match="there are 1 reservations already"):
         reserve(world, name="s", start=Moment(at=world.now + 1000))
     world.ask(SetLicense("a", 1))
-    with pytest.raises(JobCommandError, match="there are 1 kinds of licences already"):
+    with pytest.raises(JobCommandError, match="there are 1 kinds of licenses already"):
         world.ask(SetLicense("b", 1))
 
 

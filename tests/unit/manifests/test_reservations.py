@@ -1,4 +1,4 @@
-"""Reservations and licences in manifests: read as they were written, and refused with the field."""
+"""Reservations and licenses in manifests: read as they were written, and refused with the field."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_reservation_is_read_as_it_was_written(name, what, when, whose):
         ({}, "spec.nodes: nodes: say what to keep"),
         ({"nodes": ["a"], "nodeCount": 1}, "spec.nodes: nodes: say what to keep"),
         ({"nodeCount": -1}, "nodeCount: it must be 1 to 1000000, not -1"),
-        ({"nodeCount": 1, "start": "18:00"}, "start: a time of day is like now+1h"),
+        ({"nodeCount": 1, "start": "18:00"}, "start: a moment is like now+1h"),
         ({"nodeCount": 1, "start": [1]}, "start: this must be text, not list"),
         ({"nodeCount": 1, "length": "0h"}, "length: a length of time must be more than 0"),
         ({"nodeCount": 1, "length": "1h", "end": "now+1h"}, "give an end or a length, not both"),
@@ -102,7 +102,7 @@ def test_a_field_that_there_is_not_is_warned_of():
         ({"matlab": 2}, (("matlab", 2),)),
     ],
 )
-def test_licences_of_a_job(written, read):
+def test_licenses_of_a_job(written, read):
     job = {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
@@ -122,6 +122,6 @@ def test_licences_of_a_job(written, read):
 
 
 @pytest.mark.parametrize("written", ["", "a:0", "a:-1", "a:x", "a b", "a,a", "a|b", "a:1:2", ":3"])
-def test_what_are_no_licences(written):
-    with pytest.raises(ValueError, match=r"licence|count|twice|any of several|ask for"):
+def test_what_are_no_licenses(written):
+    with pytest.raises(ValueError, match=r"license|count|twice|any of several|ask for"):
         read_licenses(written)

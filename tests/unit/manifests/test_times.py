@@ -1,4 +1,4 @@
-"""Lengths of time and times of day, as people write them."""
+"""Lengths of time and moments, as people write them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_time_of_day_is_read(text):
 
 @pytest.mark.parametrize("text", NO_MOMENTS)
 def test_what_is_no_time_of_day_is_refused(text):
-    with pytest.raises(ValueError, match="a time of day is"):
+    with pytest.raises(ValueError, match="a moment is"):
         read_moment(text, now=NOON)
 
 
@@ -112,7 +112,7 @@ def test_a_clock_s_time_is_the_next_one(text):
 
 
 def test_a_clock_s_time_is_none_for_who_does_not_know_the_time():
-    with pytest.raises(ValueError, match="a time of day is"):
+    with pytest.raises(ValueError, match="a moment is"):
         read_moment("18:00")
 
 

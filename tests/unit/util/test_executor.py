@@ -206,14 +206,14 @@ def test_the_initializer_runs_in_processes_of_the_executor_alone(ray):
 
 def test_an_initializer_that_raises_breaks_the_executor(ray):
     def fail():
-        raise KeyError("no licence")
+        raise KeyError("no license")
 
     executor = Executor(1, initializer=fail)
     futures = [executor.submit(pow, 2, 3) for _ in range(3)]
     for future in futures:
-        with pytest.raises(BrokenProcessPool, match="no licence"):
+        with pytest.raises(BrokenProcessPool, match="no license"):
             future.result(60)
-    with pytest.raises(BrokenProcessPool, match="no licence"):
+    with pytest.raises(BrokenProcessPool, match="no license"):
         executor.submit(pow, 2, 3)
     executor.shutdown()
 

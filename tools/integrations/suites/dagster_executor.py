@@ -23,7 +23,7 @@ from dagster import (
     op,
     reconstructable,
 )
-from steps import LICENCE, check_place, find_place, on_a_machine, succeed_third
+from steps import LICENSE, check_place, find_place, on_a_machine, succeed_third
 
 from phalanx.adapters.dagster import TAG, phalanx_executor
 
@@ -46,7 +46,7 @@ def two():
     return 2
 
 
-@op(tags={TAG: {"num_cpus": 0.5, **LICENCE}})
+@op(tags={TAG: {"num_cpus": 0.5, **LICENSE}})
 def double(value: int):
     return 2 * value, find_place()
 

@@ -16,7 +16,7 @@ from prefect import allow_failure, flow, task, unmapped
 from prefect.exceptions import CrashedRun
 from prefect.futures import as_completed, wait
 from prefect.testing.utilities import prefect_test_harness
-from steps import LICENCE, check_place, find_place, on_a_machine, succeed_third
+from steps import LICENSE, check_place, find_place, on_a_machine, succeed_third
 
 from phalanx.adapters.prefect import PhalanxTaskRunner, remote_options
 
@@ -56,7 +56,7 @@ def test_results_go_from_task_to_task():
 def test_tasks_run_in_other_processes_with_their_options():
     @flow(task_runner=RUNNER)
     def program():
-        with remote_options(**LICENCE):
+        with remote_options(**LICENSE):
             return where.submit().result()
 
     check_place(program())

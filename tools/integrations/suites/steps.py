@@ -4,13 +4,13 @@ import os
 
 import phalanx
 
-LICENCE = {"resources": {"licence": 1}}
+LICENSE = {"resources": {"license": 1}}
 """Options that only a machine of `on_a_machine` can meet."""
 
 
 def on_a_machine():
-    """Run a fixture on a machine of this process with two CPUs and a licence."""
-    phalanx.init("local", num_cpus=2, **LICENCE)
+    """Run a fixture on a machine of this process with two CPUs and a license."""
+    phalanx.init("local", num_cpus=2, **LICENSE)
     yield
     phalanx.shutdown()
 
@@ -21,10 +21,10 @@ def find_place():
 
 
 def check_place(found):
-    """Check that `find_place` ran in a worker with half a CPU and the licence."""
+    """Check that `find_place` ran in a worker with half a CPU and the license."""
     pid, amounts = found
     assert pid != os.getpid()
-    assert amounts["licence"] == 1 and amounts["CPU"] == 0.5
+    assert amounts["license"] == 1 and amounts["CPU"] == 0.5
 
 
 def succeed_third(directory):

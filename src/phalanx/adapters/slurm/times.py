@@ -41,7 +41,7 @@ def slurm_moment(written: str, now: float, is_past: bool = False) -> float:
     except (ValueError, OverflowError):
         found = None
     if found is None:
-        raise ValueError(f"a time of day is like {FORMS}, not {written!r}")
+        raise ValueError(f"a moment is like {FORMS}, not {written!r}")
     return found
 
 

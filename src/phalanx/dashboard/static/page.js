@@ -61,7 +61,7 @@ function length(seconds) {
   return parts.slice(0, 2).join("") || "0s";
 }
 
-/** The time of day by the server's clock, whatever the clock of this machine says. */
+/** The wall-clock time by the server's clock, whatever the clock of this machine says. */
 function serverNow() {
   return main.dataset.clock === "still" ? Number(main.dataset.now) : Date.now() / 1000 + aheadS;
 }

@@ -126,7 +126,7 @@ class StepUsage:
             self._close(one, now, "")
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the time of day was stepped by this many seconds, so that
+        """Move noted moments along after the clock was stepped by this many seconds, so that
         lengths of time stay the same.
         """
         for one in list(self._open.values()):

@@ -306,7 +306,7 @@ class ActorControl:
                 action()
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move the deaths of nodes that count against actors along after the time of day was
+        """Move the deaths of nodes that count against actors along after the wall-clock time was
         stepped by this many seconds.
         """
         for record in self.table.all():

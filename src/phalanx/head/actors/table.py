@@ -343,7 +343,7 @@ class ActorTable:
         """Restart the actors of a dead node as declared, and place those that waited there again.
 
         A waiting actor is not charged with a restart. `death`: how the node ended; an actor under
-        which too many nodes failed is not restarted. `wall`: the time of day.
+        which too many nodes failed is not restarted. `wall`: the wall-clock time.
         """
         for record in list(self._actors.values()):
             if record.node != node or record.state == DEAD:

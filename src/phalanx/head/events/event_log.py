@@ -67,7 +67,7 @@ class EventLog:
         self._asking = ""
 
     def wall(self) -> float:
-        """Return the time of day by which events are noted."""
+        """Return the wall-clock time by which events are noted."""
         return self._clock.wall()
 
     @contextmanager

@@ -112,7 +112,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
         return f"{self.namespace}/{self.name}"
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the time of day was stepped by this many seconds."""
+        """Move noted moments along after the clock was stepped by this many seconds."""
         self.created += step_s
         self.started = moved(self.started, step_s)
         for member in self.members:

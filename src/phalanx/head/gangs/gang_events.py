@@ -15,7 +15,7 @@ NODE_DIGITS = 12
 
 
 class Recorder:
-    """Records events with `record`, at the time of day of `wall`. Follows the life cycle of
+    """Records events with `record`, at the wall-clock time of `wall`. Follows the life cycle of
     members.
 
     `minimum_of` returns how many members a gang needs now, not counting members that have ended.

@@ -120,7 +120,7 @@ class GangRegistry:
         self.follow(gang)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the time of day was stepped by this many seconds. The
+        """Move noted moments along after the clock was stepped by this many seconds. The
         order in which gangs came stays.
         """
         for gang in self.gangs.values():

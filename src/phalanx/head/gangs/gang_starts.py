@@ -25,7 +25,7 @@ class GangStarts:
         clock.
         """
         self._told: dict[str, float] = {}
-        """The first expected start that was shown for each waiting gang, by the time of day."""
+        """The first expected start that was shown for each waiting gang, by the wall-clock time."""
 
     def told(self, starts: Mapping[str, ExpectedStart], there: Collection[str]) -> None:
         """Note the starts that people are shown. `there`: all gangs that have not ended."""
@@ -33,7 +33,7 @@ class GangStarts:
         self._told = {uid: start.at_s for uid, start in starts.items()} | kept
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move expected starts along after the time of day was stepped by this many seconds."""
+        """Move expected starts along after the clock was stepped by this many seconds."""
         self._told = {uid: at_s + step_s for uid, at_s in self._told.items()}
 
     def members_moved(self, gang: Gang, move: Move) -> None:

@@ -111,7 +111,7 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the time of day was stepped by this many seconds."""
+        """Move noted moments along after the clock was stepped by this many seconds."""
         ...
 
     def round(self, now: float) -> float:

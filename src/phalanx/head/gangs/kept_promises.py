@@ -40,7 +40,7 @@ class KeptPromises:
             last = place
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move promised starts along with the time of day, and store them."""
+        """Move promised starts along with the wall-clock time, and store them."""
         self.planner.clock_stepped(step_s)
         self.look()
 

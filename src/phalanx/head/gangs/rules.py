@@ -1,7 +1,7 @@
 """The scheduler's rules on a running cluster: those that come with it, or an administrator's own.
 
 Own rules are Volcano's scheduler configuration. The head refuses rules by which gangs would start
-in parts, on nodes that cannot run them, or not at all. Licences and reservations, which users may
+in parts, on nodes that cannot run them, or not at all. Licenses and reservations, which users may
 ask of every cluster, are honoured even if the rules do not name them.
 """
 

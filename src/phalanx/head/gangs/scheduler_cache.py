@@ -69,11 +69,11 @@ class ClusterSource(Protocol):
         ...
 
     def reservations(self, wall: float) -> tuple[ReservationSpec, ...]:
-        """Return the reservations at this time of day (seconds since the epoch) and after it."""
+        """Return the reservations at this wall-clock time, in seconds, and after it."""
         ...
 
     def licenses(self) -> tuple[LicenseSpec, ...]:
-        """Return how many licences of each kind the cluster has."""
+        """Return how many licenses of each kind the cluster has."""
         ...
 
     def podgroup(self, gang: Gang) -> PodGroupSpec:

@@ -28,8 +28,8 @@ def with_queue_times(spec: JobSpec, limits: TimeLimits) -> JobSpec:
 
 
 def check_moments(spec: JobSpec, submitted: float, now: float) -> None:
-    """Raise JobCommandError for times that cannot all be kept. `now`: the time of day; the job was
-    submitted at `submitted`.
+    """Raise JobCommandError for times that cannot all be kept. `now`: the wall-clock time; the job
+    was submitted at `submitted`.
     """
     timing = spec.timing
     if timing.deadline is not None:

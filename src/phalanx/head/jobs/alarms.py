@@ -1,4 +1,4 @@
-"""Alarms for jobs: by the time of day, or by a clock that never goes back."""
+"""Alarms for jobs: by the wall-clock time, or by a clock that never goes back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Alarms:
         self._earliest: dict[str, float] = {}
 
     def by_day(self, at: float, job: str) -> None:
-        """Have a job looked at when the time of day is `at` (seconds since the epoch)."""
+        """Have a job looked at when the wall-clock time is `at` (seconds since the epoch)."""
         heapq.heappush(self._by_day, Alarm(at, job))
 
     def steady(self, at: float, job: str) -> None:
@@ -34,7 +34,7 @@ class Alarms:
             heapq.heappush(self._steady, Alarm(at, job))
 
     def forget_by_day(self) -> None:
-        """Drop the alarms by the time of day after a clock step; callers set them again."""
+        """Drop the alarms by the wall-clock time after a clock step; callers set them again."""
         self._by_day.clear()
 
     def due(self, now: float, steady: float) -> str | None:

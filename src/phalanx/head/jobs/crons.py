@@ -142,7 +142,7 @@ class CronTable:
         self._check(cron, now)
 
     def clock_stepped(self, step_s: float, now: float) -> None:
-        """Look at every schedule again after the time of day was stepped by this many seconds, to
+        """Look at every schedule again after the clock was stepped by this many seconds, to
         `now`. `@every` counts elapsed time.
         """
         for cron in self._crons.values():
@@ -333,7 +333,7 @@ class Crons:
         self._jobs.work_off()
 
     def clock_stepped(self, step_s: float) -> None:
-        """Look at every schedule again after the time of day was stepped."""
+        """Look at every schedule again after the clock was stepped."""
         self.table.clock_stepped(step_s, self._jobs.wall())
 
     def tick(self) -> None:

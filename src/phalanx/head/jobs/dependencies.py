@@ -1,7 +1,7 @@
 """Pure questions about a job's dependencies: whether they are met, whether they still can be, and
 how to describe them.
 
-`now` is the time of day.
+`now` is the wall-clock time.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def look(job: JobRecord, others: Others, now: float) -> None:
 
 
 def clock_set_back(job: JobRecord, now: float) -> None:
-    """Shorten waits after the time of day was set back: a delay after another job's beginning ends
+    """Shorten waits after the clock was set back: a delay after another job's beginning ends
     at the latest when it has passed from now.
     """
     for number, need in enumerate(job.spec.after.needs if job.spec.after is not None else ()):
@@ -119,7 +119,7 @@ def _by(one: Outcome, now: float) -> str:
 
 
 def next_moment(job: JobRecord, now: float) -> float | None:
-    """Return the first time of day at which another dependency counts as met."""
+    """Return the first wall-clock time at which another dependency counts as met."""
     if verdict(job, now) != WAITS:
         return None
     moments = [one.since for one in job.outcomes if one.since is not None and one.since > now]

@@ -49,7 +49,7 @@ class Dependents:
                 line.setdefault(word)
             if job.queued is None:
                 line.setdefault(job.uid)
-            else:  # it has had its turn, whatever the time of day was
+            else:  # it has had its turn, whatever the wall-clock time was
                 self._lines[word] = {job.uid: None, **line}
 
     def is_first(self, uid: str, word: str) -> bool:

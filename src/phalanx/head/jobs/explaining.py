@@ -58,7 +58,7 @@ def explain_flow(flow: FlowRecord) -> Explanation:
 
 def explain_cron(cron: CronRecord, now: float) -> Explanation:
     """Explain when a cron job makes its next job, or why it does not, and how the last one went.
-    `now`: the time of day in seconds.
+    `now`: the wall-clock time in seconds.
     """
     spec, zone = cron.spec, cron.spec.time_zone
     schedule = parse_schedule(spec.schedule)

@@ -166,11 +166,11 @@ class JobGangs:
             self._gang_news.gang_changed(gang)  # it may have waited only for a smaller minimum
 
     def wall(self) -> float:
-        """Return the time of day in seconds since the epoch."""
+        """Return the wall-clock time in seconds since the epoch."""
         return self._clock.wall()
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the time of day was stepped by this many seconds."""
+        """Move noted moments along after the clock was stepped by this many seconds."""
         self.table.clock_stepped(step_s, self._clock.wall(), self._clock.now())
         self.steps.clock_stepped(step_s)
         self.work_off()

@@ -1,8 +1,8 @@
 """The life cycle of jobs: Volcano's states and policies, with its pitfalls decided for the user.
 
 Pure: `handle(event, now, steady)` and `tick(now, steady)` change records and ask a shell for
-effects. `now` is the time of day; `steady` is on a clock that never goes back, by which the time of
-a gang is limited. The shell reports results by later events, never from within an effect.
+effects. `now` is the wall-clock time; `steady` is on a clock that never goes back, by which the
+time of a gang is limited. The shell reports results by later events, never from within an effect.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class JobTable:
             self._look_again(job, now, steady)
 
     def clock_stepped(self, step_s: float, now: float, steady: float) -> None:
-        """Move noted moments along after the time of day was stepped by this many seconds, to
+        """Move noted moments along after the clock was stepped by this many seconds, to
         `now`. No job begins or ends sooner or later for that, unless it begins at a date.
         """
         self._alarms.forget_by_day()

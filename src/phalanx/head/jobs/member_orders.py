@@ -76,7 +76,7 @@ class MemberOrders:
         return StepOrder(place.node, gang.gang_id, index, place.attempt, command)
 
     def _end_of(self, job: JobRecord) -> float | None:
-        """Return the time of day by which the job will have ended; None if it may run on."""
+        """Return the wall-clock time by which the job will have ended; None if it may run on."""
         self._run_clocks.keep(job, self._clock.now())
         now = self._clock.wall()
         left_s = time_limits.left_s(job, now)

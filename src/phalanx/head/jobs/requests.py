@@ -273,7 +273,7 @@ class JobRequests:
         """Return the job with its queue's time limits, if the queue takes it.
 
         Raises QueueUnavailableError, and JobCommandError for a time above the queue's, for a
-        reservation that the job may not use and for licences that do not exist.
+        reservation that the job may not use and for licenses that do not exist.
         """
         queue = self._queues.require_open(spec.queue)
         self._calendar.check(spec)

@@ -15,7 +15,7 @@ _ENDS = frozenset({st.POD_FAILED, st.TASK_FAILED, st.TASK_COMPLETED})
 
 
 def crashed(one: JobRecord | MemberRecord, lived_s: float, now: float) -> float:
-    """It starts again after a crash: how long it rests before. `now`: the time of day."""
+    """It starts again after a crash: how long it rests before. `now`: the wall-clock time."""
     one.crashes = 1 if lived_s >= STEADY_S else one.crashes + 1
     rest_s = pause_s(one.crashes)
     one.rests_until = now + rest_s
@@ -39,7 +39,7 @@ def lived_before(job: JobRecord, event: str, group: str, index: int, now: float)
 
 
 def left_s(one: JobRecord | MemberRecord, now: float) -> float:
-    """How long it still rests. Where the time of day was set back, a rest is over at once."""
+    """How long it still rests. Where the clock was set back, a rest is over at once."""
     left = 0.0 if one.rests_until is None else one.rests_until - now
     return left if 0 < left <= LONGEST_PAUSE_S else 0.0
 

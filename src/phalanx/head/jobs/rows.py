@@ -30,7 +30,7 @@ KINDS = ("mpi", "pytorch", "tensorflow", "ray")
 
 def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
     """Return Volcano's columns, with the queue, the priority, the reason, and the job's time.
-    `now`: the time of day.
+    `now`: the wall-clock time.
     """
     held = time_limits.why_held_back(job, now)
     is_running = job.state in time_limits.TIMED and bool(job.count(st.RUNNING))

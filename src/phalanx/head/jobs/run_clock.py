@@ -53,7 +53,7 @@ class RunClocks:
         self._first.pop(job.uid, None)
 
     def set_back(self, job: JobRecord, now: float, steady: float) -> None:
-        """Correct the waiting time of a job if the time of day was set back to before its
+        """Correct the waiting time of a job if the clock was set back to before its
         submission while no head ran: then the time counts that this head has seen it wait.
         """
         first = self._first.get(job.uid)

@@ -1,7 +1,7 @@
 """Pure questions about a job's time: whether it is up, whether the job waits for an hour, and when
 to look again.
 
-`now` is the time of day; `ran_s` of the record is up to date (`run_clock`).
+`now` is the wall-clock time; `ran_s` of the record is up to date (`run_clock`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SOONEST_S = 0.001
 
 
 def deadline_of(job: JobRecord) -> float | None:
-    """Return the time of day by which the job must have ended.
+    """Return the wall-clock time by which the job must have ended.
 
-    If the time of day has jumped ahead since the job was submitted, a date counts once as much time
-    has really passed: no job ends because of a wrong clock.
+    If the wall-clock time has jumped ahead since the job was submitted, a date counts once as much
+    time has really passed: no job ends because of a wrong clock.
     """
     deadline = job.spec.timing.deadline
     if deadline is None:
@@ -44,13 +44,13 @@ def limit_of(job: JobRecord) -> float | None:
 
 
 def begins(job: JobRecord) -> float | None:
-    """Return the time of day before which the job does not start."""
+    """Return the wall-clock time before which the job does not start."""
     begin = job.spec.timing.begin
     return None if begin is None else begin.since(job.submitted - job.set_back_s)
 
 
 def waits_since(job: JobRecord) -> float:
-    """Return the time of day from which the job counts as waiting for places.
+    """Return the wall-clock time from which the job counts as waiting for places.
 
     It is the last of its submission, the moment when its dependencies were met, its begin and its
     release, as in Slurm (22.05.8, AccrueTime): a job that could not have started does not become
@@ -62,7 +62,7 @@ def waits_since(job: JobRecord) -> float:
 
 def is_held_back(job: JobRecord, now: float) -> bool:
     """Whether no member of the job may start yet, whatever room there is. A job that has begun is
-    not held back again, even if the time of day goes back.
+    not held back again, even if the wall-clock time goes back.
     """
     waits = (st.PENDING, st.RUNNING) if job.spec.array is not None else (st.PENDING,)
     if job.state not in waits or job.is_held:

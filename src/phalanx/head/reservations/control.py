@@ -1,4 +1,4 @@
-"""Reservations and licences at the head: requests, and what follows from their life cycle.
+"""Reservations and licenses at the head: requests, and what follows from their life cycle.
 
 The table decides. This module lets nodes drain, lets jobs end together with their reservation, and
 answers requests.
@@ -65,7 +65,7 @@ class Jobs(Protocol):
 
 
 class CalendarControl:
-    """All reservations and counts of licences."""
+    """All reservations and counts of licenses."""
 
     def __init__(
         self,
@@ -103,17 +103,17 @@ class CalendarControl:
     # ---- views for cycles ----------------------------------------------------------------------
 
     def reservations(self, wall: float) -> tuple[ReservationSpec, ...]:
-        """Return the reservations at this time of day and after it."""
+        """Return the reservations at this wall-clock time and after it."""
         return self.table.specs(wall)
 
     def license_specs(self) -> tuple[LicenseSpec, ...]:
-        """Return how many licences of each kind the cluster has."""
+        """Return how many licenses of each kind the cluster has."""
         return self.licenses.specs()
 
     # ---- changes -------------------------------------------------------------------------------
 
     def load(self, reservations: list[ReservationRecord], licenses: list[LicenseRow]) -> None:
-        """Restore stored reservations and licences."""
+        """Restore stored reservations and licenses."""
         self.table.restore(reservations)
         self.licenses.load(licenses)
         self._have_nodes_changed = True
@@ -123,7 +123,7 @@ class CalendarControl:
         self._have_nodes_changed = True
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the time of day was stepped by this many seconds."""
+        """Move noted moments along after the clock was stepped by this many seconds."""
         self.table.clock_stepped(step_s)
         if self.jobs is not None:
             for record in self.table.all():
@@ -147,7 +147,7 @@ class CalendarControl:
 
     def check(self, spec: JobSpec) -> None:
         """Raise JobCommandError for a job that may never run in the reservation that it names, or
-        that asks for licences that do not exist.
+        that asks for licenses that do not exist.
         """
         self.licenses.check(spec)
         name = spec.reservation
@@ -294,7 +294,7 @@ class CalendarControl:
         return gang is not None and gang.holds
 
     def license_rows(self) -> list[LicenseInfo]:
-        """Return the licences for display."""
+        """Return the licenses for display."""
         holders: dict[str, dict[str, int]] = {}
         waiting: dict[str, int] = {}
         for job in self.jobs.all_jobs() if self.jobs is not None else ():

@@ -1,4 +1,4 @@
-"""Counts how many licences of each kind the cluster has."""
+"""Counts how many licenses of each kind the cluster has."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from phalanx.model.nearest import nearest
 from phalanx.scheduler.cycle.specs import LicenseSpec
 
 MAX_LICENSES = 1_000
-"""The largest number of kinds of licences."""
+"""The largest number of kinds of licenses."""
 
 
 class LicenseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of licence, as stored."""
+    """One kind of license, as stored."""
 
     name: str
     total: int
 
 
 class LicenseCounts:
-    """The counts of licences, by name."""
+    """The counts of licenses, by name."""
 
     def __init__(self, state_store: StateStore, changed: Callable[[], None]) -> None:
         """`changed` is called when jobs may start that could not before."""
@@ -35,12 +35,12 @@ class LicenseCounts:
         self._totals: dict[str, int] = {}
 
     def put(self, name: str, total: int) -> None:
-        """Set how many licences of a kind there are; 0 removes the kind. Raises JobCommandError for
+        """Set how many licenses of a kind there are; 0 removes the kind. Raises JobCommandError for
         an invalid name or number.
         """
         fault = license_fault(name, total)
         if fault is None and name not in self._totals and len(self._totals) >= MAX_LICENSES:
-            fault = f"there are {MAX_LICENSES} kinds of licences already, the maximum"
+            fault = f"there are {MAX_LICENSES} kinds of licenses already, the maximum"
         if fault is not None:
             raise JobCommandError(fault)
         if total:
@@ -61,13 +61,13 @@ class LicenseCounts:
         return tuple(LicenseSpec(name=n, total=t) for n, t in sorted(self._totals.items()))
 
     def check(self, spec: JobSpec) -> None:
-        """Raise JobCommandError for a job that asks for more licences than there are."""
+        """Raise JobCommandError for a job that asks for more licenses than there are."""
         for name, count in spec.licenses:
             total = self._totals.get(name)
             if total is None:
                 there = ", ".join(sorted(self._totals)[:5]) or "none"
                 raise JobCommandError(
-                    f"job {spec.uid}: licenses={shown(name)}: the cluster has no such licences"
+                    f"job {spec.uid}: licenses={shown(name)}: the cluster has no such licenses"
                     f"{nearest(name, self._totals)}; there are {there} (phalanx set-license)"
                 )
             if count > total:

@@ -1,6 +1,6 @@
 """The record of a reservation, and the windows in which it is kept.
 
-A reservation that has begun is in its window until that ends, even if the time of day is set back
+A reservation that has begun is in its window until that ends, even if the clock is set back
 to before its beginning; and a window that has ended does not come again.
 """
 

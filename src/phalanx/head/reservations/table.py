@@ -1,6 +1,6 @@
 """The life cycle of reservations: created, changed, begun, ended, deleted.
 
-Pure: `now` is the time of day. Everything else that follows is requested through
+Pure: `now` is the wall-clock time. Everything else that follows is requested through
 `ReservationEffects`.
 """
 
@@ -193,7 +193,7 @@ class ReservationTable:
     # ---- time --------------------------------------------------------------------------------
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the time of day was stepped by this many seconds.
+        """Move noted moments along after the clock was stepped by this many seconds.
 
         Reservations that have begun, and those that begin a length of time after their creation,
         last and wait as long as before; a beginning at a date stays at its date.

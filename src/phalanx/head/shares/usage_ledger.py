@@ -98,7 +98,7 @@ class UsageLedger:
         self._open(gang.queue, gang.user).begin(key, Running(began, rate), now, self.terms)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the time of day was stepped by this many seconds; nothing
+        """Move noted moments along after the clock was stepped by this many seconds; nothing
         is billed or forgotten for the step.
         """
         for queue, books in self._books.items():

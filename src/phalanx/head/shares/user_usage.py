@@ -68,7 +68,7 @@ class UserUsage:
             self.rate = 0.0  # drops what rounding left
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the time of day was stepped by this many seconds, so that
+        """Move noted moments along after the clock was stepped by this many seconds, so that
         lengths of time stay the same.
         """
         self.at += step_s

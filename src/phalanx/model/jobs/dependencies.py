@@ -50,6 +50,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     state: str = WAITS
     since: float | None = None
-    """For one that is met: the time of day from which it counts; None: at once."""
+    """For one that is met: the wall-clock time from which it counts; None: at once."""
     why: str = ""
     """For one that can never be met: the end of a sentence about the other job."""

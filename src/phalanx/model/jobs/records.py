@@ -123,7 +123,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     Moments that count from the submission are earlier by that much.
     """
     stepped_s: float = 0.0
-    """Seconds by which the time of day was stepped since its submission, as far as a head saw
+    """Seconds by which the clock was stepped since its submission, as far as a head saw
     it."""
     outcomes: list[Outcome] = []
     """The outcomes of its dependencies, in the order of its spec."""
@@ -208,12 +208,12 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
 
     @property
     def ahead_s(self) -> float:
-        """Seconds by which the time of day is ahead of the submission plus the time that really
+        """Seconds by which the wall-clock time is ahead of the submission plus the time that really
         passed."""
         return max(self.stepped_s, 0.0)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move the moments from which lengths of time count by a step of the time of day.
+        """Move the moments from which lengths of time count by a step of the clock.
 
         The history stays, since it tells what the clock showed.
         """
@@ -303,7 +303,7 @@ def new_job(spec: JobSpec, now: float) -> JobRecord:
 
 
 def moved(moment: float | None, step_s: float) -> float | None:
-    """Return a moment after the time of day was stepped by `step_s`; None stays None."""
+    """Return a moment after the clock was stepped by `step_s`; None stays None."""
     return None if moment is None else moment + step_s
 
 

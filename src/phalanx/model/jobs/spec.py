@@ -173,7 +173,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reservation: str = ""
     """The reservation that it runs inside, while that lasts; empty: none."""
     licenses: tuple[tuple[str, int], ...] = ()
-    """How many of each of the cluster's licences it holds while it runs."""
+    """How many of each of the cluster's licenses it holds while it runs."""
     labels: Pairs = ()
     annotations: Pairs = ()
 

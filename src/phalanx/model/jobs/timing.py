@@ -12,7 +12,7 @@ DEFAULT_REQUEUES = 3
 LONGEST_S = 1e9
 """The longest length of time in seconds: 31 years."""
 LATEST_S = 253_402_300_799.0
-"""The latest time of day, in seconds since the epoch: the end of the year 9999."""
+"""The latest wall-clock time, in seconds since the epoch: the end of the year 9999."""
 
 TIMEOUT: Final = "timeout"
 PREEMPTED: Final = "preempted"
@@ -29,14 +29,14 @@ SIGNALS: Final = {
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A time of day (seconds since the epoch), or a number of seconds after the job was
+    """A moment (seconds since the epoch), or a number of seconds after the job was
     submitted."""
 
     at: float | None = None
     after_s: float | None = None
 
     def since(self, submitted: float) -> float:
-        """Return the time of day that it means for a job that is submitted at `submitted`."""
+        """Return the wall-clock time that it means for a job that is submitted at `submitted`."""
         return self.at if self.at is not None else submitted + (self.after_s or 0.0)
 
 

@@ -50,7 +50,7 @@ class AlikeTasks(msgspec.Struct, frozen=True, kw_only=True):
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
     """When a podgroup starts if run times hold.
 
-    The time of day in seconds, in how many seconds, how many tasks end before, and the basis of
+    The wall-clock time in seconds, in how many seconds, how many tasks end before, and the basis of
     that. `earliest_s` as in PlannedStart.
     """
 

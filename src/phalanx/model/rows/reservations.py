@@ -1,4 +1,4 @@
-"""Rows of reservations and counts of licences."""
+"""Rows of reservations and counts of licenses."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class JobInfo(Row, frozen=True):
     reservation: str
     """The reservation that it runs in, or waits for."""
     licenses: dict[str, int]
-    """How many of each of the cluster's licences it holds while it runs."""
+    """How many of each of the cluster's licenses it holds while it runs."""
     queued: float | None
     """Since when it has waited for places: its submission, its begin, its release, or the moment
     when its dependencies were met. None while it is held or has dependencies that are not met."""

@@ -1,4 +1,4 @@
-"""Requests to the head about reservations and licences."""
+"""Requests to the head about reservations and licenses."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ListReservations(Request[list[ReservationInfo]]):
 
 
 class SetLicense(Request[LicenseInfo]):
-    """Set the number of the cluster's licences of a kind; 0 removes the kind. Returns its row.
+    """Set the number of the cluster's licenses of a kind; 0 removes the kind. Returns its row.
 
     Raises JobCommandError for an invalid name or number.
     """
@@ -65,7 +65,7 @@ class SetLicense(Request[LicenseInfo]):
 
 
 class ListLicenses(Request[list[LicenseInfo]]):
-    """List all kinds of licences, by name."""
+    """List all kinds of licenses, by name."""
 
     kind: ClassVar[int] = 125
     verb: ClassVar[Verb] = Verb.SEE

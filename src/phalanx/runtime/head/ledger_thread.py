@@ -153,7 +153,7 @@ class LedgerThread:
         self._call(tell)
 
     def _certain(self) -> float:
-        """Return the earliest time of day that it can be.
+        """Return the earliest wall-clock time that it can be.
 
         A clock that is wrong for a moment must not delete a year's history.
         """

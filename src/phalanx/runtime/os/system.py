@@ -13,7 +13,7 @@ from phalanx.runtime.os.own_time import own_time
 
 
 class SystemClock:
-    """The clock of a head: its process's own time, the machine's clock, and the time of day."""
+    """The clock of a head: its process's own time, the machine's clock, and the wall-clock time."""
 
     def now(self) -> float:
         """Return the process's own time, in seconds."""
@@ -24,7 +24,7 @@ class SystemClock:
         return time.monotonic()
 
     def wall(self) -> float:
-        """Return the time of day, in seconds since the epoch."""
+        """Return the wall-clock time, in seconds since the epoch."""
         return time.time()
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Began(NamedTuple):
-    """The time of day of a beginning, and the reading of the clock that never goes back."""
+    """The wall-clock time of a beginning, and the reading of the clock that never goes back."""
 
     wall: float
     steady: float
@@ -17,7 +17,7 @@ class Began(NamedTuple):
         return time.monotonic() - self.steady
 
     def ended(self) -> float:
-        """Return the time of day now, as if the clock had not been set since the beginning."""
+        """Return the wall-clock time now, as if the clock had not been set since the beginning."""
         return self.wall + time.monotonic() - self.steady
 
 

@@ -94,9 +94,9 @@ REASONS: dict[str, str] = {
         "{count} nodes are outside its reservation {reservation}, or without room in it"
     ),
     "license": (
-        "{held} of {total} licences of {license} are held by {holders}, and it asks for {asked}"
+        "{held} of {total} licenses of {license} are held by {holders}, and it asks for {asked}"
     ),
-    "license-none": "it asks for {asked} licences of {license}, and the cluster has {total}",
+    "license-none": "it asks for {asked} licenses of {license}, and the cluster has {total}",
     "promised": "places are promised to it, in {in_s} at the latest",
     "no-room-yet": "all room is taken, or kept for work that was promised places",
     "extender": "{count} nodes were refused by the extender",

@@ -286,7 +286,7 @@ class ReservationSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class LicenseSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A count that the whole cluster has, such as of floating licences."""
+    """A count that the whole cluster has, such as of floating licenses."""
 
     name: str
     total: int

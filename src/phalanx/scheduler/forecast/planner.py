@@ -124,7 +124,7 @@ class Planner:
         return self._kept
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move promises by a step of the time of day, so that they are as far ahead as before."""
+        """Move promises by a step of the clock, so that they are as far ahead as before."""
         self._kept = {uid: kept.later(step_s) for uid, kept in self._kept.items()}
         self._foreseen = None
 

@@ -1,7 +1,7 @@
-"""Additional lines of a timetable: reserved parts of nodes, and counts of licences.
+"""Additional lines of a timetable: reserved parts of nodes, and counts of licenses.
 
 The amounts that a reservation keeps of a node are taken from that node while the reservation lasts.
-They form a line of their own, where only guests of the reservation look for room. A licence is a
+They form a line of their own, where only guests of the reservation look for room. A license is a
 line with as many slots as its count.
 """
 
@@ -35,7 +35,7 @@ def boundaries(calendar: Calendar) -> list[float]:
 
 
 class ReservationTimeline:
-    """The lines of a timetable: nodes first, then reserved parts of nodes, then licences."""
+    """The lines of a timetable: nodes first, then reserved parts of nodes, then licenses."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class ReservationTimeline:
         count = len(cluster.nodes)
         self.names: list[str] = list(cluster.node_names)
         self.node_of: list[int] = list(range(count))
-        """The node of each line; NO_NODE for licences."""
+        """The node of each line; NO_NODE for licenses."""
         self._of_guests: dict[tuple[str, int], int] = {}
         for name, kept in calendar.kept.items():
             for node in () if kept.spec.maintenance else np.flatnonzero(kept.nodes).tolist():
@@ -60,7 +60,7 @@ class ReservationTimeline:
         self._of_licenses: dict[str, int] = {}
         for name in self._totals:
             self._of_licenses[name] = len(self.names)
-            self._add(f"licences of {name}", NO_NODE)
+            self._add(f"licenses of {name}", NO_NODE)
         self.index: Mapping[str, int] = {name: at for at, name in enumerate(self.names)}
         self._until: dict[str, Indexes] = {}
 
@@ -110,7 +110,7 @@ class ReservationTimeline:
         return grid.rounded_down(begin_s), grid.rounded_up(end_s)
 
     def slots(self, count: int) -> Vector:
-        """Return the amounts of `count` of a licence."""
+        """Return the amounts of `count` of a license."""
         amounts: Vector = np.zeros(len(self._cluster.dims))
         amounts[PODS] = count
         return amounts
@@ -127,7 +127,7 @@ class ReservationTimeline:
         return self._of_guests.get((kept.spec.name, node))
 
     def of_license(self, name: str) -> int | None:
-        """Return the line of a licence; None for an unknown one."""
+        """Return the line of a license; None for an unknown one."""
         return self._of_licenses.get(name)
 
     def ended_by(self, kept: Kept, at: int) -> int:
@@ -164,14 +164,14 @@ class ReservationTimeline:
         return lines
 
     def for_license(self, name: str) -> Flags:
-        """Return the line of a licence; no line for an unknown one."""
+        """Return the line of a license; no line for an unknown one."""
         lines: Flags = np.zeros(len(self), dtype=np.bool_)
         if name in self._of_licenses:
             lines[self._of_licenses[name]] = True
         return lines
 
     def loads(self, nodes: Indexes, counts: Counts) -> Iterator[tuple[int, int]]:
-        """Yield (node, tasks) for counts on these lines; nothing for licences."""
+        """Yield (node, tasks) for counts on these lines; nothing for licenses."""
         for line, count in zip(nodes.tolist(), counts.tolist(), strict=True):
             if self.node_of[line] != NO_NODE:
                 yield self.node_of[line], count

@@ -76,7 +76,7 @@ class TrackRecord:
         self._margins = None
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move reports by a step of the time of day, so that they are as far ahead as before."""
+        """Move reports by a step of the clock, so that they are as far ahead as before."""
         self._told = {
             uid: Told(*(moment + step_s for moment in told)) for uid, told in self._told.items()
         }

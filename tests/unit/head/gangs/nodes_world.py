@@ -59,7 +59,7 @@ class World:
     def __init__(self):
         self.now = 100.0
         self.ahead_s = 0.0
-        """By how much the time of day is ahead of the clock that never goes back."""
+        """By how much the wall-clock time is ahead of the clock that never goes back."""
         self.told = []
         self.start()
 

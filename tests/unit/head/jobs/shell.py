@@ -8,7 +8,7 @@ Words of a script, each one event; members are named group-index:
     gone                   all that are being ended have ended
     do AbortJob[:a[:0]]    a command
     at 30                  both clocks stand at 30 seconds
-    jump 3600              the time of day, and nothing else, is later by so much
+    jump 3600              the wall-clock time, and nothing else, is later by so much
     away, back             the connection of the node of all members ends, and stands again
     hold, release          a person has it wait, and lets it go
     strand, delete         the gang is stranded; the job is deleted
@@ -64,7 +64,7 @@ class Shell:
 
     @property
     def wall(self) -> float:
-        """The time of day."""
+        """The wall-clock time."""
         return self.now + self.jumped_s
 
     # ---- effects

@@ -49,7 +49,7 @@ LIVES = [
      "Pending Running Aborting Aborted Restarting Pending Running"),
     # but while one member runs the gang does
     ("time: 60s", "run at 50 lose a-0 at 60", "Pending Running Pending Terminating"),
-    # the time of day does not matter
+    # the wall-clock time does not matter
     ("time: 60s", "run jump 3600 at 59", "Pending Running"),
     ("time: 60s", "run jump -3600 at 60", "Pending Running Terminating"),
     # what nobody can hear of may be over: the clock stands

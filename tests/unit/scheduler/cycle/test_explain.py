@@ -581,7 +581,7 @@ queue q
 gang g q min=1 {reservation: r}
 task t g 3c 1G
 
-case license g 2 of 3 licences of matlab are held by job o, and it asks for 2 {licenses: {matlab: 3}}
+case license g 2 of 3 licenses of matlab are held by job o, and it asks for 2 {licenses: {matlab: 3}}
 node n 9c 9G
 queue q
 gang o q min=1 {licenses: {matlab: 2}}
@@ -589,7 +589,7 @@ gang g q min=1 {licenses: {matlab: 2}}
 task p o 1c 1G @n
 task t g 1c 1G
 
-case license-none g it asks for 4 licences of matlab, and the cluster has 3 {licenses: {matlab: 3}}
+case license-none g it asks for 4 licenses of matlab, and the cluster has 3 {licenses: {matlab: 3}}
 node n 9c 9G
 queue q
 gang g q min=1 {licenses: {matlab: 4}}

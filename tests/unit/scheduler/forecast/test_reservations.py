@@ -1,4 +1,4 @@
-"""Reservations and licences, kept by cycles and by plans over drawn clusters and days."""
+"""Reservations and licenses, kept by cycles and by plans over drawn clusters and days."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def check_day(result: Result, work: list[Job], nodes: list[NodeSpec], kept: Kept
 
 
 @given(SEEDS)
-def test_licences_and_guests_over_a_day(seed: int) -> None:
+def test_licenses_and_guests_over_a_day(seed: int) -> None:
     check_day(*day(seed, PLAIN))
 
 
@@ -361,7 +361,7 @@ def test_a_plan_says_when_a_guest_and_a_stranger_begin() -> None:
     assert starts == {"default/guest": (100.0, 200.0), "default/late": (200.0, 350.0)}
 
 
-def test_gangs_of_one_cycle_never_hold_more_licences_than_there_are() -> None:
+def test_gangs_of_one_cycle_never_hold_more_licenses_than_there_are() -> None:
     groups = [(group(f"g{i}", licenses=(("lic", 1),)), "") for i in range(2)]
     snapshot = cluster(*groups, licenses=(LicenseSpec(name="lic", total=1),))
     assert len(started(snapshot)) == 1

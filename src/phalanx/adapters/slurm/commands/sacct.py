@@ -76,7 +76,7 @@ SACCT = (
     Option(
         "starttime",
         "S",
-        note="Slurm's times of day, and 2d; default: today without --jobs",
+        note="Slurm's moments, and 2d; default: today without --jobs",
     ),
     Option("state", "s"),
     Option("timelimit-max", "K", refused="use --format=TimelimitRaw"),
