@@ -22,7 +22,6 @@ HELD_S = 1.0
 """Seconds that a task may run before the tasks behind it are returned."""
 REMEMBERED = 10_000
 """Places whose runs are remembered."""
-Key = MemberId
 
 
 class _End(msgspec.Struct):
@@ -44,13 +43,13 @@ class MemberRuns:
     """The runs of all places of this node, by (group, index)."""
 
     def __init__(self) -> None:
-        self._runs: dict[Key, _Run] = {}
-        self._unreported: dict[Key, None] = {}
+        self._runs: dict[MemberId, _Run] = {}
+        self._unreported: dict[MemberId, None] = {}
         """The places with gathered ends."""
         self._report_at: float | None = None
         """When the gathered ends are to be reported; None: there are none."""
 
-    def extend(self, order: ExtendRun) -> Key:
+    def extend(self, order: ExtendRun) -> MemberId:
         """Take the tasks of an order that are new; return their place."""
         key = (order.like.group, order.like.index)
         run = self._runs.get(key)
@@ -68,12 +67,12 @@ class MemberRuns:
             idle = (key for key, run in self._runs.items() if not (run.waiting or run.ended))
             del self._runs[next(idle)]
 
-    def next(self, key: Key) -> StartMember | None:
+    def next(self, key: MemberId) -> StartMember | None:
         """Return the order of the task that begins now, if one waits."""
         run = self._runs.get(key)
         return run.waiting.popleft() if run is not None and run.waiting else None
 
-    def waits(self, key: Key) -> bool:
+    def waits(self, key: MemberId) -> bool:
         """Whether a task waits in a place."""
         run = self._runs.get(key)
         return run is not None and bool(run.waiting)
@@ -92,7 +91,7 @@ class MemberRuns:
         if self._report_at is None:
             self._report_at = now + REPORT_S
 
-    def flushed(self, key: Key, now: float) -> RunNews | None:
+    def flushed(self, key: MemberId, now: float) -> RunNews | None:
         """Return the report of the ends gathered in a place; None if there are none."""
         run = self._runs.get(key)
         if run is None or not run.ended:
@@ -103,7 +102,7 @@ class MemberRuns:
         del self._unreported[key]
         return news
 
-    def stopped(self, key: Key, now: float) -> RunNews | None:
+    def stopped(self, key: MemberId, now: float) -> RunNews | None:
         """Return the report of a run whose waiting tasks do not begin; None where there is nothing
         to report.
         """

@@ -164,7 +164,7 @@ class Arrays:
         if job.uid in self._windows:
             self._windows[job.uid] = min(2 * self._windows[job.uid], WINDOW)
 
-    def thin_out(self, job: JobRecord, before: float, has_none: Callable[[str], bool]) -> None:
+    def thin_out(self, job: JobRecord, before: float, has_none: Callable[[JobId], bool]) -> None:
         """Let tasks wait in the array that have waited for places since before this time of day,
         except the first one. `has_none`: whether a task has no place, and none on its way.
         """
@@ -183,7 +183,7 @@ class Arrays:
             return float("inf")
         return task.submitted
 
-    def grant(self, job: JobRecord, most: int, is_free: Callable[[str], bool]) -> list[int]:
+    def grant(self, job: JobRecord, most: int, is_free: Callable[[JobId], bool]) -> list[int]:
         """Mark the first tasks that wait as tasks of a run; return their indices. `is_free`:
         whether a task may have a place now.
         """

@@ -15,6 +15,7 @@ from phalanx.head.jobs.array_runs import TABLE, Run
 from phalanx.head.jobs.starting import Starter
 from phalanx.head.outbox import Outbox
 from phalanx.head.state_store import StateStore
+from phalanx.model.ids import JobId
 from phalanx.model.jobs.arrays import split_element
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
@@ -28,7 +29,7 @@ class RunJobs(Protocol):
         """Handle an event without doing what follows."""
         ...
 
-    def after(self, uid: str, action: Callable[[], None]) -> None:
+    def after(self, uid: JobId, action: Callable[[], None]) -> None:
         """Run an action about a job after the current one."""
         ...
 
@@ -93,16 +94,16 @@ class RunPlaces:
         place = gang.members[0]
         return place.state == HELD and not gang.is_removed and self._takes_work(place.node)
 
-    def has_no_place(self, uid: str) -> bool:
+    def has_no_place(self, uid: JobId) -> bool:
         """Whether a job waits for its place, and none is on its way."""
         gang = self._registry.named.get(uid)
         return gang is not None and not gang.holds
 
-    def is_alone(self, array: str) -> bool:
+    def is_alone(self, array: JobId) -> bool:
         """Whether no gang waits but those of this array."""
         return all(_array_of(gang.job) == array for gang in self._registry.waiting.values())
 
-    def is_free(self, uid: str) -> bool:
+    def is_free(self, uid: JobId) -> bool:
         """Whether no gang has the name of this job."""
         return uid not in self._registry.named
 
@@ -111,6 +112,6 @@ class RunPlaces:
         self._records.run_ended(gang, array, ended, self._wall())
 
 
-def _array_of(job: str) -> str:
+def _array_of(job: JobId) -> str:
     found = split_element(job)
     return "" if found is None else found[0]

@@ -41,6 +41,7 @@ def is_plain(spec: JobSpec) -> bool:
     is_bound_to_nothing = not (
         spec.licenses
         or spec.reservation
+        or spec.is_followed
         or spec.topology
         or template.placement
         or template.time_limit_s

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from tests.fuzz.world import NODES, TOTAL, World
 
-from phalanx.api.jobs import job_manifest
+from phalanx.api.new_manifests import job_manifest
 from phalanx.head.jobs.array_tasks import ArrayTasks
 from phalanx.manifests.arrays import read_array
 from phalanx.model.ids import GangId
@@ -19,6 +19,7 @@ from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec, Policy, Process, TaskGroup, Template
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.job_members import JobMembers
+from phalanx.node.member_effects import CommandEnd
 from phalanx.node.usage import NoUsageMeter
 from phalanx.protocol.bundle_messages import (
     BundleInventory,
@@ -111,7 +112,7 @@ class Node:
         if not code and process not in self.asked:
             self.world.good[order.job].append(self.prefix)
         self.members.began(process, 1)
-        self.members.exited(process, code, "")
+        self.members.exited(process, CommandEnd(code=code))
         self.settle()
         return order
 
