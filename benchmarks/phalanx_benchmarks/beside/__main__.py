@@ -11,19 +11,21 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from phalanx_benchmarks.beside import commands, share_cases, workloads
 from phalanx_benchmarks.beside.command_cases import FILE, ORDERS, read_cases
+from phalanx_benchmarks.beside.packages import unpacked
 from phalanx_benchmarks.beside.phalanx_cluster import PhalanxCluster
 from phalanx_benchmarks.beside.plot import drawing
 from phalanx_benchmarks.beside.rows import DIFFERS, Row, report
-from phalanx_benchmarks.beside.slurm_cluster import SlurmCluster
+from phalanx_benchmarks.beside.slurm_cluster import PACKAGES, SlurmCluster
 
+Rows = Generator[Row, None, None]
 USUAL = ("commands", "orders", "shares")
 """The cases of a plain run; `backfill` takes half an hour and is run by its name."""
 TREES = 6
@@ -53,45 +55,57 @@ def main() -> int:
     parser.add_argument("--all-rows", action="store_true", help="show the rows that are the same")
     parser.add_argument("--plot", type=Path, help="write the figures of backfill as SVG")
     asked = parser.parse_args()
-    signal.signal(signal.SIGTERM, _end)  # which ends the daemons, too
-    folder = asked.folder.resolve() / asked.system
+    run = Run(asked.folder.resolve() / asked.system, asked.seed)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: run.is_over.set())
+    unpacked(PACKAGES, run.folder)
+    names = asked.cases.split(",")
     rows: list[Row] = []
-    begun = time.monotonic()
-    for name in asked.cases.split(","):
-        if name == "backfill":
-            _backfill(folder, asked.seed, asked.plot)
-        else:
-            rows += _noted(_CASES[name](folder, asked.seed), begun)
+    with ThreadPoolExecutor(len(names)) as pool:  # lines wait for most of their time
+        for found in pool.map(run.rows, [name for name in names if name != "backfill"]):
+            rows += found
+    if "backfill" in names and not run.is_over.is_set():
+        _backfill(run.folder, asked.seed, asked.plot)
     if rows:
         print(report(rows, shows_all=asked.all_rows))
-    return int(any(row.kind == DIFFERS for row in rows))
+    return int(run.is_over.is_set() or any(row.kind == DIFFERS for row in rows))
 
 
-def _end(number: int, _: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
+class Run:
+    """A run of several kinds of cases, each on clusters of its own."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder = folder
+        self.is_over = threading.Event()
+        """Set by a signal: daemons are ended after the row that is under way."""
+        self._seed = seed
+        self._begun = time.monotonic()
+
+    def rows(self, name: str) -> list[Row]:
+        """Return the rows of a kind of cases, and say how far the run is."""
+        found, rows = _CASES[name](self.folder, self._seed), []
+        for row in found:
+            rows.append(row)
+            passed = f"{time.monotonic() - self._begun:6.0f} s"
+            print(f"{passed}  {row.kind:<21} {row.name}", file=sys.stderr)
+            if self.is_over.is_set():
+                break
+        found.close()
+        return rows
 
 
-def _noted(found: Iterable[Row], begun: float) -> list[Row]:
-    """Return the rows, and say how far the run is."""
-    rows = []
-    for row in found:
-        rows.append(row)
-        print(f"{time.monotonic() - begun:6.0f} s  {row.kind:<21} {row.name}", file=sys.stderr)
-    return rows
-
-
-def _commands(folder: Path, _: int) -> Iterable[Row]:
+def _commands(folder: Path, _: int) -> Rows:
     with SlurmCluster(folder, nodes=3, gpus=4) as real, PhalanxCluster(nodes=3, gpus=4) as ours:
         yield from commands.compare(real, ours, read_cases(FILE.read_text()))
 
 
-def _orders(folder: Path, _: int) -> Iterable[Row]:
+def _orders(folder: Path, _: int) -> Rows:
     real = SlurmCluster(folder, nodes=2, settings=_ORDERS, partitions=_HIGH, has_accounts=False)
     with real, PhalanxCluster(nodes=2) as ours:
         yield from commands.compare(real, ours, read_cases(ORDERS.read_text()))
 
 
-def _shares(folder: Path, seed: int) -> Iterable[Row]:
+def _shares(folder: Path, seed: int) -> Rows:
     settings, partition = share_cases.SETTINGS, share_cases.PARTITION
     with SlurmCluster(folder, settings=settings, partitions=partition) as real:
         yield from share_cases.compare_billing(real, seed)
@@ -110,7 +124,7 @@ def _backfill(folder: Path, seed: int, plot: Path | None) -> None:
         plot.write_text(drawing(found))
 
 
-_CASES: dict[str, Callable[[Path, int], Iterable[Row]]] = {
+_CASES: dict[str, Callable[[Path, int], Rows]] = {
     "commands": _commands,
     "orders": _orders,
     "shares": _shares,
