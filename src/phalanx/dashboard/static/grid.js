@@ -1,7 +1,7 @@
 // The map of all devices: a row of cells for each node, as large as the window allows. A job's cells
 // are outlined together and named. Every fact that the pointer shows, the arrow keys show too.
 
-import { colourOf, inkOn, readColours, shadeOf, sign, texture } from "./looks.js";
+import { colourOf, fillOfLook, inkOn, readColours, shadeOf, sign } from "./looks.js";
 import { onGrid } from "./page.js";
 
 const canvas = document.getElementById("grid");
@@ -13,6 +13,7 @@ const OTHERS = -2, CLOSED = -3;
 const MARKS = ["", "bad, nothing new goes there", "cordoned, nothing new goes there", "suspect"];
 const COLUMNS = ["held", "holder", "mark", "busy", "memory", "heat"];
 let data = null, starts = [], lit = null, chosen = null, colours = readColours();
+let fits = {};
 let cell = LARGEST, broad = LARGEST, label = 90, columns = 1, most = 1;
 
 const isByName = () => by.value === "holder" || by.value === "queue";
@@ -54,7 +55,7 @@ function isRead(at) { return isByName() || by.value === "idle" || data[by.value]
 /** The colour of one cell by the chosen measure; null for a cell without any. */
 function fillOf(at) {
   const holder = data.holder[at];
-  if (isByName()) return !data.held[at] ? null : holder >= 0 ? colourOf(lookOf(holder)) : colours.off;
+  if (isByName()) return !data.held[at] ? null : holder >= 0 ? fillOfLook(lookOf(holder)) : colours.off;
   if (by.value === "idle") {
     if (!data.held[at]) return null;
     return data.busy[at] < 0 ? colours.off : data.busy[at] < 5 ? colours.jobs[1] : colours.heat[5];
@@ -65,6 +66,7 @@ function fillOf(at) {
 
 function draw() {
   if (!data) return;
+  if (Object.keys(fits).length > 5000) fits = {};
   const scale = devicePixelRatio || 1, width = canvas.clientWidth;
   fit(width);
   const lines = Math.ceil(data.nodes.length / columns);
@@ -102,7 +104,15 @@ function drawNode(pen, name, node) {
 /** Draws neighbouring cells of one holder: each filled as far as it is held, all in one outline. */
 function drawRun(pen, left, y, at, count) {
   const holder = data.holder[at];
-  for (let k = 0; k < count; k++) {
+  let isWhole = isByName() && holder >= 0;
+  for (let k = 0; isWhole && k < count; k++) isWhole = data.held[at + k] === 100;
+  if (isWhole) {
+    pen.fillStyle = fillOf(at);
+    pen.fillRect(left, y, count * (broad + GAP) - GAP, cell);
+    pen.fillStyle = colours.paper;
+    for (let k = 1; k < count; k++) pen.fillRect(left + k * (broad + GAP) - GAP / 2, y, 0.5, cell);
+  }
+  for (let k = 0; !isWhole && k < count; k++) {
     const x = left + k * (broad + GAP), fill = fillOf(at + k);
     pen.fillStyle = colours.rest;
     pen.fillRect(x, y, broad, cell);
@@ -116,7 +126,6 @@ function drawRun(pen, left, y, at, count) {
     const high = Math.max((cell * part) / 100, 2), joint = k + 1 < count && isByName() ? GAP : 0;
     pen.fillStyle = fill;
     pen.fillRect(x, y + cell - high, broad + joint, high);
-    if (isByName() && holder >= 0) texture(pen, lookOf(holder), x, y + cell - high, broad + joint, high);
   }
   const wide = count * (broad + GAP) - GAP;
   if (holder >= 0) {
@@ -143,6 +152,12 @@ function drawRun(pen, left, y, at, count) {
 
 /** The text, or as much of it as fits; "" where not even two letters do. */
 function fitted(pen, text, room) {
+  const asked = `${pen.font}/${room.toFixed(0)}/${text}`;
+  if (!(asked in fits)) fits[asked] = cut(pen, text, room);
+  return fits[asked];
+}
+
+function cut(pen, text, room) {
   if (pen.measureText(text).width <= room) return text;
   const letters = [...text], one = pen.measureText("m").width;
   let count = Math.min(letters.length, Math.floor(room / (one * 0.55)));
@@ -159,7 +174,7 @@ function facts(node, device) {
     holder: holder >= 0 ? data.holders[holder].slice(0, 3) : null,
     words: holder === OTHERS ? "tasks and actors" : "nobody", isClosed: holder === CLOSED,
     mark: data.mark[at], busy: data.busy[at], memory: data.memory[at], heat: data.heat[at],
-    colour: fillOf(at),
+    look: holder >= 0 ? lookOf(holder) : null,
   };
 }
 
@@ -241,7 +256,7 @@ function entries() {
       const look = lookOf(holder), job = data.holders[holder][2];
       const address = by.value === "queue" ? `/queues/${encodeURIComponent(name)}`
         : job ? `/jobs/${job.split("/").map(encodeURIComponent).join("/")}` : "";
-      const item = entry((pen) => { filled(colourOf(look))(pen); texture(pen, look, 0, 0, 16, 16); },
+      const item = entry(filled(fillOfLook(look)),
         `${name.replace(/^default\//, "")} ${count}`, address);
       for (const [begin, end] of [["mouseenter", "mouseleave"], ["focusin", "focusout"]]) {
         item.addEventListener(begin, () => { lit = name; draw(); });

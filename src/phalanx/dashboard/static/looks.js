@@ -4,12 +4,14 @@ const COLOURS = 12;
 const SHADES = 6;
 const style = () => getComputedStyle(document.documentElement);
 let colours = {};
+let patterns = {};
 
 /** Reads the page's colours again, after the browser has changed between light and dark. */
 export function readColours() {
   const from = style();
   const value = (name) => from.getPropertyValue(name).trim();
   colours = { jobs: [], heat: [] };
+  patterns = {};
   for (let i = 0; i < COLOURS; i++) colours.jobs.push(value(`--j${i}`));
   for (let i = 0; i < SHADES; i++) colours.heat.push(value(`--h${i}`));
   for (const name of ["ink", "soft", "rest", "paper", "bad", "line", "off"]) colours[name] = value(`--${name}`);
@@ -32,29 +34,34 @@ export function inkOn(colour) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000" : "#fff";
 }
 
-/** Fills a rectangle with the texture of a look, over its colour. */
-export function texture(pen, look, x, y, wide, high) {
+/** What to fill with for a look: its colour, or a pattern of its colour and texture, made once. */
+export function fillOfLook(look) {
   const kind = Math.floor(look / COLOURS);
-  if (!kind) return;
-  pen.save();
-  pen.beginPath();
-  pen.rect(x, y, wide, high);
-  pen.clip();
+  if (!kind) return colourOf(look);
+  return (patterns[look] ??= patternOf(look, kind));
+}
+
+function patternOf(look, kind) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 6;
+  const pen = tile.getContext("2d");
+  pen.fillStyle = colourOf(look);
+  pen.fillRect(0, 0, 6, 6);
   pen.strokeStyle = pen.fillStyle = inkOn(colourOf(look));
   pen.globalAlpha = 0.55;
   pen.lineWidth = 1.5;
   pen.beginPath();
   if (kind === 3) {
-    for (let i = x + 2; i < x + wide; i += 5) for (let k = y + 2; k < y + high; k += 5) pen.rect(i, k, 2, 2);
+    pen.rect(2, 2, 2, 2);
     pen.fill();
   } else {
-    for (let i = -high; i < wide; i += 6) {
-      pen.moveTo(x + i, kind === 1 ? y + high : y);
-      pen.lineTo(x + i + high, kind === 1 ? y : y + high);
+    for (const shift of [-6, 0, 6]) {
+      pen.moveTo(shift - 1, kind === 1 ? 7 : -1);
+      pen.lineTo(shift + 7, kind === 1 ? -1 : 7);
     }
     pen.stroke();
   }
-  pen.restore();
+  return pen.createPattern(tile, "repeat");
 }
 
 /** Draws the sign of a bad (1), cordoned (2) or suspect (3) device into its cell. */
