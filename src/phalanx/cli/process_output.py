@@ -13,6 +13,7 @@ import msgspec
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
 from phalanx.cli.state import query_state
 from phalanx.cli.table import safe
+from phalanx.model.nearest import nearest
 from phalanx.observe.log_lines import LogPiece, daemon_text, record_of
 from phalanx.observe.state.columns import Row
 from phalanx.observe.state.query import MAX_LIMIT, StateQuery, Value
@@ -39,9 +40,12 @@ class Source:
 def node_source(address: str | None, name: str) -> Source:
     """Return the one node with this host name or beginning of an id; ends the command else."""
     rows = [row.as_dict() for row in ask(address, GetStatus(), with_programs=True).nodes]
-    found = [row for row in rows if name in (row["hostname"], row["host"])]
+    found = [row for row in rows if name in (row["name"], row["hostname"], row["host"])]
     alive = [row for row in found if row["state"] != "DEAD"]
     found = alive or found or [row for row in rows if row["node_id"].startswith(name)]
+    if not found:
+        near = nearest(name, {row["name"] or row["hostname"] for row in rows})
+        fail(f"node {name!r} does not exist{near}: `phalanx nodes` lists all nodes.", NOT_FOUND)
     return Source(_only(found, "node", name)["node_id"])
 
 

@@ -10,7 +10,8 @@ from phalanx.cli.listing import NoHeaders, Output, show
 from phalanx.cli.options import Argument, Group, Option
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import echo, say
-from phalanx.model.readable import amount, duration
+from phalanx.model.readable import amount, duration, size
+from phalanx.model.rows.explanation import BYTES
 from phalanx.protocol.requests.queues import (
     CloseQueue,
     CreateQueue,
@@ -192,7 +193,11 @@ def _amounts(text: str | None) -> dict[str, float] | None:
 
 
 def _shown_amounts(amounts: dict[str, float]) -> str:
-    return ",".join(f"{name}={amount(value)}" for name, value in sorted(amounts.items())) or "-"
+    shown = (
+        f"{name}={(size if name in BYTES else amount)(value)}"
+        for name, value in sorted(amounts.items())
+    )
+    return ",".join(shown) or "-"
 
 
 def _limit(seconds: float | None) -> str:

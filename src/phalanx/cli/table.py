@@ -6,8 +6,6 @@ import os
 import sys
 from collections.abc import Collection, Sequence
 
-from phalanx.cli.layout import GAP, lines_of, width_of
-
 _LEAST_WRAPPED = 16
 """Columns of the terminal below which a table's last column is not wrapped."""
 _USUAL_WIDTH = 80
@@ -19,6 +17,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[
 
     `right`: names of the columns that are aligned to the right.
     """
+    from phalanx.cli.layout import GAP, lines_of, width_of  # most commands print no table
+
     cells = [[safe(cell) for cell in row] for row in rows]
     widths = [
         max(map(width_of, (name, *(row[number] for row in cells))))
