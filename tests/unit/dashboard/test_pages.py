@@ -275,7 +275,7 @@ def test_the_overview_shows_what_is_used_of_what_is_allocated_of_all():
     assert {kind: round(chart.top * (1 - min(ys) / 100), 1) for kind, ys in heights.items()} == {
         "total": 8.0, "allocated": 6.0, "used": 3.0,
     }  # fmt: skip
-    assert re.findall(r'data-clock="(\d+)"', drawn), "the time axis has times of day"
+    assert re.findall(r'data-clock="(\d+)"', drawn), "the time axis has wall-clock times"
 
 
 def test_a_plot_is_interrupted_where_nothing_was_counted():

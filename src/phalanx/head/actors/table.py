@@ -323,7 +323,7 @@ class ActorTable:
     ) -> None:
         """Restart an actor whose process ended, or end it. `preempted`: that costs no restart;
         `code`: of the error with which its calls fail, if it is a special one. `parent_killed`:
-        when it ended because it had killed its parent, most likely, by the time of day.
+        when it ended because it had killed its parent, most likely, by the wall-clock time.
         """
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state == DEAD:

@@ -113,7 +113,7 @@ class ArrayRuns:
         now: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """`now`: a clock that never goes back; `wall`: the time of day. Both in seconds."""
+        """`now`: a clock that never goes back; `wall`: the wall-clock time. Both in seconds."""
         self._effects = effects
         self._arrays = arrays
         self._job_of = job_of

@@ -165,8 +165,8 @@ class Arrays:
             self._windows[job.uid] = min(2 * self._windows[job.uid], WINDOW)
 
     def thin_out(self, job: JobRecord, before: float, has_none: Callable[[JobId], bool]) -> None:
-        """Let tasks wait in the array that have waited for places since before this time of day,
-        except the first one. `has_none`: whether a task has no place, and none on its way.
+        """Let tasks wait in the array that have waited for places since before this wall-clock
+        time, except the first one. `has_none`: whether a task has no place, and none on its way.
         """
         live = self._live[job.uid]
         pending = [uid for uid, counted in live.items() if counted == st.PENDING]
