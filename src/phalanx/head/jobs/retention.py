@@ -36,7 +36,7 @@ class FinishedJobs:
         return oldest
 
     def is_due(self, job: JobRecord, now: float) -> bool:
-        """Whether a job has been kept for long enough. `now`: the time of day."""
+        """Whether a job has been kept for long enough. `now`: the wall-clock time."""
         return job.uid in self._surplus or (job.finished is not None and due_at(job) <= now)
 
     def forget(self, uid: str) -> None:
@@ -46,7 +46,7 @@ class FinishedJobs:
 
 
 def due_at(job: JobRecord) -> float:
-    """Return the time of day at which a finished job goes."""
+    """Return the wall-clock time at which a finished job goes."""
     assert job.finished is not None
     return job.finished + (KEPT_S if job.spec.ttl_s is None else job.spec.ttl_s)
 

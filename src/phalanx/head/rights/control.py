@@ -68,7 +68,7 @@ class Rights:
         groups_of: GroupsOf,
         priority_of: Callable[[str], int],
     ) -> None:
-        """`wall` returns the time of day. `priority_of` returns the priority of a job by its full
+        """`wall` returns the wall-clock time. `priority_of` returns the priority of a job by its full
         name, or of a driver's job by its name in hex.
         """
         self._objects = objects

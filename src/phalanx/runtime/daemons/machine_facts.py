@@ -16,7 +16,7 @@ import pynvml
 from phalanx.observe.machine_checks import DaemonFacts, MachineFacts, PathFacts
 from phalanx.runtime.daemons.cluster_token import default_path
 from phalanx.runtime.daemons.daemon_files import announced
-from phalanx.runtime.os.command_groups import NoGroups, find_command_groups
+from phalanx.runtime.os.command_groups import writable_group
 from phalanx.runtime.os.detection import SHARED_MEMORY, detect_gpus
 from phalanx.runtime.os.real_disks import LASTING, is_in_memory
 from phalanx.runtime.os.session import runtime_root, started_at

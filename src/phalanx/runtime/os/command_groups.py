@@ -196,18 +196,24 @@ def find_command_groups(node: int, root: Path = Path("/")) -> CommandGroups:
 
     `node`: the process whose end means that its groups are left behind.
     """
+    directory = writable_group(root)
+    return NoGroups() if directory is None else Cgroups(directory, node)
+
+
+def writable_group(root: Path = Path("/")) -> Path | None:
+    """Return this process's own group, if this user may make groups below it; else None."""
     try:
         mounts = (root / "proc/self/mountinfo").read_text().splitlines()
         own = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
-        return NoGroups()
+        return None
     points = [line.split()[4] for line in mounts if " - cgroup2 " in line]
     paths = [line.removeprefix("0::/") for line in own if line.startswith("0::/")]
     if not points or not paths:
-        return NoGroups()
+        return None
     directory = root / points[0].lstrip("/") / paths[0]
-    has_kill = all(os.access(directory / name, os.W_OK) for name in ("", "cgroup.procs"))
-    return Cgroups(directory, node) if has_kill else NoGroups()
+    is_ours = all(os.access(directory / name, os.W_OK) for name in ("", "cgroup.procs"))
+    return directory if is_ours else None
 
 
 def _write(path: str, text: str) -> bool:

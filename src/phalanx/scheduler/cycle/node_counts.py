@@ -64,7 +64,7 @@ def allowed_nodes(session: Session, ask: Ask) -> Flags:
     n = len(session.cluster.nodes)
     allowed = np.ones(n, dtype=np.bool_)
     rows = Rows(session.cluster, np.arange(n))
-    for f in session.hooks.all("filter") if n else ():
+    for _, f in session.hooks.named("filter") if n else ():
         if f.reason in STATIC:
             allowed &= f.passes(rows, ask)
     return allowed
