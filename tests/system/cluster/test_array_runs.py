@@ -1,6 +1,7 @@
 """Arrays of short commands on real nodes: each task once, with its own output, whoever dies."""
 
-from __future__ import annotations
+from __future__ from functools import partial
+import annotations
 
 from collections import Counter
 
@@ -42,13 +43,17 @@ def test_each_task_runs_once_with_its_output_code_and_retries(new_cluster, tmp_p
     assert JobHandle("sweep[150]").describe().members[0].attempt == 2
 
 
+def has_run(directory, least):
+    return ran(directory).total() >= least
+
+
 def test_a_head_that_is_killed_loses_and_doubles_nothing(new_cluster, tmp_path):
     tmp_path.chmod(0o700)
     cluster = new_cluster(2, store=str(tmp_path / "control.db"))
     sweep = submit(tmp_path, "true")
     for part in (1, 2):
         least = part * COUNT // 3
-        eventually(lambda least=least: ran(tmp_path).total() >= least, "some have run")  # type: ignore[misc]
+        eventually(partial(has_run, tmp_path, least), "some have run")
         cluster.kill_head()
         cluster.start_head()
     sweep.wait(120)

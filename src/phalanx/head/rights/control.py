@@ -68,8 +68,8 @@ class Rights:
         groups_of: GroupsOf,
         priority_of: Callable[[str], int],
     ) -> None:
-        """`wall` returns the wall-clock time. `priority_of` returns the priority of a job by its full
-        name, or of a driver's job by its name in hex.
+        """`wall` returns the wall-clock time. `priority_of` returns the priority of a job by its
+        full name, or of a driver's job by its name in hex.
         """
         self._objects = objects
         self._roles = roles

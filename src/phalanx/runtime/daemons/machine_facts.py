@@ -53,7 +53,7 @@ def collect_facts(store: str, port: int) -> MachineFacts:
         open_files=resource.getrlimit(resource.RLIMIT_NOFILE),
         gpus=gpus,
         gpu_fault=gpu_fault,
-        has_command_groups=not isinstance(find_command_groups(os.getpid()), NoGroups),
+        has_command_groups=writable_group() is not None,
         hostname=name,
         host_addresses=_addresses(name),
         port_is_free=_is_free(port),
