@@ -243,7 +243,7 @@ class HeadProcess:
     def _from_visitor(self, connection: Connection, ask: Ask) -> None:
         if connection.token:
             try:
-                connection.principal = self._control.tokens.principal(connection.token)
+                connection.act_as(self._control.tokens.principal(connection.token))
             except AuthenticationError:  # it was revoked a moment ago
                 self._loop.lose(connection)
                 return

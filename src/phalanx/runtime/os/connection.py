@@ -144,8 +144,8 @@ class Connection:
             self._principal = principal_of(self.sock)
         return self._principal
 
-    @principal.setter
-    def principal(self, principal: Principal) -> None:
+    def act_as(self, principal: Principal) -> None:
+        """Take the other end for this principal: the gateway has authenticated it."""
         self._principal = principal
 
     @property
