@@ -1,9 +1,9 @@
 """Arrays of short commands on real nodes: each task once, with its own output, whoever dies."""
 
-from __future__ from functools import partial
-import annotations
+from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from tests.polling import eventually
 
