@@ -12,6 +12,7 @@ from phalanx.node.cluster_node import cluster_node
 from phalanx.node.devices import NoDeviceReading
 from phalanx.node.directories import NoDirectories
 from phalanx.node.effects import NodeEffects, NodeSetup
+from phalanx.node.member_effects import CommandEnd
 from phalanx.node.membership import MembershipOptions
 from phalanx.node.peers import Peer
 from phalanx.node.usage import NoUsageMeter
@@ -200,7 +201,7 @@ class SimNode:
         self._guarded(partial(self._machines.processes.exited, worker, how))
 
     def _command_exited(self, process: bytes, code: int) -> None:
-        self._guarded(partial(self._machines.members.exited, process, code, ""))
+        self._guarded(partial(self._machines.members.exited, process, CommandEnd(code=code)))
 
     def _pulled(self, message: Pulled) -> None:
         self._guarded(partial(self._machines.store.pulled, message))
