@@ -19,7 +19,7 @@ from phalanx.util.state import list_events
 KILLS, JOBS = 20, 20
 
 
-def kill(find, node):
+def kill_part(find, node):
     """Returns once there is another one."""
     pid = find(node)
     os.kill(pid, signal.SIGKILL)
@@ -50,7 +50,7 @@ def test_twenty_jobs_end_as_they_would_have_though_parts_are_killed_twenty_times
     for kill in range(KILLS):
         node = nodes[kill % len(nodes)]
         find = rng.choice((fork_server_of, gateway_of))
-        kill(find, node.pid)
+        kill_part(find, node.pid)
         short = phalanx.Job("exit 4", num_cpus=0, resources={"there": 1})
         job = phalanx.submit(short)
         assert job.wait(120) == "Failed"
