@@ -112,7 +112,7 @@ class DrawnHead(Head):
         for team in TEAMS:
             held = sum(len(g.nodes) for g in gangs if g.queue == team)
             waits = sum(one.pending for one in jobs if one.queue == team)
-            mine = [one for one in jobs if one.queue == team]
+            of_team = [one for one in jobs if one.queue == team]
             queues.append(
                 queue(
                     team,
@@ -120,8 +120,8 @@ class DrawnHead(Head):
                     capability={"GPU": 64.0},
                     allocated={"GPU": float(held)},
                     requested={"GPU": float(waits)},
-                    running=sum(one.state == st.RUNNING for one in mine),
-                    pending=sum(one.state == st.PENDING for one in mine),
+                    running=sum(one.state == st.RUNNING for one in of_team),
+                    pending=sum(one.state == st.PENDING for one in of_team),
                 )
             )
         seen = picture()
@@ -252,21 +252,21 @@ class DrawnHead(Head):
                 running.append(RunningPlace(podgroup=one.job, place=place, ends_s=ends))
         starts = []
         names = [row.node_id for row in self.picture.status.nodes]
-        for at, (begin, length) in enumerate(((1_800, 3_600), (6_780, 20_000), (20_340, 9_000))):
+        for turn, (begin, length) in enumerate(((1_800, 3_600), (6_780, 20_000), (20_340, 9_000))):
             places = tuple(
                 Place(node=one, tasks=4, devices={"nvidia.com/gpu": 4.0})
-                for one in names[at * 3 : at * 3 + 3]
+                for one in names[turn * 3 : turn * 3 + 3]
             )
             starts.append(
                 PlannedStart(
-                    podgroup=f"default/{TEAMS[at]}-big-{at}",
-                    queue=TEAMS[at],
+                    podgroup=f"default/{TEAMS[turn]}-big-{turn}",
+                    queue=TEAMS[turn],
                     at_s=NOW + begin,
                     ends_s=NOW + begin + length,
-                    after_tasks=at + 1,
-                    basis=Basis(by_limit=at + 1),
-                    is_promised=at == 1,
-                    fills=at == 0,
+                    after_tasks=turn + 1,
+                    basis=Basis(by_limit=turn + 1),
+                    is_promised=turn == 1,
+                    fills=turn == 0,
                     places=places,
                 )
             )

@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.adapters.slurm.commands.accounts import SACCTMGR
 from phalanx.adapters.slurm.commands.control import SCONTROL, SEFF
-from phalanx.adapters.slurm.commands.main import COMMANDS
+from phalanx.adapters.slurm.commands.running import COMMANDS
 from phalanx.adapters.slurm.commands.sacct import SACCT
 from phalanx.adapters.slurm.commands.scancel import SCANCEL
 from phalanx.adapters.slurm.commands.sinfo import SINFO

@@ -11,12 +11,14 @@ from functools import partial
 from typing import Any, Protocol
 
 from phalanx.model.exit_codes import KILLED, SIGNALLED
+from phalanx.model.principals import NOBODY
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.groups import NodeGroups
 from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.job_members import JobMembers
+from phalanx.node.member_effects import CommandEnd
 from phalanx.node.usage import NoUsageMeter
 from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
 from phalanx.protocol.cluster_messages import (
@@ -53,6 +55,7 @@ class Wire:
 
     tag = "head"
     peer = b""
+    principal = NOBODY
 
     def __init__(self, say: Callable[[Any], None]) -> None:
         self.post = self.send = say
@@ -184,5 +187,5 @@ class Machine:
             return
         order, began = found
         self._programs.ends(order, self._kernel.now - began, code)
-        self.members.exited(process, code, "")
+        self.members.exited(process, CommandEnd(code=code))
         self._groups.settle()

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from phalanx.cli.jobs import Json
+from phalanx.cli.common_options import Json
 from phalanx.cli.reach import FAILED
 from phalanx.cli.table import say, table
 

@@ -58,3 +58,7 @@ class Principal(msgspec.Struct, frozen=True, array_like=True, dict=True):
         own = (self.user,) if self.user else ()
         groups = (f"{GROUP}{group}" for group in self.groups)
         return frozenset((EVERYBODY, str(self), *own, *groups))
+
+
+NOBODY = Principal("", "")
+"""The principal of a peer that asks for nothing: it has no rights."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from phalanx.model.ids import PREFIX_BYTES, node_process_id
+from phalanx.model.principals import NOBODY
 from phalanx.node.peers import NODE, REMOTE, Peer
 from phalanx.protocol.cluster_messages import Via
 from phalanx.protocol.frames import encode_body
@@ -35,6 +36,7 @@ class RemotePeer:
     """Stands for a process of another node among this node's peers."""
 
     tag: Any = REMOTE
+    principal = NOBODY  # its own node asks the head for it
 
     def __init__(self, links: NodeLinks, process: bytes) -> None:
         self._links = links

@@ -12,6 +12,7 @@ from tests.present import present
 from phalanx.adapters.ray.scheduler.command_server import start_command_server
 from phalanx.adapters.ray.scheduler.node_machines import NodeMachines
 from phalanx.model.ids import GangId, GroupId, JobId
+from phalanx.model.principals import NOBODY
 from phalanx.protocol.bundle_messages import (
     BundlesGone,
     Command,
@@ -38,7 +39,7 @@ REPORT_EVERY_S = 1e6
 class Agent:
     """The machines of one node, and what they have sent to the scheduler."""
 
-    peer, tag = b"", None
+    peer, tag, principal = b"", None, NOBODY
 
     def __init__(self, session):
         self.server = start_command_server(session)

@@ -12,7 +12,7 @@ from phalanx.adapters.slurm.commands import array_rows
 from phalanx.adapters.slurm.commands.priorities import one_of_each_array
 from phalanx.adapters.slurm.commands.rows import Shown
 from phalanx.adapters.slurm.commands.shares import share_rows
-from phalanx.adapters.slurm.request import NOTE
+from phalanx.adapters.slurm.marks import NOTE
 from phalanx.cli.times import clock
 from phalanx.model.jobs import states as st
 from phalanx.model.rows.shares import ShareInfo

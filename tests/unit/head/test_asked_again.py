@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.errors import JobCommandError, JobNotFoundError, QueueUnavailableError
+from phalanx.model.principals import NOBODY
 from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.peers import Peer
 from phalanx.protocol.cluster_messages import ForwardedAsk, ForwardedReply, Reported
@@ -91,6 +92,8 @@ def test_a_command_that_was_never_carried_out_still_fails(place):
 
 class Connection(Peer):
     """The way to a head."""
+
+    principal = NOBODY
 
     def __init__(self) -> None:
         self.peer, self.tag = b"head", "head"

@@ -560,7 +560,7 @@ class GangScheduler:
         self.cache.gang_changed(gang)
         self._request_cycle()
 
-    def rename(self, gang: Gang, name: str, job: str) -> None:
+    def rename(self, gang: Gang, name: str, job: JobId) -> None:
         """Let a gang have the name of another job."""
         before = gang.uid, [gang.task(index) for index in range(len(gang.members))]
         self._live_cluster.forget(gang)

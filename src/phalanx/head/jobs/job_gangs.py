@@ -79,7 +79,7 @@ class GangNews(Protocol):
         """Take note that a gang's terms may have changed, because its job has."""
         ...
 
-    def rename(self, gang: Gang, name: str, job: str) -> None:
+    def rename(self, gang: Gang, name: str, job: JobId) -> None:
         """Let a gang have the name of another job."""
         ...
 

@@ -27,6 +27,7 @@ from phalanx.adapters.ray.scheduler.node_machines import NodeMachines
 from phalanx.adapters.ray.scheduler.options import NAMESPACE, SCHEDULER, SchedulerOptions
 from phalanx.adapters.ray.scheduler.ray_calls import is_restarting
 from phalanx.model.ids import GroupId
+from phalanx.model.principals import NOBODY
 from phalanx.protocol.cluster_messages import Expelled, Joined
 from phalanx.protocol.frames import decode_body, encode_body
 from phalanx.runtime.os import session as sessions
@@ -60,6 +61,7 @@ class SchedulerPeer:
 
     peer = b""
     tag: Any = None
+    principal = NOBODY
 
     def __init__(self) -> None:
         self._messages: list[Any] = []
