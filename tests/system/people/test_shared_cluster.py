@@ -31,11 +31,11 @@ door.connect(path)
 socket.send_fds(door, [encode_frame([Handed("10.0.0.9:1")])], [theirs.fileno()])
 theirs.close()
 request = CreateQueue("stolen", QueueFields())
-mine.sendall(encode_frame([Ask(1, request.kind, encode_request(request))]))
 mine.settimeout(60)
 try:
+    mine.sendall(encode_frame([Ask(1, request.kind, encode_request(request))]))
     answer = mine.recv(1 << 16)
-except ConnectionResetError:
+except (ConnectionResetError, BrokenPipeError):
     answer = b""
 print(answer if answer else "refused")
 """
