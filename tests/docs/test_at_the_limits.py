@@ -304,6 +304,11 @@ TRIED: dict[str, list[Limit]] = {
 }
 
 ELSEWHERE = {
+    "head.rights.audit.MAX_LATEST": "tests/unit/head/rights/test_most.py",
+    "head.rights.tokens.MOST": "tests/unit/head/rights/test_most.py",
+    "manifests.people_lists.MOST": "tests/unit/head/rights/test_most.py",
+    "model.user_limits.MOST_USERS": "tests/unit/head/rights/test_most.py",
+    "runtime.os.connection_loop.MOST_OF_A_USER": "tests/system/people/test_shared_cluster.py",
     "head.shares.usage_ledger.MAX_BOOKS": "tests/unit/head/test_shares.py",
     "head.shares.control.MAX_SHARES": "tests/unit/head/test_shares.py",
     "dashboard.pages.what_if.MAX_MANIFEST": "tests/unit/dashboard/test_app.py",

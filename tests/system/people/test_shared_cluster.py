@@ -15,6 +15,7 @@ from tests.system.people.conftest import SharedMachine
 from phalanx.protocol.frames import encode_frame
 from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 from phalanx.runtime.daemons.shared_sockets import shared_heads
+from phalanx.runtime.os.connection_loop import MOST_OF_A_USER
 
 PASSING = """
 import glob, socket, sys
@@ -179,6 +180,19 @@ def test_only_requests_come_in_at_the_shared_socket(shared: SharedMachine) -> No
         sock.connect(path)
         socket.send_fds(sock, [b"\0\0\0\1\xff"], [theirs.fileno()])
         assert sock.recv(1) == b""
+
+
+def test_an_account_has_no_more_than_its_connections(shared: SharedMachine) -> None:
+    opened = []
+    try:
+        for _ in range(MOST_OF_A_USER + 1):
+            opened.append(socket.socket(socket.AF_UNIX))
+            opened[-1].connect(socket_of(shared))
+            opened[-1].settimeout(60)
+        assert opened[-1].recv(1) == b""
+    finally:
+        for one in opened:
+            one.close()
 
 
 def test_a_directory_that_others_can_write_is_no_head(
