@@ -130,8 +130,8 @@ def test_an_explanation_in_words() -> None:
     assert str(answer) == (
         "podgroup default/a of queue lab waits: 2 nodes lack GPU\n"
         "  to change that: add a node\n"
-        "  held by b (8 GPU, for 90 s at most), x/c (64.0 GiB memory), and 3 more\n"
-        "  expected to start in 90 s (at 100), once 1 task has ended, if run times hold "
+        "  held by b (8 GPU, for 1m30s at most), x/c (64.0 GiB memory), and 3 more\n"
+        "  expected to start in 1m30s (at 100), once 1 task has ended, if run times hold "
         "(limits of 1 job), if no other job fills its places before\n"
         "  it is number 2 of those that wait in its queue\n"
         "  - 1 is ahead of it in queue lab\n"
@@ -142,7 +142,7 @@ def test_an_explanation_in_words() -> None:
         at_s=1.8e9, in_s=90.4, after_tasks=1, basis=Basis(by_limit=1), is_promised=True
     )
     words = str(msgspec.structs.replace(answer, expected_start=by_clock))
-    assert "start in 90 s, once" in words
+    assert "start in 1m30s, once" in words
     data = msgspec.to_builtins(answer)
     assert "node" not in data
     assert data["position"] == 2
@@ -163,7 +163,7 @@ def test_a_plan_is_a_table() -> None:
     )  # fmt: skip
     plan = TimePlan(now=100.0, starts=(start,), unknown=("other",), running=())
     shown = plan._repr_html_()
-    for words in ("&lt;job&gt;", "in 60 s", "in 120 s", "promised", "2 on n1", "limits of 1 job"):
+    for words in ("&lt;job&gt;", "in 1m", "in 2m", "promised", "2 on n1", "limits of 1 job"):
         assert f"<td>{words}</td>" in shown
     assert "start unknown: other" in shown
     nothing = TimePlan(now=0.0, starts=(), unknown=(), running=())

@@ -16,6 +16,7 @@ from tests.polling import eventually
 
 from phalanx.protocol.messages import Fetch
 from phalanx.runtime.driver.reactor import Reactor
+from phalanx.runtime.os import fork_server
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.fork_server import Child, ForkServer
 from phalanx.runtime.os.loop import Loop
@@ -83,8 +84,13 @@ def test_a_reactor_reads_no_connection_for_what_came_to_another() -> None:
 
 
 @pytest.fixture
-def server() -> Any:
-    """A fork server in this process, whose node hears nothing yet."""
+def server(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A fork server in this process, whose node hears nothing yet.
+
+    It takes no other child of this process for an orphan: these belong to other tests.
+    """
+    monkeypatch.setattr(fork_server, "keep_descendants", lambda: None)
+    monkeypatch.setattr(ForkServer, "_end_orphans", lambda self: None)
     ours, theirs = socket.socketpair()
     session: Any = None  # only commands with streams have files there
     made = ForkServer(ours, session)

@@ -458,7 +458,7 @@ task a r 1c 1G @n
 task b big 1c 1G x2
 task t g 1c 1G
 
-case promised big places are promised to it, in 10 s
+case promised big places are promised to it, in 10s
 node n 2c 2G
 queue q
 gang r q min=1 phase=Running {run_time_s: 10, started: 0}
