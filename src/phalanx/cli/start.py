@@ -325,7 +325,7 @@ def stop(
         bool, Option("--force", help="Kill all processes at once, without letting them end.")
     ] = False,
     forget: Annotated[
-        bool, Option("--forget", help="Also delete the head's queues, jobs and history.")
+        bool, Option("--forget", help="Also delete the head's queues, jobs, history and audit log.")
     ] = False,
     yes: Annotated[
         bool, Option("--yes", "-y", help="Delete without asking (with --forget).")
@@ -353,13 +353,14 @@ def stop(
         return
     from phalanx.runtime.daemons.starting import stop_all
     from phalanx.storage import ledger
+    from phalanx.storage.opening import delete_audit
     from phalanx.storage.sqlite import delete, exists
 
     store = default_store()
     if forget and not yes and exists(store):
         import typer
 
-        typer.confirm(f"Delete all queues, jobs and history in {store}?", abort=True)
+        typer.confirm(f"Delete all queues, jobs, history and the audit log in {store}?", abort=True)
     ended = stop_all(force=force)
     for one in ended:
         name = f"node {one.node_id[:SHORT]}" if one.kind == "node" else "head"
@@ -369,6 +370,7 @@ def stop(
     with _failing_readably():
         if forget and delete(store):
             ledger.delete(store + ledger.ENDING)
+            delete_audit(store)
             report(f"Deleted {store}: the next head begins with nothing.")
         elif not forget and any(one.kind == "head" for one in ended) and exists(store):
             report(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from phalanx.storage.errors import StorageAddressError, StorageError
 from phalanx.storage.ledger import ENDING
@@ -15,6 +16,8 @@ from phalanx.storage.shard import Shard
 from phalanx.storage.sqlite import MARK, SqliteShard
 from phalanx.storage.storage import Storage
 
+AUDIT = ".audit"
+"""The end of the name of the audit log, which lies next to the store."""
 _SQLITE = "sqlite:"
 _FORMS = "memory, a path or sqlite:PATH, redis://, rediss:// or unix:// and a server"
 
@@ -91,7 +94,13 @@ def history_path(text: str, directory: str) -> str:
 def audit_path(text: str, directory: str) -> str:
     """Return the path of the audit log, given the address of the first shard; as history_path."""
     mark = mark_path(text, directory)
-    return mark.removesuffix(MARK) + ".audit" if mark else ""
+    return mark.removesuffix(MARK) + AUDIT if mark else ""
+
+
+def delete_audit(store: str) -> None:
+    """Delete the audit log of the store in this file, with the older files of the log."""
+    for path in Path(store).parent.glob(f"{Path(store).name}{AUDIT}*"):
+        path.unlink(missing_ok=True)
 
 
 def _is_server(text: str) -> bool:

@@ -94,7 +94,7 @@ def test_a_shell_in_a_job_has_what_the_job_has_and_ends_with_it(cluster):
         "shell", "host", "--", "sh", "-c", "echo $MINE $PHALANX_JOB $RANK; exit 7"
     )
     assert (said.stdout, said.returncode) == ("1 host 0\n", 7)
-    used = cluster.status()["resources"]["CPU"]["used"]
+    used = eventually(lambda: cluster.status()["resources"]["CPU"]["used"], "the node's report")
     with terminal(cluster, "shell", "host.worker-0", *SHELL) as one:
         one.wait_for("$ ")
         assert cluster.status()["resources"]["CPU"]["used"] == used

@@ -55,8 +55,8 @@ def rows(shown):
 
 def test_more_nodes(ask):
     assert rows(ask("--add-nodes", "1:CPU=64,GPU=8")) == [
-        ["default/big", "q", "in", "1m", "in", "10s", "1m", "earlier"],
-        ["default/long", "q", "in", "2m", "in", "40s", "1m", "earlier"],
+        ["default/big", "q", "in", "1m30s", "in", "10s", "1m20s", "earlier"],
+        ["default/long", "q", "in", "2m", "in", "40s", "1m20s", "earlier"],
         ["default/never", "q", "-", "in", "40s", "starts", "at", "all"],
         ["default/small", "q", "now", "in", "40s", "40s", "later"],
     ]
@@ -64,8 +64,8 @@ def test_more_nodes(ask):
 
 def test_a_node_less(ask):
     shown = ask("--remove-node", "a")
-    assert ["default/r", "q", "runs", "in", "1m", "stopped"] in rows(shown)
-    assert ["default/big", "q", "in", "1m", "-", "does", "not", "start"] in rows(shown)
+    assert ["default/r", "q", "runs", "in", "1m30s", "stopped"] in rows(shown)
+    assert ["default/big", "q", "in", "1m30s", "-", "does", "not", "start"] in rows(shown)
     assert shown.stdout.splitlines()[-1].endswith("wait again: default/r")
 
 
