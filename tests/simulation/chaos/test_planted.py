@@ -93,13 +93,17 @@ def no_gang_minimum(monkeypatch):
 def freed_twice(monkeypatch):
     """Every answer of a node is taken for the end of what members give back, the second one too."""
 
+    returned = GangBinder.returned
+
     def careless(self, node_id, group, number):
         gang = self._registry.gangs.get(group)
+        if gang is None or gang.is_removed:
+            returned(self, node_id, group, number)
+            return
         indexes = self.give_backs.awaited(node_id, group, number)
         self.give_backs.done(node_id, group, number)
-        if gang is not None and not gang.is_removed:
-            for _ in range(2):
-                self.handle(gang, indexes, Freed())
+        for _ in range(2):
+            self.handle(gang, indexes, Freed())
 
     monkeypatch.setattr(GangBinder, "returned", careless)
 
