@@ -198,7 +198,11 @@ class JobMembers:
 
     def extend(self, message: ExtendRun) -> None:
         """Run these tasks behind what runs in their place."""
-        self._continue_run(self._runs.extend(message))
+        is_outdated = self._runs.is_outdated(message)
+        key = self._runs.extend(message)
+        if is_outdated:
+            self._stop_run(key)
+        self._continue_run(key)
 
     def stop_run(self, message: StopRun) -> None:
         """Return the tasks of a run that have not begun, and show the one that runs."""
@@ -225,8 +229,11 @@ class JobMembers:
         if news is not None:
             self._head.notify(news)
 
-    def _stop_run(self, key: MemberId) -> None:
-        """Return the tasks in a place that have not begun."""
+    def _stop_run(self, key: MemberId, attempt: int = 0) -> None:
+        """Return the tasks in a place that have not begun. `attempt`: the one that runs or ends
+        there, if the head decides what follows it.
+        """
+        self._runs.told(key, attempt)
         news = self._runs.stopped(key, self._clock())
         if news is not None:
             self._head.notify(news)
@@ -304,7 +311,7 @@ class JobMembers:
         self, key: MemberId, attempt: int, reason: str, is_nodes_fault: bool = False
     ) -> None:
         self._note_end(key, attempt)
-        self._stop_run(key)
+        self._stop_run(key, attempt)
         if is_nodes_fault:
             self._report()
         news = MemberNews(*key, attempt, NOT_STARTED, reason, is_nodes_fault=is_nodes_fault)
@@ -489,7 +496,7 @@ class JobMembers:
 
     def _leave_run(self, member: _Member) -> None:
         """Return the tasks behind a member that does not end on its own, and show the member."""
-        self._stop_run((member.order.group, member.order.index))
+        self._stop_run((member.order.group, member.order.index), member.order.attempt)
         if member.is_quiet:
             self._report_running(member)
 
@@ -534,7 +541,7 @@ class JobMembers:
             self._runs.ended(member.order, member.log, used, self._clock())
             return
         if code or is_ours:
-            self._stop_run(about[:2])  # the head decides what follows
+            self._stop_run(about[:2], member.order.attempt)
         self._report_run(about[:2])
         if is_ours:
             self._report()

@@ -6,6 +6,7 @@ and those that have ended well and that the head has not heard of.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 
 import msgspec
@@ -37,6 +38,10 @@ class _Run(msgspec.Struct, kw_only=True, eq=False):
     ended: list[_End] = []
     log: str = ""
     """The log of the first task in `ended`."""
+    told: int = 0
+    """The number of the last task that did not simply end well, so that the head decides which task
+    is next. Tasks that the head granted before it knew of that do not begin.
+    """
 
 
 class MemberRuns:
@@ -62,10 +67,21 @@ class MemberRuns:
                 run.waiting.append(_order(order.like, number, task))
         return key
 
+    def is_outdated(self, order: ExtendRun) -> bool:
+        """Whether the head did not know, when it gave an order, that it decides what follows."""
+        run = self._runs.get((order.like.group, order.like.index))
+        return run is not None and order.behind < run.told
+
+    def told(self, key: MemberId, attempt: int) -> None:
+        """Note that the head decides what follows this task."""
+        if (run := self._runs.get(key)) is not None:
+            run.told = max(run.told, attempt)
+
     def _forget_old(self) -> None:
         if len(self._runs) > REMEMBERED:
             idle = (key for key, run in self._runs.items() if not (run.waiting or run.ended))
-            del self._runs[next(idle)]
+            for key in list(itertools.islice(idle, 1)):
+                del self._runs[key]
 
     def next(self, key: MemberId) -> StartMember | None:
         """Return the order of the task that begins now, if one waits."""
@@ -126,7 +142,8 @@ class MemberRuns:
 
 def _order(like: StartMember, number: int, task: RunTask) -> StartMember:
     """Return the order for one task of a run."""
-    (command,) = like.commands
-    variables = {**command.variables, **task.variables}
-    command = msgspec.structs.replace(command, argv=task.argv, variables=variables)
-    return msgspec.structs.replace(like, attempt=number, job=task.job, commands=[command])
+    commands = [
+        msgspec.structs.replace(one, argv=task.argv, variables={**one.variables, **task.variables})
+        for one in like.commands[:1]
+    ]
+    return msgspec.structs.replace(like, attempt=number, job=task.job, commands=commands)

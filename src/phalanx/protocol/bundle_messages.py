@@ -182,6 +182,10 @@ class ExtendRun(msgspec.Struct, array_like=True, tag=142):
     first: int
     tasks: list[RunTask]
     like: StartMember
+    behind: int = 0
+    """The number of the place's last attempt of which the head has heard more than a good end. The
+    node returns the tasks if such news of a later one is on its way.
+    """
 
 
 class StopRun(msgspec.Struct, array_like=True, tag=143):

@@ -303,7 +303,7 @@ class ArrayRuns:
 
     def number(self, gang: Gang, attempt: int) -> int:
         """Return the number of an attempt of the job that has a place; a new one for a new
-        attempt.
+        attempt. Tasks of the run do not begin before it: their node returns them (see ExtendRun).
         """
         place, run = gang.members[0], self._runs.get(gang.gang_id)
         number = attempt + place.ahead
@@ -311,6 +311,11 @@ class ArrayRuns:
             return number
         number, run.next = run.next, run.next + 1
         place.ahead = number - attempt
+        array = self._job_of(run.array)
+        if run.tasks and array is not None:
+            self._uncount(gang, array)
+            self._take_back(run, array, list(run.tasks))
+            self._changed(array)
         self._effects.keep_run(run, is_over=False)
         return number
 

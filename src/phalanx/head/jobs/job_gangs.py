@@ -365,11 +365,23 @@ class JobGangs:
         self._gang_news.gang_changed(gang)
 
     def hand_over(self, gang: Gang, job: JobSpec) -> None:
-        """Let the gang of a job that has ended be the gang of another array task."""
+        """Let the gang of a job that has ended there be the gang of another array task. A job that
+        is to begin again gets another place.
+        """
+        before = self.table.get(gang.job)
         if self._gangs.get(gang.job) is gang:
             del self._gangs[gang.job]
+            for member in () if before is None else before.members:
+                self._without_place(gang.job, member)
         self._gang_news.rename(gang, job.name, job.uid)
         self._gangs[job.uid] = gang
+
+    def _without_place(self, uid: JobId, member: MemberRecord) -> None:
+        group, number, attempt = member.group, member.index, member.attempt
+        why = "its place went to another task"
+        lost = ev.MemberLost(job=uid, group=group, index=number, attempt=attempt, reason=why)
+        if member.state in (st.PENDING, st.RUNNING, st.TERMINATING):
+            self.later(lost)
 
     def _start(self, job: JobRecord, keys: Iterable[Key]) -> None:
         gang = self._gangs.get(job.uid)

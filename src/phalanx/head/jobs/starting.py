@@ -89,7 +89,7 @@ class Starter:
             own = {k: v for k, v in command.variables.items() if base.get(k) != v}
             run.append(RunTask(spec.uid, command.argv, own))
         like.attempt, like.start = first, 1
-        return ExtendRun(first, run, like)
+        return ExtendRun(first, run, like, member.attempt)
 
     def step(
         self, record: JobRecord, gang: Gang, index: int, ends: float | None, wanted: WantedStep

@@ -14,8 +14,11 @@ from tests.unit.head.gangs.runs_world import Runs
 from phalanx.errors import JobCommandError
 from phalanx.head.jobs.array_tasks import GRANTED
 from phalanx.manifests.dependencies import read_dependencies
+from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import Policy
+from phalanx.node.member_runs import MemberRuns
+from phalanx.protocol.bundle_messages import Command, ExtendRun, RunTask, StartMember
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import GetJob
 
@@ -129,6 +132,52 @@ def test_a_task_of_a_run_is_retried(world: Runs, how: str) -> None:
     assert [attempt for _, attempt in world.starts[failed]] == [1, 2]
     assert world.info().reason == "all 200 array tasks completed"
     assert world.do(GetJob(failed)).members[0].attempt == 2
+
+
+@pytest.mark.parametrize("order", ["late", "lost"])
+def test_what_the_head_granted_before_it_heard_of_a_failure_does_not_begin(
+    world: Runs, order: str
+) -> None:
+    begun(world, "0-99%1", restart="OnFailure")
+    for _ in range(len(granted(world)) - 1):
+        world.end()
+    world.talk(0.11, 1)
+    (failed,) = (order.job for order in world.running.values())
+    assert len(granted(world)) > 1, "more tasks are on their way to the node"
+    world.end(code=3)
+    if order == "lost":
+        world.box.clear()
+    world.talk(0.03, 3)
+    assert [order.job for order in world.running.values()] == [failed]
+    assert not granted(world)
+    if order == "lost":
+        world.end()
+        world.restart()
+    world.talk(0.03, 3).finish()
+    assert [attempt for _, attempt in world.starts.pop(failed)] == [1, 2]
+    assert {len(begins) for begins in world.starts.values()} == {1}
+    assert world.info().reason == "all 100 array tasks completed"
+
+
+def test_a_task_that_was_to_begin_again_gets_another_place(world: Runs) -> None:
+    begun(world)
+    (one, _) = (order.job for order in world.running.values())
+    world.talk(0.7, 10)
+    world.command(one.removeprefix("default/"), "requeue")
+    world.end(job=one)  # well, before the order arrives, and the next one begins
+    world.talk(1.0, 20).finish()
+    assert world.info().reason == "all 200 array tasks completed"
+    assert len(world.starts[one]) == 2
+
+
+def test_a_node_takes_orders_of_any_content() -> None:
+    command = Command([], {}, "", 0)
+    runs = MemberRuns()
+    for index, commands in enumerate(([], [command], [command, command])):
+        like = StartMember(GangId(GroupId(b"g")), index, 1, "", "", [], commands, {}, 0.0)
+        key = runs.extend(ExtendRun(1, [RunTask("a[1]", ["true"], {})], like))
+        begun = runs.next(key)
+        assert begun is not None and len(begun.commands) == min(len(commands), 1)
 
 
 def test_cancelled_tasks_of_runs_end_and_the_others_go_on(world: Runs) -> None:
