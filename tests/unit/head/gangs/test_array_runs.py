@@ -14,7 +14,7 @@ from tests.unit.head.gangs.runs_world import Runs
 from phalanx.errors import JobCommandError
 from phalanx.head.jobs.array_tasks import GRANTED
 from phalanx.manifests.dependencies import read_dependencies
-from phalanx.model.ids import GangId, GroupId
+from phalanx.model.ids import GangId, GroupId, JobId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import Policy
 from phalanx.node.member_runs import MemberRuns
@@ -174,8 +174,10 @@ def test_a_node_takes_orders_of_any_content() -> None:
     command = Command([], {}, "", 0)
     runs = MemberRuns()
     for index, commands in enumerate(([], [command], [command, command])):
-        like = StartMember(GangId(GroupId(b"g")), index, 1, "", "", [], commands, {}, 0.0)
-        key = runs.extend(ExtendRun(1, [RunTask("a[1]", ["true"], {})], like))
+        like = StartMember(
+            GangId(GroupId(b"g")), index, 1, JobId("a[1]"), "", [], commands, {}, 0.0
+        )
+        key = runs.extend(ExtendRun(1, [RunTask(JobId("a[1]"), ["true"], {})], like))
         begun = runs.next(key)
         assert begun is not None and len(begun.commands) == min(len(commands), 1)
 
