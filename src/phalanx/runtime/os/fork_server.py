@@ -85,6 +85,8 @@ class Child:
         self.why_killed = ""
         """Why the kernel has ended processes of it."""
         self.has_ended = False
+        self.is_killed = False
+        """Whether it was sent SIGKILL: nothing that it has started has a grace any more."""
 
 
 class ForkServer:
@@ -321,7 +323,9 @@ class ForkServer:
             if child.has_ended:
                 self._bury(child)
                 return
-            child.lingering = None
+            child.lingering, child.is_killed = None, True
+        elif child.is_killed:
+            return
         elif number == signal.SIGTERM and child.is_command and not child.socket:
             child.lingering = child.lingering or Lingering(child.pid)
             child.lingering.ask()
