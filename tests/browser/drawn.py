@@ -33,7 +33,7 @@ REASONS = (
 
 
 class DrawnHead(Head):
-    """What the head of the drawn cluster answers."""
+    """The answers of the head of the drawn cluster."""
 
     def __init__(self, machines: int = MACHINES, seed: int = 7) -> None:
         super().__init__()

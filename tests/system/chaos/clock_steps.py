@@ -47,7 +47,7 @@ class Trial:
         self.seen = {"rounds": 0, "ahead": 0, "back": 0}
 
     def run(self, rounds: int) -> dict[str, int]:
-        """Step the clock so often. What was seen. Raises AssertionError."""
+        """Step the clock this many times; return what was seen. Raises AssertionError."""
         for number in range(rounds):
             step_s = self._rng.choice(STEPS_S) * self._rng.choice((-1, 1))
             if self._ahead_s and self._rng.random() < 0.5:

@@ -75,7 +75,7 @@ class Trial:
             self._submit(name, cpus="0.5")
 
     def run(self, rounds: int) -> dict[str, int]:
-        """Harm directories so often. What was seen. Raises AssertionError."""
+        """Harm directories this many times; return what was seen. Raises AssertionError."""
         for name in self._long:
             until(lambda name=name: self._began(name) == 1)  # type: ignore[misc]
         for _ in range(rounds):

@@ -71,7 +71,7 @@ class Load:
             thread.start()
 
     def works(self) -> list[Callable[[], None]]:
-        """What runs again and again, each in a thread."""
+        """Return the work that is repeated, each in a thread of its own."""
         return [self._submit, self._run_tasks, self._call]
 
     def end(self) -> None:

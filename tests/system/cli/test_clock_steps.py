@@ -46,7 +46,7 @@ spec:
 
 
 class Clock:
-    """What the machine's programs take for the wall-clock time."""
+    """The wall-clock time as the machine's programs see it."""
 
     def __init__(self, machine: Machine, tmp_path: Path) -> None:
         self._machine = machine

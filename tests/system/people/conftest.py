@@ -51,7 +51,7 @@ class SharedMachine(Machine):
         )
 
     def said(self, account: str, *arguments: str, **env: str) -> str:
-        """What a command of an account prints that must succeed."""
+        """Run a command as an account, which must succeed; return its output."""
         ended = self.as_user(account, *arguments, **env)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout

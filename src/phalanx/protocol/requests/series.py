@@ -14,7 +14,7 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 class NumberOverTime(msgspec.Struct, array_like=True):
     """One counted quantity and its new points.
 
-    What is counted, and of what: ("allocated", "GPU"), ("used", "GPU"), ("total", "GPU"),
+    Its name is a pair, such as ("allocated", "GPU"), ("used", "GPU"), ("total", "GPU"),
     ("jobs", "running"), ("queue NAME", "GPU"). The points are by resolution
     (`observe.series.RESOLUTIONS`).
     """

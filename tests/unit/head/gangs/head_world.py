@@ -37,7 +37,7 @@ class World:
         self.directories = ""
         """What the node says is wrong with its directories."""
         self.shortage = ""
-        """What it says has run out there."""
+        """The shortage that the node reports."""
         self.preempted = []
         self.orders = []
         """Everything that the node was told and does not do by itself."""
