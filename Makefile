@@ -13,7 +13,7 @@ CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_w
 CORE := $(addprefix --cov=phalanx.,head node owner scheduler)
 TESTS_OF_CORE := $(addprefix tests/,unit/head unit/node unit/owner unit/objects unit/protocol unit/scheduler simulation)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run integrations test test-versions test-gpu test-browser fuzz conformance conformance-libraries test-ray test-ray-slow test-slow docs cover check hooks fmt bench reproduce beside explore clean mpi
+.PHONY: help setup redis run integrations test test-versions test-gpu test-browser pictures fuzz conformance conformance-libraries test-ray test-ray-slow test-slow docs cover check hooks fmt bench reproduce beside explore clean mpi
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -97,6 +97,10 @@ test-browser: setup ## the web page in Debian's Chromium, with axe-core
 	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	@$(BIN)/python -m pytest tests/browser
+
+pictures: setup ## the README's pictures, of the page of a real cluster in Chromium (see test-browser)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	@$(BIN)/python tools/pictures.py docs/pictures
 
 docs: setup ## the documentation site, in build/site (open index.html there; no network is needed to read it)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -13,12 +13,11 @@ from phalanx.cli.node_names import NodeNames
 from phalanx.model.command_groups import NONE
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.model.readable import amount, size
-from phalanx.model.rows.cluster import NodeInfo, StatusInfo
+from phalanx.model.rows.cluster import NodeInfo, StatusInfo, given_labels
 from phalanx.observe.stranded import stranded_in_all
 from phalanx.observe.usage import is_silent, sums
 
 _BYTES = ("memory", "object_store_memory")
-_OWN_LABEL = "ray.io/node-id"
 Stranded = Mapping[str, Mapping[str, float]]
 """Stranded amounts by node and resource, as in `StatusInfo`."""
 
@@ -153,7 +152,7 @@ def _use(name: str, row: NodeInfo) -> str:
 
 
 def _labels(row: NodeInfo) -> str:
-    return ",".join(f"{k}={v}" for k, v in row.labels.items() if k != _OWN_LABEL) or "-"
+    return ",".join(f"{k}={v}" for k, v in given_labels(row.labels).items()) or "-"
 
 
 def _used(name: str, used: float, total: float) -> str:

@@ -49,7 +49,7 @@ def comparison_text(found: Comparison) -> str:
     """
     lines = []
     if found.starts:
-        head = ("PODGROUP", "QUEUE", "START", "IF", "CHANGE")
+        head = ("GANG", "QUEUE", "START", "IF", "CHANGE")
         lines.append(table(head, [_row(one, found.stopped) for one in found.starts]))
     else:
         lines.append("No gang waits, before or after the change.")

@@ -144,14 +144,12 @@ def hypernodes_text(rows: Sequence[HyperNodeInfo], name: Callable[[str], str] = 
 
 
 def length(seconds: float | None) -> str:
-    """Return a length as [D-]HH:MM:SS, below one second in tenths; "" for no limit."""
-    from phalanx.manifests.times import length_text
-
+    """Return a length of time as the listings show it; "" for no limit."""
     if seconds is None:
         return ""
     if not 0 <= seconds <= LONGEST_S:  # no head sends such a number, but a damaged answer may
         return f"{seconds:g}s"
-    return length_text(float(int(seconds)) or round(seconds, 1))
+    return duration(seconds)
 
 
 def _full_name(row: JobInfo | FlowInfo | CronInfo) -> str:

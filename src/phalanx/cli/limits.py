@@ -8,9 +8,9 @@ from phalanx.cli.common_options import Address, Json, rows_json
 from phalanx.cli.options import Argument
 from phalanx.cli.reach import USAGE, ask, fail
 from phalanx.cli.table import echo, say, table
-from phalanx.manifests.times import length_text, read_limit
+from phalanx.manifests.times import read_limit
 from phalanx.model.nearest import nearest
-from phalanx.model.readable import amount
+from phalanx.model.readable import amount, length_text
 from phalanx.model.rows.user_limits import UserLimitInfo
 from phalanx.model.user_limits import ANY_USER
 from phalanx.protocol.requests.user_limits import ListLimits, SetLimits

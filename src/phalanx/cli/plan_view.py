@@ -14,11 +14,11 @@ _LEGEND = (
     "Each character is the number of devices in use on the node at that time (of tasks, on a node "
     "where no work uses devices): '.' none, '+' more than nine."
 )
-_HEAD = ("PODGROUP", "QUEUE", "START", "ENDS", "HOW", "PLACES", "BASIS")
+_HEAD = ("GANG", "QUEUE", "START", "ENDS", "HOW", "PLACES", "BASIS")
 
 
 def plan_text(plan: TimePlan, name: Callable[[str], str] = str) -> str:
-    """Return the time axis of each node with running or promised work, then a row per podgroup.
+    """Return the time axis of each node with running or promised work, then a row per gang.
 
     `name`: the shown name of a node.
     """
@@ -29,7 +29,7 @@ def plan_text(plan: TimePlan, name: Callable[[str], str] = str) -> str:
         lines += ["", table(_HEAD, [_row(plan, one, name) for one in plan.starts])]
     if plan.unknown:
         several = len(plan.unknown) > 1
-        who = f"{len(plan.unknown)} podgroups wait" if several else "1 podgroup waits"
+        who = f"{len(plan.unknown)} gangs wait" if several else "1 gang waits"
         lines += [
             "",
             f"{who} for work whose end is not known, or for more than the cluster has: "

@@ -12,7 +12,6 @@ from phalanx.cli import panels
 from phalanx.cli.amounts import memory_bytes
 from phalanx.cli.durations import METAVAR, seconds_at_least
 from phalanx.cli.node_checks import read_check_rules, read_checks
-from phalanx.cli.node_names import SHORT
 from phalanx.cli.options import Option
 from phalanx.cli.reach import FAILED, NOT_ALLOWED, USAGE, fail, json_object
 from phalanx.cli.table import report, say
@@ -363,7 +362,7 @@ def stop(
         typer.confirm(f"Delete all queues, jobs, history and the audit log in {store}?", abort=True)
     ended = stop_all(force=force)
     for one in ended:
-        name = f"node {one.node_id[:SHORT]}" if one.kind == "node" else "head"
+        name = f"node {one.name}" if one.kind == "node" else "head"
         report(f"Ended the {name} of the cluster at {one.address}.")
     if not ended:
         report("No head and no node runs on this machine under this user.")
@@ -446,7 +445,7 @@ def _start_head(
         report("It continues with the state of the previous head: queues, jobs, names, groups.")
     here = [one for _, one in local_daemons(where) if one.kind == "node"]
     if here:
-        report(f"Node {here[0].node_id[:SHORT]} already runs here, and joins it again.")
+        report(f"Node {here[0].name} already runs here, and joins it again.")
     else:
         try:
             _start_node(where, node, of_node)
@@ -492,7 +491,7 @@ def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts) -> Daemo
         for name, value in amounts.resources.items()
         if not name.startswith("node:")
     )
-    report(f"Node {started.announcement.node_id[:SHORT]} joined the cluster at {where}: {has}.")
+    report(f"Node {started.announcement.name} joined the cluster at {where}: {has}.")
     return started
 
 

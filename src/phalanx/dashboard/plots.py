@@ -18,6 +18,8 @@ from phalanx.model.rows.explanation import BYTES
 
 _HIGH, _BELOW, _ABOVE = 130, 18, 8
 """Pixels of the drawing, of the times below it, and of free space above it."""
+_TEXT = 12
+"""Height of a line of text in pixels."""
 _GAP = 4.0
 """A line is interrupted where points are further apart than this many times the usual step."""
 
@@ -64,10 +66,11 @@ def _grid(chart: Chart, written: Callable[[str, float], str]) -> tuple[Markup, M
     unit = _unit(chart)
     for count in round_ticks(0.0, chart.top / unit, about=3):
         y = _ABOVE + _HIGH * (1 - count * unit / chart.top)
+        beside = y - 3 if y > _TEXT else y + _TEXT  # below its line where no room is above
         rule = '<line class="rule" x1="0" x2="100%" y1="{y:.1f}" y2="{y:.1f}"/>'
         rules.append(Markup(rule).format(y=y))
         text = written(chart.unit, count * unit)
-        texts.append(Markup('<text x="3" y="{}">{}</text>').format(f"{y - 3:.1f}", text))
+        texts.append(Markup('<text x="3" y="{}">{}</text>').format(f"{beside:.1f}", text))
     begin, low = chart.at - chart.span_s, _ABOVE + _HIGH
     for at, text in clock_ticks(begin, chart.at, about=5):
         place = 100 * (at - begin) / chart.span_s

@@ -20,6 +20,7 @@ from phalanx.dashboard.pages import metrics, plan
 from phalanx.dashboard.plots import chart_svg
 from phalanx.model.jobs.states import RUNNING
 from phalanx.model.readable import amount, duration, size
+from phalanx.model.rows.cluster import given_labels
 from phalanx.model.rows.work import JobInfo
 from phalanx.observe.events import subject, told
 
@@ -74,6 +75,7 @@ class Renderer:
             "size": size,
             "ms": lambda seconds: f"{1000 * seconds:.2f} ms",
             "mark": mark,
+            "given_labels": given_labels,
             "ran": ran,
             "sign": lambda state: _MARKS.get(state, "plain"),
             "key": key,

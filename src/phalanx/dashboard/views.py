@@ -269,7 +269,7 @@ _PAGES: tuple[tuple[str, Build], ...] = (
     (r"/jobs", Views._jobs),
     (r"/jobs/(?P<namespace>[^/]+)/(?P<name>[^/]+)", Views._job),
     (r"/nodes", Views._nodes),
-    (r"/nodes/(?P<node>[0-9a-f]{1,64})", Views._node),
+    (r"/nodes/(?P<node>[^/]+)", Views._node),
     (r"/queues", Views._queues),
     (r"/queues/(?P<queue>[^/]+)", Views._queue),
     (r"/plan", Views._plan),

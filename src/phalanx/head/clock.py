@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from phalanx.manifests.times import length_text
+from phalanx.model.readable import length_text
 
 
 class Clock(Protocol):

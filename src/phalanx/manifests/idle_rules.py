@@ -6,7 +6,8 @@ import re
 
 import msgspec
 
-from phalanx.manifests.times import length_text, read_length
+from phalanx.manifests.times import read_length
+from phalanx.model.readable import length_text
 
 ANNOTATION = "phalanx/idle-gpus"
 """The annotation of a queue with its rule; `none` is no rule, even if the queue above has one."""

@@ -14,10 +14,10 @@ from phalanx.manifests.idle_rules import ANNOTATION, read_idle_rule
 from phalanx.manifests.names import subdomain_fault
 from phalanx.manifests.people_lists import ADMIN, SUBMIT, read_people
 from phalanx.manifests.quantities import LARGEST
-from phalanx.manifests.times import length_text
 from phalanx.model.jobs.timing import LONGEST_S
 from phalanx.model.nearest import nearest
 from phalanx.model.options import LARGEST_NUMBER
+from phalanx.model.readable import length_text
 from phalanx.model.user_limits import ANNOTATION as LIMITS
 from phalanx.model.user_limits import read_user_limits
 from phalanx.scheduler.cycle.specs import Amounts, QueueSpec

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 from phalanx.manifests.cron import parse_schedule, zone_of
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.names import MAX_SUBDOMAIN, shown
-from phalanx.manifests.times import length_text, read_length, read_moment, written_moment
+from phalanx.manifests.times import read_length, read_moment, written_moment
 from phalanx.model.jobs.timing import LATEST_S, LONGEST_S, Moment
+from phalanx.model.readable import length_text
 from phalanx.model.reservations import MAX_COUNT, MAX_NAMED, Reservation
 
 T = TypeVar("T")

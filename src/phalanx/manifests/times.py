@@ -71,17 +71,6 @@ def _length(text: str) -> float | None:
     return float(sum(part * unit for part, unit in zip(parts, units, strict=True)))
 
 
-def length_text(length_s: float) -> str:
-    """Return a length in Slurm's form as `read_length` takes it: [D-]HH:MM:SS; below a second
-    `0.5s`."""
-    if length_s != int(length_s):
-        return f"{length_s:f}".rstrip("0") + "s"
-    minutes, seconds = divmod(int(length_s), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    return (f"{days}-" if days else "") + f"{hours:02}:{minutes:02}:{seconds:02}"
-
-
 def read_moment(written: str, now: float | None = None) -> Moment:
     """Read a moment.
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.queue_rules import Fault
-from phalanx.manifests.times import length_text, read_length, read_moment, written_moment
+from phalanx.manifests.times import read_length, read_moment, written_moment
 from phalanx.model.jobs.timing import (
     LATEST_S,
     LONGEST_S,
@@ -25,6 +25,7 @@ from phalanx.model.jobs.timing import (
     WarningSignal,
 )
 from phalanx.model.options import LARGEST_NUMBER
+from phalanx.model.readable import length_text
 
 T = TypeVar("T")
 _SIGNAL = re.compile(r"(B:)?(?:SIG)?([A-Z0-9]{1,6})(?:@([0-9]{1,10}))?", re.ASCII)

@@ -11,7 +11,6 @@ from phalanx.manifests.dependencies import written_dependencies
 from phalanx.manifests.hypernodes import HyperNode, Member
 from phalanx.manifests.reading import GROUPS, Manifest, Spec
 from phalanx.manifests.reservations import written_reservation
-from phalanx.manifests.times import length_text
 from phalanx.manifests.timing import written_timing
 from phalanx.model.jobs.spec import (
     CronSpec,
@@ -27,6 +26,7 @@ from phalanx.model.jobs.spec import (
     Template,
 )
 from phalanx.model.jobs.topology import NetworkTopology
+from phalanx.model.readable import length_text
 from phalanx.model.reservations import Reservation
 from phalanx.scheduler.cycle.specs import GroupAffinity, PodGroupSpec, QueueSpec, SubgroupPolicy
 

@@ -38,3 +38,16 @@ def duration(seconds: float) -> str:
         if count or parts:
             parts.append(f"{count}{unit}" if count else "")
     return "".join(parts[:2])
+
+
+def length_text(length_s: float) -> str:
+    """Return a length exactly, in every unit that it needs, as `manifests.times` reads it:
+    1h30m, 45s, 0.5s.
+    """
+    whole, part = int(length_s), length_s - int(length_s)
+    days, rest = divmod(whole, 86_400)
+    hours, rest = divmod(rest, 3600)
+    minutes, seconds = divmod(rest, 60)
+    written = f"{seconds + part:f}".rstrip("0").rstrip(".")
+    parts = (f"{days}d", f"{hours}h", f"{minutes}m", f"{written}s")
+    return "".join(one for one in parts if one[:-1] != "0") or "0s"

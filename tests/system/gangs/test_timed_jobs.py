@@ -31,7 +31,7 @@ def test_a_job_ends_when_its_time_is_over_and_has_its_grace(machine, room):
     assert job.wait(PATIENCE_S) == "TimeOut"
     assert room.hears("term")
     row = job.status()
-    assert row.reason == "its gang has run for 00:00:01, its limit (time)"
+    assert row.reason == "its gang has run for 1s, its limit (time)"
     assert row.ran_s >= row.time_limit_s == 1
     assert {member["state"] for member in job.describe()["members"]} == {"Ended"}
 

@@ -148,7 +148,7 @@ def test_limits_hold_whoever_submits(shared: SharedMachine, ana: str, bo: str) -
         refused = shared.as_user(ana, "run", "-d", "--name", "second", "--", "true")
         assert f"{ana} in queue default may have 1 jobs waiting, and has 1" in refused.stderr
         refused = shared.as_user(ana, "run", "-d", "--time", "2h", "--name", "long", "--", "true")
-        assert "may run a job for at most 01:00:00" in refused.stderr
+        assert "may run a job for at most 1h" in refused.stderr
         assert "1 of 1" in shared.said(ana, "limits")
         assert "may not" in shared.refused(ana, "set-limits", "default", ana, "waiting=9")
         shared.said(bo, "run", "--name", "of-bo", "--", "true")

@@ -8,15 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
 
-from phalanx.manifests.times import (
-    length_text,
-    read_length,
-    read_limit,
-    read_moment,
-    written_moment,
-)
+from phalanx.manifests.times import read_length, read_limit, read_moment, written_moment
 from phalanx.manifests.timing import read_signal, requeue_of
 from phalanx.model.jobs.timing import LATEST_S, LONGEST_S, Moment, Requeue, WarningSignal
+from phalanx.model.readable import length_text
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 LENGTHS = {

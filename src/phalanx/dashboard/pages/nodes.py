@@ -136,11 +136,14 @@ class NodePage(msgspec.Struct, frozen=True, kw_only=True):
 def node_page(
     picture: SessionView, node_id: str, seen: Sequence[DeviceInfo] = ()
 ) -> NodePage | None:
-    """Return the page of the one node whose id begins with `node_id`; None unless there is one.
+    """Return the page of the one node of this name, or whose id begins so; None unless there is
+    one.
 
     `seen`: readings of devices.
     """
-    found = [row for row in picture.status.nodes if row.node_id.startswith(node_id)]
+    rows = picture.status.nodes
+    found = [row for row in rows if row.state != DEAD and name_of(row) == node_id]
+    found = found or [row for row in rows if row.node_id.startswith(node_id)]
     if len(found) != 1:
         return None
     (row,) = found

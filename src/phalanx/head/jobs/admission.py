@@ -7,8 +7,8 @@ import msgspec
 from phalanx.errors import JobCommandError
 from phalanx.head.queues.control import TimeLimits
 from phalanx.manifests.cron import moment_text
-from phalanx.manifests.times import length_text
 from phalanx.model.jobs.spec import JobSpec
+from phalanx.model.readable import length_text
 
 
 def with_queue_times(spec: JobSpec, limits: TimeLimits) -> JobSpec:

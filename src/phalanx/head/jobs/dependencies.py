@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from phalanx.head.jobs import judging
 from phalanx.manifests.cron import moment_text
 from phalanx.manifests.dependencies import written_need
-from phalanx.manifests.times import length_text
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.dependencies import (
     AFTER,
@@ -29,6 +28,7 @@ from phalanx.model.jobs.dependencies import (
     Outcome,
 )
 from phalanx.model.jobs.records import JobRecord
+from phalanx.model.readable import length_text
 
 SHOWN = 3
 """How many dependencies a sentence names."""

@@ -16,8 +16,8 @@ from phalanx.head.events.event_log import EventLog
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.member_states import HELD
 from phalanx.manifests.idle_rules import IdleRule
-from phalanx.manifests.times import length_text
 from phalanx.model.ids import JobId
+from phalanx.model.readable import length_text
 
 LOOK_EVERY_S = 5.0
 COVERED_S = 30.0

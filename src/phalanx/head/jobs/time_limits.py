@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from phalanx.head.jobs import dependencies, resting
 from phalanx.manifests.cron import moment_text
-from phalanx.manifests.times import length_text
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.dependencies import MET
 from phalanx.model.jobs.records import JobRecord
+from phalanx.model.readable import length_text
 
 TIMED = (st.PENDING, st.RUNNING)
 """The states in which the time of a gang is limited: in all others it ends anyway, or has ended."""

@@ -17,11 +17,11 @@ from phalanx.head.clock import Clock
 from phalanx.head.queues.control import Queues
 from phalanx.manifests.names import free_fault
 from phalanx.manifests.queue_rules import ROOT
-from phalanx.manifests.times import length_text
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.nearest import nearest
+from phalanx.model.readable import length_text
 from phalanx.model.rows.user_limits import UserLimitInfo
 from phalanx.model.user_limits import (
     ANNOTATION,

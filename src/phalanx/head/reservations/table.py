@@ -21,10 +21,10 @@ from phalanx.head.reservations.record import (
 )
 from phalanx.manifests.cron import moment_text, parse_schedule, zone_of
 from phalanx.manifests.names import shown
-from phalanx.manifests.times import length_text
 from phalanx.model.ids import NodeID
 from phalanx.model.jobs.records import moved
 from phalanx.model.nearest import nearest
+from phalanx.model.readable import length_text
 from phalanx.model.reservations import MAX_RESERVATIONS, Reservation
 from phalanx.scheduler.cycle.specs import ReservationSpec
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -51,6 +52,17 @@ class NodeInfo(Row, frozen=True):
     """The name given to the node, if any."""
     command_groups: str = ""
     """How it holds the commands of jobs: delegated, scope or none, and what that cannot hold."""
+
+
+def given_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that tell nodes apart: without those that each node has by itself, which
+    are its id and the facts about its machine under Kubernetes' names.
+    """
+    return {
+        name: value
+        for name, value in labels.items()
+        if name != "ray.io/node-id" and not name.startswith("kubernetes.io/")
+    }
 
 
 class DriverInfo(Row, frozen=True):

@@ -32,6 +32,8 @@ class Announcement(msgspec.Struct, kw_only=True):
     """HOST:PORT of the cluster's head."""
     token_file: str
     node_id: str = ""
+    name: str = ""
+    """The name under which a node is shown."""
     cluster: str = ""
     """The cluster that a node has joined, by the name in its store; empty without one."""
     is_private: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 
 from phalanx.model.ids import CONTROL
@@ -48,6 +49,7 @@ class HeadLink:
                 address=self._config.address,
                 token_file=self._member.token_file,
                 node_id=self._config.node_id,
+                name=self._config.node_name or socket.gethostname(),
                 cluster=cluster,
                 is_private=self._config.is_private,
             )

@@ -24,9 +24,3 @@ def moment(at_s: float) -> str:
     date = (400 * era + year + (month <= 2), month, of_year - (153 * march + 2) // 5 + 1)
     clock = (second // 3600, second // 60 % 60, second % 60)
     return "{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC".format(*date, *clock)
-
-
-def span(length_s: float) -> str:
-    """Return a length of time in hours, minutes and seconds: `2:30:00`."""
-    minutes, seconds = divmod(math.ceil(length_s), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"

@@ -15,13 +15,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from phalanx.model.readable import length_text
 from phalanx.scheduler.cycle import jobs as j
 from phalanx.scheduler.cycle.accepted import Accepted
 from phalanx.scheduler.cycle.amounts import Counts, Flags
 from phalanx.scheduler.cycle.arguments import Arguments
 from phalanx.scheduler.cycle.calendar import Calendar, Kept, owners
 from phalanx.scheduler.cycle.jobs import Job
-from phalanx.scheduler.cycle.moments import moment, span
+from phalanx.scheduler.cycle.moments import moment
 from phalanx.scheduler.cycle.plan import Rejection
 from phalanx.scheduler.cycle.rows import Ask, Change, Filter, Rows, touched
 from phalanx.scheduler.cycle.session import Session
@@ -217,7 +218,7 @@ class CalendarPlugin:
         ends_s = self._calendar.ends(ask.job)
         length = "it has no time limit"
         if not math.isinf(ends_s):
-            length = f"it may run for {span(ends_s - self._session.now)}"
+            length = f"it may run for {length_text(math.ceil(ends_s - self._session.now))}"
         more = ", ..." if len(named) > _NAMED else ""
         return {"reserved": ", ".join(named[:_NAMED]) + more, "length": length}
 

@@ -177,7 +177,7 @@ def test_the_reason_names_the_kind_and_the_job():
         "it waits until j has completed (afterok) and until k has begun (after)"
     )
     line.go("k:run")
-    assert "00:10:00 after k began (after)" in line.why("d")
+    assert "10m after k began (after)" in line.why("d")
 
 
 def test_one_at_a_time_runs_of_those_with_a_word_and_of_that_name_in_their_order():

@@ -106,7 +106,7 @@ def test_people_are_told_once_after_the_window() -> None:
     world.go_on(600.0)
     assert world.noted == []
     world.go_on(2 * LOOK_EVERY_S)
-    assert world.noted == [("job-idle", "its 2 GPUs were less than 5% busy for 00:10:00")]
+    assert world.noted == [("job-idle", "its 2 GPUs were less than 5% busy for 10m")]
     world.go_on(3000.0)
     assert len(world.noted) == 1
     assert world.ended == []
@@ -161,7 +161,7 @@ def test_without_a_rule_nobody_looks() -> None:
 def test_a_rule_that_ends_jobs_says_why() -> None:
     world = World(IdleRule(below=0.05, window_s=600.0, ends=True))
     world.go_on(620.0)
-    why = "its 2 GPUs were less than 5% busy for 00:10:00"
+    why = "its 2 GPUs were less than 5% busy for 10m"
     assert world.ended == [f"default/j: {why}, after which queue q ends jobs"]
 
 
@@ -198,7 +198,7 @@ def test_a_whole_head_warns_and_ends_by_the_rule_of_the_nearest_queue() -> None:
     assert noted() == []
     world.ask(UpdateQueue("q", QueueFields(idle_gpus="below 5% for 10m")))
     idle_for(620.0)
-    assert noted() == ["its GPU was less than 5% busy for 00:10:00"]
+    assert noted() == ["its GPU was less than 5% busy for 10m"]
     assert not [one for one in world.orders if isinstance(one, EndMember)]
     world.ask(UpdateQueue("q", QueueFields(idle_gpus="below 5% for 10m, end")))
     world.hear(DevicesSeen([DeviceSample(number=0, busy=1.0)]))

@@ -125,9 +125,9 @@ def test_lives(fields, script, story):
 
 def test_the_reason_says_what_ran_out():
     shell = Shell(f"{TWO}, time: 90m").play(f"run at {90 * 60} gone")
-    assert shell.job.reason == "its gang has run for 01:30:00, its limit (time)"
+    assert shell.job.reason == "its gang has run for 1h30m, its limit (time)"
     shell = Shell(f"{TWO}, time: 90m, deadline: now+2h").play("at 1800 gone")
-    assert shell.job.reason.startswith("it may run for 01:30:00 (time), and can no longer end by ")
+    assert shell.job.reason.startswith("it may run for 1h30m (time), and can no longer end by ")
 
 
 def test_members_get_their_grace_and_nothing_starts_again():
@@ -376,7 +376,7 @@ def test_a_queue_has_a_default_and_a_maximum():
     assert with_queue_times(longer, TimeLimits(60.0, 7200.0)) == longer
     with pytest.raises(JobCommandError) as refused:
         with_queue_times(longer, TimeLimits(60.0, 7199.0))
-    said = "job default/j: time=02:00:00: queue default allows at most 01:59:59 (maxTime)"
+    said = "job default/j: time=2h: queue default allows at most 1h59m59s (maxTime)"
     assert str(refused.value) == said
 
 
@@ -387,7 +387,7 @@ def test_a_queue_has_a_default_and_a_maximum():
             "deadline: 1970-01-01T00:01Z",
             "deadline=1970-01-01 00:01:00 UTC: it cannot end",
         ),
-        ("deadline: now+1h, time: 1h", "and may run for 01:00:00"),
+        ("deadline: now+1h, time: 1h", "and may run for 1h"),
         ("deadline: now+1h, begin: now+2h", "begins at 1970-01-01 02:16:40 UTC at the earliest"),
     ],
 )

@@ -545,7 +545,7 @@ queue q
 gang g q min=1
 task t g 1c 1G
 
-case reserved-time t r until 1970-01-01 00:03:20 UTC, and it may run for 0:00:30 {now: 150, reservations: [{name: r, places: {n: {}}, windows: [{begin: 100, end: 200}]}]}
+case reserved-time t r until 1970-01-01 00:03:20 UTC, and it may run for 30s {now: 150, reservations: [{name: r, places: {n: {}}, windows: [{begin: 100, end: 200}]}]}
 node n 9c 9G
 queue q
 gang g q min=1 {run_time_s: 30}

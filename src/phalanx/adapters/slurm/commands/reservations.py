@@ -11,7 +11,8 @@ from phalanx.adapters.slurm.commands.hostlists import expanded
 from phalanx.adapters.slurm.commands.usage import address, refuse
 from phalanx.cli.reach import ask
 from phalanx.cli.table import say
-from phalanx.manifests.times import length_text, read_length, read_moment
+from phalanx.cli.times import length
+from phalanx.manifests.times import read_length, read_moment
 from phalanx.model.jobs.timing import Moment
 from phalanx.model.reservations import Reservation
 from phalanx.model.rows.reservations import ReservationInfo
@@ -73,7 +74,7 @@ def records(names: Sequence[str]) -> list[list[str]]:
 
 
 def _record(row: ReservationInfo) -> list[str]:
-    duration = "UNLIMITED" if row.end is None else length_text(round(row.end - row.begin))
+    duration = "UNLIMITED" if row.end is None else length(round(row.end - row.begin))
     flags = [*(["MAINT"] if row.is_maintenance else []), *(["RECURRING"] if row.schedule else [])]
     gpus = sum(has.get("GPU", 0.0) for has in row.nodes.values())
     return [
