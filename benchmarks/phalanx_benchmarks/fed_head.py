@@ -15,6 +15,7 @@ import msgspec
 from phalanx.head.head import NOTHING_STORED, Head
 from phalanx.head.jobs.probing import NoAnswers
 from phalanx.head.outbox import Outbox
+from phalanx.head.setup import HeadShell
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.garbage import made_to_stay
 from phalanx.model.ids import PROCESS_ID_BYTES
@@ -77,10 +78,9 @@ class FedHead:
             self.control = Head(
                 Outbox(self._send, state_store),
                 state_store,
-                self,
-                random.Random(0),
-                NoAnswers(),
-                report_defect=_raise,
+                HeadShell(
+                    clock=self, rng=random.Random(0), prober=NoAnswers(), report_defect=_raise
+                ),
                 stored=stored,
             )
 

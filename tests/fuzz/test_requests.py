@@ -18,7 +18,7 @@ from phalanx.protocol.requests.request import Request, Role
 def handled(world: World) -> list[type[Request[Any]]]:
     """What a head answers."""
     control = world.control
-    found = {**control.requests.handlers.types, **control.gang_scheduler.handlers.types}
+    found = {**control.handlers.types, **control.gang_scheduler.handlers.types}
     return sorted(found, key=lambda one: one.kind)
 
 

@@ -10,6 +10,7 @@ from phalanx.head.groups.record import KnownGroup
 from phalanx.head.head import Head
 from phalanx.head.jobs.probing import NoAnswers
 from phalanx.head.outbox import Outbox
+from phalanx.head.setup import HeadSetup, HeadShell
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.holds import DRAIN, Hold
 from phalanx.model.ids import CONTROL, PREFIX_BYTES, GroupId
@@ -95,14 +96,15 @@ class SimHead:
         self.control = Head(
             Outbox(self._send, state_store),
             state_store,
-            self._clock,
-            self._rng,
-            NoAnswers(),
+            HeadShell(
+                clock=self._clock,
+                boot="simulated",
+                rng=self._rng,
+                prober=NoAnswers(),
+                report_defect=raise_defect,
+            ),
             stored=stored,
-            limits=options.limits,
-            cluster=storage.cluster,
-            report_defect=raise_defect,
-            boot="simulated",
+            setup=HeadSetup(cluster=storage.cluster, limits=options.limits),
         )
         network.add_process(host, CONTROL, self)
         host.every(options.head_tick_s, partial(host.guard, self._tick))

@@ -14,6 +14,7 @@ from phalanx.head.head import Head
 from phalanx.head.jobs.probing import NoAnswers
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.outbox import Outbox
+from phalanx.head.setup import HeadSetup, HeadShell
 from phalanx.head.state_store import StateStore, read_state
 from phalanx.model.attempts import AttemptRow
 from phalanx.model.steps import LedgerRow
@@ -129,14 +130,15 @@ class LabHead:
         self.control = Head(
             Outbox(self._send, state_store),
             state_store,
-            LabClock(kernel),
-            random.Random(f"{kernel.seed} head {storage.epoch}"),
-            NoAnswers(),
+            HeadShell(
+                clock=LabClock(kernel),
+                rng=random.Random(f"{kernel.seed} head {storage.epoch}"),
+                prober=NoAnswers(),
+                report_defect=raise_defect,
+                ledger=store.history,
+            ),
             stored=stored,
-            limits=HealthLimits(period_s=1e9, misses=1),
-            cluster=storage.cluster,
-            ledger=store.history,
-            report_defect=raise_defect,
+            setup=HeadSetup(cluster=storage.cluster, limits=HealthLimits(period_s=1e9, misses=1)),
         )
         for machine in machines:
             machine.join(Wire(partial(self._hear_soon, machine)))

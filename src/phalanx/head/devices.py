@@ -14,7 +14,7 @@ from phalanx.observe.device_health import BAD, WELL
 from phalanx.observe.devices import DeviceSample
 from phalanx.protocol.cluster_messages import CloseDevices, DevicesSeen
 from phalanx.protocol.requests.health import Cordon, ListDevices, Uncordon
-from phalanx.protocol.requests.request import Asker
+from phalanx.protocol.requests.request import Asker, Entry
 from phalanx.scheduler.devices.quantities import SCALE
 
 GPU = "GPU"
@@ -37,6 +37,14 @@ class Devices:
         self._noted = noted
         self._seen: dict[str, DevicesSeen] = {}
         self._seen_at: dict[str, float] = {}
+
+    def entries(self) -> list[Entry]:
+        """Return the entries for RequestHandlers."""
+        return [
+            Cordon.handled_by(self.cordon),
+            Uncordon.handled_by(self.uncordon),
+            ListDevices.handled_by(self.list_devices),
+        ]
 
     def seen(self, node_id: str, message: DevicesSeen) -> None:
         """Take over a node's reading of its devices."""

@@ -14,7 +14,7 @@ from phalanx.model.holds import DRAIN, Hold
 from phalanx.model.lifecycle import DEAD
 from phalanx.protocol.cluster_messages import EndWork
 from phalanx.protocol.requests.cluster import DrainNode, UndrainNode
-from phalanx.protocol.requests.request import Asker
+from phalanx.protocol.requests.request import Asker, Entry
 
 GRACE_S = 30.0
 """Seconds after the deadline until remaining work is ended by force; repeated at this interval for
@@ -41,6 +41,13 @@ class Draining:
         """The deadlines of draining nodes, in seconds since the epoch."""
         self._again_at: dict[str, float] = {}
         """When a node past its deadline is ordered to end its work again, on the head's clock."""
+
+    def entries(self) -> list[Entry]:
+        """Return the entries for RequestHandlers."""
+        return [
+            DrainNode.handled_by(self.drain),
+            UndrainNode.handled_by(self.undrain),
+        ]
 
     def drain(self, asker: Asker[bool], request: DrainNode) -> bool:
         """Drain a node, perhaps with a deadline; return whether it did not drain before."""

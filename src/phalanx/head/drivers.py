@@ -12,6 +12,8 @@ from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.principals import Principal
 from phalanx.model.rows.cluster import DriverInfo
 from phalanx.protocol.cluster_messages import EnvironmentKnown, JobEnded, JobKnown
+from phalanx.protocol.requests.cluster import NewDriverJob
+from phalanx.protocol.requests.request import Asker, Entry
 
 KEEP_ENDED = 1_000
 """How many drivers that ended are remembered, not counting those whose detached actors live."""
@@ -47,6 +49,13 @@ class Drivers:
         """The latest jobs that ended, for display."""
         self.environments: dict[bytes, EnvironmentKnown] = {}
         self._introduced: dict[bytes, set[bytes]] = {}
+
+    def entries(self) -> list[Entry]:
+        """Return the entries for RequestHandlers."""
+        return [NewDriverJob.handled_by(self._new_driver_job)]
+
+    def _new_driver_job(self, asker: Asker[bytes], request: NewDriverJob) -> bytes:
+        return self.new()
 
     def new(self) -> bytes:
         """Return the next job's number."""

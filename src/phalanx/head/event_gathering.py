@@ -9,7 +9,8 @@ from phalanx.head.outbox import Outbox
 from phalanx.observe.cluster_events import Event, EventRing
 from phalanx.observe.state.gathering import Gathering
 from phalanx.protocol.cluster_messages import EventsReported, GatherEvents
-from phalanx.protocol.requests.request import Asker
+from phalanx.protocol.requests.cluster import ListClusterEvents
+from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 
 _PATIENCE_S = 5.0
 """Seconds after which a node that has not answered is left out."""
@@ -28,6 +29,10 @@ class EventGathering:
         )  # in a ring of their own: there are many, and they must not displace others
         self._rounds: Gathering[Rows] = Gathering()
 
+    def entries(self) -> list[Entry]:
+        """Return the entries for RequestHandlers."""
+        return [ListClusterEvents.handled_by(self._gather)]
+
     def record(self, event: Event) -> None:
         """Record an event of a node."""
         self._own.record(event)
@@ -36,7 +41,7 @@ class EventGathering:
         """Record an event of members of a gang."""
         self._of_gangs.record(event)
 
-    def gather(self, asker: Asker[Rows]) -> None:
+    def _gather(self, asker: Asker[Rows], request: ListClusterEvents) -> Later:
         """Ask all nodes for their events, and reply once all have answered."""
 
         def finish(answers: dict[bytes, Rows], silent: list[bytes]) -> None:
@@ -50,6 +55,7 @@ class EventGathering:
             lambda number: self._outbox.broadcast(GatherEvents(number)),
             finish,
         )
+        return LATER
 
     def reported(self, prefix: bytes, message: EventsReported) -> None:
         """Take in a node's answer."""

@@ -6,46 +6,51 @@ communicates with nodes only by messages, and never unpickles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.node_choice import ActorNodeChoice
+from phalanx.head.actors.requests import ActorRequests
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.answering import Answering
-from phalanx.head.clock import MachineClock, WatchedClock, step_text
+from phalanx.head.clock import WatchedClock, step_text
 from phalanx.head.devices import Devices
 from phalanx.head.draining import Draining
 from phalanx.head.drivers import Drivers
+from phalanx.head.effects import HeadEffects
 from phalanx.head.event_gathering import EventGathering
 from phalanx.head.events.event_log import EventLog
 from phalanx.head.events.nodes import NodeRecorder
 from phalanx.head.events.unplaceable import Unplaceable
+from phalanx.head.full_store import FullStore
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.interface import GangSchedulerInterface, NullGangScheduler
 from phalanx.head.groups.control import GroupControl
+from phalanx.head.groups.requests import GroupRequests
 from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.joining import Joining, record_of
 from phalanx.head.key_values import KeyValues
-from phalanx.head.log_reading import LogReading, ReadOwn
+from phalanx.head.log_reading import LogReading
 from phalanx.head.metrics import HeadMetrics
+from phalanx.head.node_requests import NodeRequests
 from phalanx.head.nodes import HealthLimits, NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
-from phalanx.head.requests import HeadRequests
 from phalanx.head.rights.audit import RecentAudit
 from phalanx.head.rights.control import ONE_PERSON, Rights, RightsSetup
 from phalanx.head.rights.objects import Objects
 from phalanx.head.rights.roles import Roles
 from phalanx.head.rights.tokens import Tokens, decode_rows
+from phalanx.head.setup import DEFAULT_SETUP, HeadSetup, HeadShell
 from phalanx.head.state_queries import StateQueries
 from phalanx.head.state_store import StateStore, StoredState
+from phalanx.head.status import Health, Status
 from phalanx.head.stranded import Stranded
 from phalanx.model.holds import Hold
 from phalanx.model.ids import PREFIX_BYTES, GroupId
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.node_deaths import KILLED, ORDERLY
 from phalanx.model.rows.row import Row
-from phalanx.model.system_settings import DEFAULT_SETTINGS, SystemSettings
 from phalanx.observe import cluster_events
 from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.bundle_messages import (
@@ -90,13 +95,10 @@ from phalanx.protocol.node_messages import (
     ActorReady,
     ActorUnreferenced,
 )
-from phalanx.scheduler.devices.ports import RandomSource
-from phalanx.scheduler.placement.placement_policy import PlacementPolicy
+from phalanx.protocol.requests.request import RequestHandlers
 
 if TYPE_CHECKING:
-    from phalanx.head.accounting.ledger import Ledger
     from phalanx.head.gangs.gang_scheduler import GangScheduler
-    from phalanx.head.jobs.probing import Prober
 
 _NEVER_SILENT = HealthLimits(period_s=1e9, misses=1)
 """Limits for a node in the head's own process, which never dies alone."""
@@ -110,48 +112,36 @@ class Head:
         self,
         outbox: Outbox,
         state_store: StateStore,
-        clock: MachineClock,
-        rng: RandomSource,
-        prober: Prober,
+        shell: HeadShell,
         *,
         stored: StoredState = NOTHING_STORED,
-        limits: HealthLimits | None = None,
-        placement: PlacementPolicy | None = None,
-        settings: SystemSettings = DEFAULT_SETTINGS,
-        is_alone: bool = False,
-        cluster: str = "",
-        ledger: Ledger | None = None,
-        report_defect: Callable[[Exception], None],
-        read_log: ReadOwn | None = None,
-        look: Callable[[Meter], None] = lambda meter: None,
-        boot: str = "",
+        setup: HeadSetup = DEFAULT_SETUP,
         rights: RightsSetup = ONE_PERSON,
     ) -> None:
         """`state_store` keeps what must outlive the process; `stored` is what an earlier head kept
-        there. `placement`: the policy by which work finds its nodes. `settings`: the cluster's
-        settings. `is_alone`: the only node is in the same process. `cluster`: the cluster's name in
-        its store; empty if nodes need not recognize it. `ledger` keeps the history of jobs, if one
-        is kept. `report_defect` shows an internal error, which harms only one thing. `read_log`
-        reads the head's own log, if it has one. `look` adds the shell's numbers to the meter.
-        `boot`: see WatchedClock. `rights`: which people the cluster has.
+        there. `rights`: which people the cluster has.
         """
         self.outbox = outbox
         self.state_store = state_store
-        self.clock = clock = WatchedClock(clock, boot, stored.clock)
-        self._rng = rng
-        self._prober = prober
-        self._ledger = ledger
-        self.event_log = EventLog(state_store, clock)
-        self.internal_errors = InternalErrors(clock, report_defect, self.event_log.note)
-        self._node_recorder = NodeRecorder(self.event_log)
-        self.is_alone = is_alone
-        self._cluster = cluster
+        self.clock = clock = WatchedClock(shell.clock, shell.boot, stored.clock)
+        self._shell = shell
         self.meter = Meter()
-        self._look_around = look
-        self._joining = Joining(self, cluster, self._node_recorder)
+        self.event_log = EventLog(state_store, clock)
+        self.internal_errors = InternalErrors(clock, shell.report_defect, self.event_log.note)
+        self._effects = effects = HeadEffects(
+            outbox=outbox,
+            state_store=state_store,
+            clock=clock,
+            meter=self.meter,
+            event_log=self.event_log,
+            internal_errors=self.internal_errors,
+        )
+        self._node_recorder = NodeRecorder(self.event_log)
+        self._setup = setup
+        self._joining = Joining(self, setup.cluster, self._node_recorder)
         self.address = ""
         """HOST:PORT where nodes reach this head."""
-        self.nodes = NodeDirectory(self, _NEVER_SILENT if is_alone else limits)
+        self.nodes = NodeDirectory(self, _NEVER_SILENT if setup.is_alone else setup.limits)
         self.events = EventGathering(outbox, clock)
         self.devices = Devices(self.nodes, outbox, clock, self._node_recorder.cordoned)
         self.draining = Draining(self.nodes, outbox, clock, self._vacate)
@@ -161,79 +151,79 @@ class Head:
             outbox, state_store, self.nodes.cluster, self._request_actor_placing
         )
         self.group_table = self.groups.table
-        self.settings = settings
-        self.placement = (placement or PlacementPolicy()).spreading(settings.spread_threshold)
-        node_choice = ActorNodeChoice(self.nodes.cluster, self.group_table, rng, self.placement)
+        self.settings = setup.settings
+        self.placement = setup.placement.spreading(self.settings.spread_threshold)
         self.actors = ActorControl(
-            outbox,
-            state_store,
-            clock,
-            self.nodes,
-            self.groups,
-            self.drivers,
-            node_choice,
-            self._bundle_left,
-            self.internal_errors,
-            settings.dead_actors,
-            self.meter,
-            self.event_log,
-            self.unplaceable,
+            effects,
+            nodes=self.nodes,
+            groups=self.groups,
+            drivers=self.drivers,
+            node_choice=ActorNodeChoice(
+                self.nodes.cluster, self.group_table, shell.rng, self.placement
+            ),
+            unplaceable=self.unplaceable,
+            bundle_left=self._bundle_left,
+            kept_dead=self.settings.dead_actors,
         )
         self.actor_table = self.actors.table
         self.state = StateQueries(
-            outbox,
-            clock,
-            self.nodes,
-            self.drivers,
-            self.actor_table,
-            self.group_table,
+            outbox, clock, self.nodes, self.drivers, self.actor_table, self.group_table,
             self._gang_rows,
-        )
-        self.logs = LogReading(outbox, clock, self.nodes, read_log)
+        )  # fmt: skip
+        self.logs = LogReading(outbox, clock, self.nodes, shell.read_log)
         self.metrics = HeadMetrics(self.meter, clock, self.nodes, self._look)
         self._values = KeyValues(state_store)
         self.gangs: GangSchedulerInterface = NullGangScheduler()
         self.gangs_if_used: GangScheduler | None = None
-        self.requests = HeadRequests(
-            outbox,
-            clock,
-            self.nodes,
-            self.drivers,
-            self.actors,
-            self.groups,
-            self.events,
-            self._whereabouts,
-            lambda: {} if self.gangs_if_used is None else self.gangs_if_used.counts(),
-            self.state,
-            self._values,
-            self.internal_errors,
-            self.logs,
-            self.devices,
-            self.metrics,
-            self.event_log,
-            self.draining,
-            Stranded(clock, self.nodes, self.group_table, self._waiting_gangs),
-            self._node_recorder.lost_lately,
-        )
         self.rights = self._make_rights(rights)
-        self.requests.handlers.add(*self.rights.entries())
+        actor_requests = ActorRequests(self.actors, clock)
+        self.handlers = self._make_handlers(actor_requests)
         self.answering = Answering(
-            outbox,
-            state_store,
-            self.requests,
-            self.group_table,
-            self.actor_table,
-            self._values,
-            self.event_log,
-            lambda: self.gang_scheduler,
-            clock,
-            self.meter,
-            self.rights,
-            self._node_name,
+            effects,
+            handlers=self.handlers,
+            gang_scheduler=lambda: self.gang_scheduler,
+            full_store=FullStore(
+                state_store,
+                actors=actor_requests,
+                groups=self.group_table,
+                values=self._values,
+                gang_scheduler=lambda: self.gang_scheduler,
+            ),
+            rights=self.rights,
+            nodes=self.nodes,
         )
         self._resources_changed = self._must_place_actors = False
         state_store.put_clock(self.clock.anchor())
         self._restore(stored, clock.now())
+
+    def _make_handlers(self, actor_requests: ActorRequests) -> RequestHandlers:
+        """Return the handlers of all requests but those about queues, gangs and jobs."""
+        status = Status(
+            self._whereabouts,
+            nodes=self.nodes,
+            actors=self.actor_table,
+            groups=self.group_table,
+            drivers=self.drivers,
+            gang_counts=self._gang_counts,
+            internal_errors=self.internal_errors,
+            stranded=Stranded(self.clock, self.nodes, self.group_table, self._waiting_gangs),
+            lost_nodes=self._node_recorder.lost_lately,
+        )
+        health = Health(
+            self._effects,
+            nodes=self.nodes,
+            actors=self.actor_table,
+            gang_counts=self._gang_counts,
+            metrics=self.metrics,
+        )
+        parts = (
+            NodeRequests(self.nodes, self.outbox), self.draining, self.devices,
+            actor_requests, GroupRequests(self.groups, self.clock), self.drivers, self._values,
+            status, health, self.state, self.metrics, self.logs, self.events, self.event_log,
+            self.rights,
+        )  # fmt: skip
+        entries = (entry for part in parts for entry in part.entries())
+        return RequestHandlers("the head", *entries, on_defect=self.internal_errors.in_request)
 
     def _make_rights(self, setup: RightsSetup) -> Rights:
         self.roles = Roles(self.state_store, is_alone=not setup.is_shared, owner=setup.owner)
@@ -265,10 +255,6 @@ class Head:
         job = self.gang_scheduler.jobs.table.get(name)
         return 0 if job is None else self.gang_scheduler.priorities.of(job.spec)
 
-    def _node_name(self, prefix: bytes) -> str:
-        record = self.nodes.of_prefix(prefix)
-        return "a node" if record is None else f"node {record.hostname or record.node_id[:12]}"
-
     @property
     def gang_scheduler(self) -> GangScheduler:
         """Queues and gangs; imported when a request first needs them."""
@@ -276,20 +262,13 @@ class Head:
             from phalanx.head.gangs.gang_scheduler import GangScheduler
 
             self.gangs = self.gangs_if_used = GangScheduler(
-                self.outbox,
-                self.state_store,
-                self.clock,
-                self._rng,
-                self._prober,
-                self.nodes,
-                self.groups,
-                self.placement,
-                record=self.events.record_gang,
-                internal_errors=self.internal_errors,
-                ledger=self._ledger,
-                meter=self.meter,
-                event_log=self.event_log,
-                busy=self.devices.busy,
+                self._effects,
+                self._shell,
+                nodes=self.nodes,
+                groups=self.groups,
+                placement=self.placement,
+                events=self.events,
+                devices=self.devices,
             )
         return self.gangs_if_used
 
@@ -312,7 +291,7 @@ class Head:
     def _note_begin(self, stored: StoredState) -> None:
         jobs, nodes = len(stored.of_gangs.get("batch_jobs", ())), len(stored.nodes)
         why = f"known from before: jobs {jobs}, nodes {nodes}" if jobs or nodes else ""
-        self.event_log.note("head-began", name=self._cluster, why=why)
+        self.event_log.note("head-began", name=self._setup.cluster, why=why)
 
     def _end_what_dead_nodes_made(self, now: float) -> None:
         """Finish the deaths of nodes that an earlier head recorded: it may have ended before it had
@@ -487,7 +466,10 @@ class Head:
         meter.clear("phalanx_placement_groups")
         for state, count in self.group_table.counts().items():
             meter.set("phalanx_placement_groups", count, state.lower())
-        self._look_around(meter)
+        self._shell.look(meter)
+
+    def _gang_counts(self) -> dict[str, int]:
+        return {} if self.gangs_if_used is None else self.gangs_if_used.counts()
 
     def _waiting_gangs(self) -> Iterable[Gang]:
         return () if self.gangs_if_used is None else self.gangs_if_used.registry.waiting.values()
@@ -548,7 +530,7 @@ class Head:
         """
         self.state_store.put_node(record)
         self._node_recorder.changed(record)
-        if not self.is_alone:
+        if not self._setup.is_alone:
             self.outbox.broadcast(View([self.nodes.row(record.node_id)]))
         self._resources_changed = True
         self.gangs.node_changed(record)

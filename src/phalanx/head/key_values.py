@@ -13,7 +13,7 @@ from phalanx.errors import MessageTooLargeError
 from phalanx.head.state_store import StateStore
 from phalanx.model.rows.key_values import KeptValue
 from phalanx.protocol.requests.key_values import DeleteValues, GetValue, ListKeys, PutValue
-from phalanx.protocol.requests.request import Asker
+from phalanx.protocol.requests.request import Asker, Entry
 
 VALUE_BYTES = 32 << 20
 """The largest number of bytes of a value with its key: it is written as one row."""
@@ -34,6 +34,15 @@ class KeyValues:
         self._state_store = state_store
         self._rows: dict[Place, bytes] = {}
         self._bytes = 0
+
+    def entries(self) -> list[Entry]:
+        """Return the entries for RequestHandlers."""
+        return [
+            PutValue.handled_by(self.put),
+            GetValue.handled_by(self.get),
+            DeleteValues.handled_by(self.delete),
+            ListKeys.handled_by(self.list_keys),
+        ]
 
     def restore(self, rows: Iterable[KeptValue]) -> None:
         """Restore what the head knew before it restarted."""

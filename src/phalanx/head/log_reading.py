@@ -12,7 +12,7 @@ from phalanx.observe.log_lines import LogPiece
 from phalanx.observe.state.gathering import Gathering
 from phalanx.protocol.cluster_messages import NodeLogRead, ReadNodeLog
 from phalanx.protocol.requests.logs import ReadProcessLog
-from phalanx.protocol.requests.request import LATER, Asker, Later
+from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 
 PART_BYTES = 1 << 20
 PATIENCE_S = 5.0
@@ -34,6 +34,10 @@ class LogReading:
         self._nodes = nodes
         self._read_own = read_own
         self._rounds: Gathering[LogPiece] = Gathering()
+
+    def entries(self) -> list[Entry]:
+        """Return the entries for RequestHandlers."""
+        return [ReadProcessLog.handled_by(self.read)]
 
     def read(self, asker: Asker[LogPiece], request: ReadProcessLog) -> LogPiece | Later:
         """Reply now, or after the node has read the log."""

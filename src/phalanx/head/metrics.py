@@ -23,7 +23,7 @@ from phalanx.protocol.requests.metrics import (
     MetricsSince,
     NodeMetrics,
 )
-from phalanx.protocol.requests.request import Asker
+from phalanx.protocol.requests.request import Asker, Entry
 
 
 class HeadMetrics:
@@ -40,6 +40,10 @@ class HeadMetrics:
         """Tells this head apart from earlier and later ones."""
         self._said: dict[str, bytes] = {}
         self._changes: ChangeLog[str] = ChangeLog()
+
+    def entries(self) -> list[Entry]:
+        """Return the entries for RequestHandlers."""
+        return [GetMetrics.handled_by(self.tell)]
 
     def own(self) -> list[Numbers]:
         """Return this head's numbers, including those that are not counted as they change."""

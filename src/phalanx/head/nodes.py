@@ -396,6 +396,21 @@ class NodeDirectory:
         node_id = self._prefixes.get(prefix)
         return None if node_id is None else self._records[node_id]
 
+    def display_name(self, prefix: bytes) -> str:
+        """Return words for the node with this prefix."""
+        record = self.of_prefix(prefix)
+        return "a node" if record is None else f"node {record.hostname or record.node_id[:12]}"
+
+    def address_of(self, node_id: str) -> str:
+        """Return the address at which a node is reached."""
+        record = self.get(node_id)
+        return (record.host if record is not None else "") or "127.0.0.1"
+
+    def host_of(self, node_id: str) -> str:
+        """Return the display name of a node's machine."""
+        record = self.get(node_id)
+        return (record.hostname if record is not None else "") or node_id[:8]
+
     def is_alive(self, node_id: str) -> bool:
         """Whether the node counts as living: alive or draining."""
         return node_id in self._silent_until

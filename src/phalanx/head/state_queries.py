@@ -30,7 +30,7 @@ from phalanx.observe.state.query import Selection, StateAnswer, check_query
 from phalanx.observe.state.runtime_env_column import shown_runtime_env
 from phalanx.observe.state.task_rows import milliseconds
 from phalanx.protocol.cluster_messages import GatherState, StateReported
-from phalanx.protocol.requests.request import LATER, Asker, Later
+from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 from phalanx.protocol.requests.state import QueryState
 
 KEEP_S = 0.2
@@ -65,6 +65,10 @@ class StateQueries:
         self._groups = groups
         self._of_gangs = of_gangs
         self._rounds: Gathering[StateReported] = Gathering()
+
+    def entries(self) -> list[Entry]:
+        """Return the entries for RequestHandlers."""
+        return [QueryState.handled_by(self.answer)]
 
     def answer(self, asker: Asker[StateAnswer], request: QueryState) -> StateAnswer | Later:
         """Reply now, or after the nodes have answered."""

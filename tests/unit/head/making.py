@@ -1,4 +1,4 @@
-"""Control stores for tests, on a clock that the test moves."""
+"""Heads for tests, on a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from typing import Any, NoReturn
 from phalanx.head.head import NOTHING_STORED, Head
 from phalanx.head.jobs.probing import NoAnswers
 from phalanx.head.outbox import Outbox
+from phalanx.head.rights.control import ONE_PERSON, RightsSetup
+from phalanx.head.setup import HeadSetup, HeadShell
 from phalanx.head.state_store import StateStore, StoredState
+
+_OF_SHELL = {"boot", "ledger", "look", "read_log", "report_defect"}
 
 
 class TestClock:
@@ -39,17 +43,24 @@ def make_control(
     journal: Any = None,
     stored: StoredState = NOTHING_STORED,
     wall: Callable[[], float] | None = None,
+    rights: RightsSetup = ONE_PERSON,
     **options: Any,
 ) -> Head:
-    """A control store that sends through `send` and reads the time from `now`, and the wall-clock
-    time from `wall`, which is the same where it is left out."""
+    """A head that sends through `send` and reads the time from `now`, and the wall-clock time from
+    `wall`, which is the same where it is left out. `options`: for HeadShell and
+    HeadSetup."""
     state_store = StateStore(journal)
+    of_shell = {name: options.pop(name) for name in _OF_SHELL & options.keys()}
     return Head(
         Outbox(send, state_store),
         state_store,
-        TestClock(now, wall),
-        rng or random.Random(0),
-        NoAnswers(),
+        HeadShell(
+            clock=TestClock(now, wall),
+            rng=rng or random.Random(0),
+            prober=NoAnswers(),
+            **{"report_defect": raise_defect, **of_shell},
+        ),
         stored=stored,
-        **{"report_defect": raise_defect, **options},
+        setup=HeadSetup(**options),
+        rights=rights,
     )

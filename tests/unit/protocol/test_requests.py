@@ -90,7 +90,7 @@ def entries(path):
 
 def test_the_control_store_answers_what_is_asked_of_it() -> None:
     head = make_control(lambda prefix, message: None, lambda: 0.0, is_alone=True)
-    answered = [*head.requests.handlers.types, *head.gang_scheduler.handlers.types]
+    answered = [*head.handlers.types, *head.gang_scheduler.handlers.types]
     asked = [one for one in TYPES if module_of(one) not in ("node", "ray")]
     assert sorted(answered, key=lambda one: one.kind) == asked
 
@@ -111,7 +111,7 @@ def test_handlers_take_and_give_what_their_requests_say() -> None:
     """mypy holds this where handlers are functions; here it is held for what runs."""
     generic: Any = Asker
     head = make_control(lambda prefix, message: None, lambda: 0.0, is_alone=True)
-    for request_type, handler in head.requests.handlers.types.items():
+    for request_type, handler in head.handlers.types.items():
         names = vars(importlib.import_module(handler.__module__))
         hints = typing.get_type_hints(handler, names)
         assert hints["request"] is request_type

@@ -8,19 +8,14 @@ from phalanx.errors import ActorUnschedulableError, JobNotFoundError
 from phalanx.head.actors.crash_pauses import CrashPauses
 from phalanx.head.actors.node_choice import ActorNodeChoice, Choice
 from phalanx.head.actors.table import ActorRecord, ActorTable
-from phalanx.head.clock import Clock
 from phalanx.head.drivers import Drivers
-from phalanx.head.events.event_log import EventLog
+from phalanx.head.effects import HeadEffects
 from phalanx.head.events.unplaceable import Unplaceable
 from phalanx.head.groups.control import GroupControl
-from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.nodes import NodeDirectory, NodeRecord
-from phalanx.head.outbox import Outbox
-from phalanx.head.state_store import StateStore
 from phalanx.model.ids import PREFIX_BYTES, GroupId, group_id_of
 from phalanx.model.lifecycle import ALIVE, DEAD, DEPENDENCIES_UNREADY, RESTARTING
 from phalanx.model.rows.explanation import Explanation
-from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.cluster_messages import (
     ActorHere,
     ActorLost,
@@ -42,39 +37,34 @@ class ActorControl:
 
     def __init__(
         self,
-        outbox: Outbox,
-        state_store: StateStore,
-        clock: Clock,
+        effects: HeadEffects,
+        *,
         nodes: NodeDirectory,
         groups: GroupControl,
         drivers: Drivers,
         node_choice: ActorNodeChoice,
-        bundle_left: Callable[[GroupId, int], None],
-        internal_errors: InternalErrors,
-        kept_dead: int,
-        meter: Meter,
-        event_log: EventLog,
         unplaceable: Unplaceable,
+        bundle_left: Callable[[GroupId, int], None],
+        kept_dead: int,
     ) -> None:
         """`bundle_left` is called with (group, index) when an actor that lived in a bundle is dead
         for good. `kept_dead`: how many dead actors stay known.
         """
-        self._outbox = outbox
-        self._state_store = state_store
-        self._clock = clock
+        self._outbox = effects.outbox
+        self._state_store = effects.state_store
+        self._clock = effects.clock
+        self._meter = effects.meter
+        self._event_log = effects.event_log
+        self._internal_errors = effects.internal_errors
         self._nodes = nodes
         self._groups = groups
         self._drivers = drivers
         self._node_choice = node_choice
-        self._bundle_left = bundle_left
-        self._internal_errors = internal_errors
-        self._meter = meter
-        self._event_log = event_log
         self._unplaceable = unplaceable
+        self._bundle_left = bundle_left
         self.table = ActorTable(self, kept_dead)
         self._pids: dict[bytes, int] = {}
         self._exit_waiters: dict[bytes, list[Callable[[], None]]] = {}
-        self._must_look = False
         self._pauses = CrashPauses()
         self._rests_until: dict[bytes, float] = {}
         """When each crashed actor starts again, on the head's clock."""

@@ -13,10 +13,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from phalanx.head.clock import Clock
+from phalanx.head.rights.owners import sees
 from phalanx.head.state_store import StateStore
 from phalanx.model.rows.events import EventInfo
 from phalanx.observe.events import KINDS, EventPage, EventQuery, check_events, is_meant
+from phalanx.protocol.requests.events import ListEvents
+from phalanx.protocol.requests.request import Asker, Entry
 
 TABLE = "events"
 KEEP_OF_JOBS = 8_000
@@ -124,6 +129,15 @@ class EventLog:
         return len(self._of_jobs.rows) + len(self._others.rows)
 
     # ---- questions ---------------------------------------------------------------------------
+
+    def entries(self) -> list[Entry]:
+        """Return the entries for RequestHandlers."""
+        return [ListEvents.handled_by(self._list)]
+
+    def _list(self, asker: Asker[EventPage], request: ListEvents) -> EventPage:
+        page = self.page(request.query)
+        seen = [one for one in page.events if sees(asker, one.user)]
+        return msgspec.structs.replace(page, events=seen)
 
     def page(self, query: EventQuery) -> EventPage:
         """Return the events that match a query. Raises ValueError for an invalid query."""

@@ -7,16 +7,16 @@ members go, `plan_applier` and `binder` carry that out.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from phalanx.errors import JobCommandError
-from phalanx.head.accounting.ledger import Ledger
 from phalanx.head.accounting.requests import AccountingRequests
-from phalanx.head.clock import Clock
-from phalanx.head.events.event_log import EventLog
+from phalanx.head.devices import Devices
+from phalanx.head.effects import HeadEffects
+from phalanx.head.event_gathering import EventGathering
 from phalanx.head.events.recorders import Recorders
 from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.bundle_orders import BundleOrders
@@ -48,7 +48,6 @@ from phalanx.head.gangs.rules import Rules, RulesRow
 from phalanx.head.gangs.scheduler_cache import SchedulerCache
 from phalanx.head.gangs.snapshot_source import SnapshotSource
 from phalanx.head.groups.control import GroupControl
-from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.jobs.array_runs import TABLE as RUNS
 from phalanx.head.jobs.array_runs import Run
 from phalanx.head.jobs.array_tasks import ArrayTaskRows
@@ -58,21 +57,19 @@ from phalanx.head.jobs.job_gangs import JobGangs, JobRow
 from phalanx.head.jobs.logs import Logs
 from phalanx.head.jobs.past_runs import PastJobs
 from phalanx.head.jobs.priorities import Priorities
-from phalanx.head.jobs.probing import Prober
 from phalanx.head.jobs.requests import JobRequests
 from phalanx.head.jobs.signals import Signals
 from phalanx.head.jobs.steps import Steps
 from phalanx.head.nodes import NodeDirectory, NodeRecord
-from phalanx.head.outbox import Outbox
 from phalanx.head.queues.control import Queues
 from phalanx.head.queues.table import QueueRecord
 from phalanx.head.queues.user_limits import UserLimitsControl
 from phalanx.head.reservations.control import CalendarControl
 from phalanx.head.reservations.licenses import LicenseRow
 from phalanx.head.reservations.record import ReservationRecord
+from phalanx.head.setup import HeadShell
 from phalanx.head.shares.control import SharesControl
 from phalanx.head.shares.usage_ledger import UsageLedger, UsageRow
-from phalanx.head.state_store import StateStore
 from phalanx.head.time_series import TimeSeries
 from phalanx.manifests.hypernodes import HyperNode
 from phalanx.model.ids import GroupId, JobId
@@ -80,8 +77,6 @@ from phalanx.model.jobs.gang_view import EncodedView
 from phalanx.model.jobs.records import CronRecord, FlowRecord, JobRecord
 from phalanx.model.jobs.spec import JobSpec, PriorityClass
 from phalanx.model.jobs.states import TERMINATE_JOB
-from phalanx.observe.cluster_events import Event
-from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.bundle_messages import (
     BundleInventory,
     BundlesGone,
@@ -103,7 +98,6 @@ from phalanx.protocol.requests.series import GetSeries
 from phalanx.protocol.requests.steps import AttachMember, BeginStep, RunStep, SignalJob
 from phalanx.scheduler.cycle.plan import Plan
 from phalanx.scheduler.cycle.specs import Snapshot
-from phalanx.scheduler.devices.ports import RandomSource
 from phalanx.scheduler.forecast.planner import Planner, lent
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 from phalanx.scheduler.plugin_parts.users import BOOKS
@@ -118,23 +112,18 @@ class GangScheduler:
 
     def __init__(  # noqa: PLR0915  (where the parts are composed: a statement each)
         self,
-        outbox: Outbox,
-        state_store: StateStore,
-        clock: Clock,
-        rng: RandomSource,
-        prober: Prober,
+        effects: HeadEffects,
+        shell: HeadShell,
+        *,
         nodes: NodeDirectory,
         groups: GroupControl,
         placement: PlacementPolicy,
-        *,
-        record: Callable[[Event], None],
-        internal_errors: InternalErrors,
-        ledger: Ledger | None,
-        meter: Meter,
-        event_log: EventLog,
-        busy: Callable[[str, int, float], float | None],
+        events: EventGathering,
+        devices: Devices,
     ) -> None:
-        """`busy` measures how busy devices are, as IdleGpus asks for it."""
+        outbox, state_store, clock = effects.outbox, effects.state_store, effects.clock
+        meter, event_log = effects.meter, effects.event_log
+        internal_errors = effects.internal_errors
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
@@ -181,8 +170,8 @@ class GangScheduler:
         self.cycles = Cycles(
             clock, registry, self.cache, live, self, Pace(), CycleTimes(meter, clock, cycle_log)
         )
-        self._recorder = Recorder(record, clock.wall, live.min_member)
-        self._recorders = Recorders(event_log, self.queues, calendar, self._host_of, self._job_of)
+        self._recorder = Recorder(events.record_gang, clock.wall, live.min_member)
+        self._recorders = Recorders(event_log, self.queues, calendar, nodes.host_of, self._job_of)
         self._starts = starts = GangStarts(meter, clock)
         lifecycle = MemberLifecycle(
             registry, self.cache, self._outside_work, books, self._recorder, self.cycles, starts,
@@ -190,7 +179,7 @@ class GangScheduler:
         )  # fmt: skip
         self._ports = OfferedPorts(nodes)
         self._rendezvous = Rendezvous(
-            rng, self.address_of, self._ports, placement.selector.min_dynamic_port
+            shell.rng, nodes.address_of, self._ports, placement.selector.min_dynamic_port
         )
         self._refusals = Refusals(clock, self.cache.gang_amended)
         self._orders = BundleOrders(
@@ -207,10 +196,15 @@ class GangScheduler:
         )
         self.priorities = Priorities(state_store)
         self.jobs = JobGangs(
-            outbox, state_store, clock, rng, registry, self.reservations, self, self.address_of,
-            nodes.is_here, self.priorities.of, internal_errors, ledger, self._host_of, meter,
-            nodes.takes_work,
-        )  # fmt: skip
+            effects,
+            shell.ledger,
+            rng=shell.rng,
+            nodes=nodes,
+            registry=registry,
+            reservations=self.reservations,
+            gang_news=self,
+            priority_of=self.priorities.of,
+        )
         live.record_of = self.jobs.table.get
         self.jobs.reserved_until, calendar.jobs = calendar.ends, self.jobs
         self._skips_tried = placement.policy == "selector" and placement.selector.skip_tried
@@ -232,23 +226,33 @@ class GangScheduler:
             starts.told,
         )
         self.job_requests = JobRequests(
-            state_store, clock, nodes, prober, self.queues, self.jobs, self.priorities,
-            self.domains, self.explanations, past, calendar, internal_errors,
-        )  # fmt: skip
+            effects,
+            shell.prober,
+            nodes=nodes,
+            queues=self.queues,
+            jobs=self.jobs,
+            priorities=self.priorities,
+            domains=self.domains,
+            explanations=self.explanations,
+            past=past,
+            calendar=calendar,
+        )
         self.idle = IdleGpus(
             lambda: holdings(registry.gangs.values()),
             self.queues.idle_rule,
-            busy,
+            devices.busy,
             event_log,
             self._end_idle,
         )
-        self.steps = Steps(outbox, nodes, self.jobs, self.job_requests, rng)
+        self.steps = Steps(outbox, nodes, self.jobs, self.job_requests, shell.rng)
         self.gang_requests = GangRequests(
             clock, nodes, registry, self.queues, self.domains, self.reservations,
             self._request_cycle,
         )  # fmt: skip
         self._news = News(clock, nodes, registry, self.job_requests, self.gang_requests)
-        self._numbers = TimeSeries(clock, nodes, self._job_states, self._news.queue_rows, busy)
+        self._numbers = TimeSeries(
+            clock, nodes, self._job_states, self._news.queue_rows, devices.busy
+        )
         self.job_requests.follow, self.job_requests.forgotten = (
             self._job_changed,
             self._job_forgotten,
@@ -264,7 +268,7 @@ class GangScheduler:
             *rules.entries(),
             *self.shares.entries(),
             *limits.entries(),
-            *AccountingRequests(ledger, self.jobs.steps.meant).entries(),
+            *AccountingRequests(shell.ledger, self.jobs.steps.meant).entries(),
             *self._entries(cycle_log),
             on_defect=internal_errors.in_request,
         )
@@ -321,16 +325,6 @@ class GangScheduler:
         places.
         """
         return self._rendezvous.views(gang, members)
-
-    def address_of(self, node_id: str) -> str:
-        """Return the address at which a node is reached."""
-        record = self._nodes.get(node_id)
-        return (record.host if record is not None else "") or "127.0.0.1"
-
-    def _host_of(self, node_id: str) -> str:
-        """Return the display name of a node's machine."""
-        record = self._nodes.get(node_id)
-        return (record.hostname if record is not None else "") or node_id[:8]
 
     def _job_of(self, uid: str) -> JobRecord | None:
         return self.jobs.table.get(uid)

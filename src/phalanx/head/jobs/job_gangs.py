@@ -16,13 +16,13 @@ import msgspec
 from phalanx.head.accounting.ledger import Ledger
 from phalanx.head.accounting.records import AttemptRecords
 from phalanx.head.accounting.steps import StepUsage
-from phalanx.head.clock import Clock
+from phalanx.head.effects import HeadEffects
 from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
 from phalanx.head.gangs.member_lifecycle import Wanted
 from phalanx.head.gangs.member_states import ABSENT, DONE, HELD, PLACELESS, WAITING
-from phalanx.head.internal_errors import InternalErrors, describe
+from phalanx.head.internal_errors import describe
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.array_runs import COMES_BACK, ENDS, ArrayRuns, Run
 from phalanx.head.jobs.array_tasks import ArrayTaskRows
@@ -39,8 +39,7 @@ from phalanx.head.jobs.member_orders import (
 from phalanx.head.jobs.podgroup import gang_of, kind_of, members_of
 from phalanx.head.jobs.run_places import RunPlaces
 from phalanx.head.jobs.starting import Starter, WantedStep
-from phalanx.head.outbox import Outbox
-from phalanx.head.state_store import StateStore
+from phalanx.head.nodes import NodeDirectory
 from phalanx.model.attempts import NODE_LOST, PREEMPTED
 from phalanx.model.ids import GangId, GroupId, JobId, PlacementGroupID
 from phalanx.model.jobs import states as st
@@ -48,7 +47,6 @@ from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import WarningSignal
 from phalanx.model.node_deaths import ORDERLY, is_held_against
-from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.bundle_messages import (
     ForgetJob,
     MemberNews,
@@ -89,47 +87,41 @@ class JobGangs:
 
     def __init__(
         self,
-        outbox: Outbox,
-        state_store: StateStore,
-        clock: Clock,
+        effects: HeadEffects,
+        ledger: Ledger | None,
+        *,
         rng: RandomSource,
+        nodes: NodeDirectory,
         registry: GangRegistry,
         reservations: GangBinder,
         gang_news: GangNews,
-        address_of: Callable[[str], str],
-        is_here: Callable[[str], bool],
         priority_of: Callable[[JobSpec], int],
-        internal_errors: InternalErrors,
-        ledger: Ledger | None,
-        host_of: Callable[[str], str],
-        meter: Meter,
-        takes_work: Callable[[str], bool],
     ) -> None:
+        outbox, state_store, clock = effects.outbox, effects.state_store, effects.clock
         self._outbox = outbox
         self._state_store = state_store
         self._clock = clock
+        self._internal_errors = effects.internal_errors
+        self._counts = JobCounts(effects.meter)
         self._rng = rng
+        self._nodes = nodes
         self._registry = registry
         self._reservations = reservations
         self._gang_news = gang_news
-        self._address_of = address_of
-        self._is_here = is_here
         self._priority_of = priority_of
-        self._internal_errors = internal_errors
-        self._counts = JobCounts(meter)
         self.table = JobTable(self)
         self.arrays = Arrays(self, self.table.get)
-        self.records = AttemptRecords(state_store, ledger, host_of, self.table.get)
-        self.steps = StepUsage(state_store, self.records.put, host_of, clock.now)
+        self.records = AttemptRecords(state_store, ledger, nodes.host_of, self.table.get)
+        self.steps = StepUsage(state_store, self.records.put, nodes.host_of, clock.now)
         self._rows: dict[str, JobRow] = {}
         self.errors: dict[str, str] = {}
         """The last internal error about each job, if any."""
         self._gangs: dict[str, Gang] = {}
-        starter = Starter(address_of)
+        starter = Starter(nodes.address_of)
         places = RunPlaces(
             jobs=self, outbox=outbox, state_store=state_store, registry=registry,
             reservations=reservations, starter=starter, records=self.records,
-            takes_work=takes_work, wall=clock.wall,
+            takes_work=nodes.takes_work, wall=clock.wall,
         )  # fmt: skip
         self.runs = ArrayRuns(places, self.arrays, self.table.get, clock.now, clock.wall)
         self._orders = MemberOrders(
@@ -244,7 +236,7 @@ class JobGangs:
 
     def is_here(self, node_id: str) -> bool:
         """Whether that node is connected."""
-        return self._is_here(node_id)
+        return self._nodes.is_here(node_id)
 
     def want_array_tasks(self, job: JobRecord) -> None:
         """Start the array tasks that may live, after the current action."""
@@ -631,7 +623,7 @@ class JobGangs:
             return []
         members = job.groups.get(group, []) if group else job.members
         nodes = dict.fromkeys(m.node for m in members if m.state == st.RUNNING)
-        return list(dict.fromkeys(self._address_of(node) for node in nodes))
+        return list(dict.fromkeys(self._nodes.address_of(node) for node in nodes))
 
     def all_jobs(self) -> list[JobRecord]:
         """Return every job, oldest first."""

@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 
 from phalanx.errors import JobCommandError, JobNotFoundError
-from phalanx.head.clock import Clock
+from phalanx.head.effects import HeadEffects
 from phalanx.head.gangs.explaining import Explanations
 from phalanx.head.gangs.feasibility import check_side_by_side, check_sum
 from phalanx.head.gangs.network_domains import Domains
-from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs import resting
 from phalanx.head.jobs.admission import check_moments, with_queue_times
@@ -37,7 +36,6 @@ from phalanx.head.nodes import NodeDirectory
 from phalanx.head.queues.control import Queues
 from phalanx.head.reservations.control import CalendarControl
 from phalanx.head.rights.owners import owned_by, sees
-from phalanx.head.state_store import StateStore
 from phalanx.manifests.check import object_faults
 from phalanx.manifests.hypernodes import HyperNode
 from phalanx.manifests.job_rules import job_faults
@@ -104,10 +102,10 @@ class JobRequests:
 
     def __init__(
         self,
-        state_store: StateStore,
-        clock: Clock,
-        nodes: NodeDirectory,
+        effects: HeadEffects,
         prober: Prober,
+        *,
+        nodes: NodeDirectory,
         queues: Queues,
         jobs: JobGangs,
         priorities: Priorities,
@@ -115,12 +113,11 @@ class JobRequests:
         explanations: Explanations,
         past: PastJobs,
         calendar: CalendarControl,
-        internal_errors: InternalErrors,
     ) -> None:
         self._past = past
         self._calendar = calendar
-        self._internal_errors = internal_errors
-        self._clock = clock
+        self._internal_errors = internal_errors = effects.internal_errors
+        self._clock = effects.clock
         self._nodes = nodes
         self._explanations = explanations
         self._queues = queues
@@ -128,8 +125,8 @@ class JobRequests:
         self._priorities = priorities
         self._domains = domains
         self.array_tasks = ArrayTaskRequests(jobs, self.need)
-        self.flows = Flows(state_store, prober, jobs, self.submit, internal_errors)
-        self.crons = Crons(state_store, jobs, self.submit, internal_errors)
+        self.flows = Flows(effects.state_store, prober, jobs, self.submit, internal_errors)
+        self.crons = Crons(effects.state_store, jobs, self.submit, internal_errors)
         jobs.on_change = self._changed
         jobs.on_forget = self._forgotten
         self.follow: Callable[[JobRecord], None] = lambda job: None

@@ -20,6 +20,7 @@ from phalanx.head.nodes import HealthLimits
 from phalanx.head.outbox import Outbox
 from phalanx.head.rights.control import RightsSetup
 from phalanx.head.rights.tokens import Hashes
+from phalanx.head.setup import HeadSetup, HeadShell
 from phalanx.head.state_store import StateStore, StoredState, read_state
 from phalanx.model.garbage import made_to_stay
 from phalanx.model.ids import CONTROL, PREFIX_BYTES
@@ -137,19 +138,23 @@ class HeadProcess:
             self._control = Head(
                 Outbox(self._send, state_store),
                 state_store,
-                SystemClock(),
-                unforeseeable(),
-                ThreadProber(),
+                HeadShell(
+                    clock=SystemClock(),
+                    boot=boot_id(),
+                    rng=unforeseeable(),
+                    prober=ThreadProber(),
+                    report_defect=log_defect,
+                    ledger=LedgerThread(history, config.history_limits, self._loop.call),
+                    read_log=LOG.read,
+                    look=self._look,
+                ),
                 stored=stored,
-                limits=config.limits,
-                placement=config.placement,
-                settings=config.settings,
-                cluster="" if storage is None else storage.cluster,
-                ledger=LedgerThread(history, config.history_limits, self._loop.call),
-                report_defect=log_defect,
-                read_log=LOG.read,
-                look=self._look,
-                boot=boot_id(),
+                setup=HeadSetup(
+                    cluster="" if storage is None else storage.cluster,
+                    limits=config.limits,
+                    placement=config.placement,
+                    settings=config.settings,
+                ),
                 rights=RightsSetup(
                     is_shared=config.is_shared,
                     owner=own_principal().name,

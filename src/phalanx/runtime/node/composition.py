@@ -379,6 +379,7 @@ def _single(
     def make_head(send: Callable[[bytes, Any], None]) -> LocalHead:
         from phalanx.head.head import Head
         from phalanx.head.outbox import Outbox
+        from phalanx.head.setup import HeadSetup, HeadShell
         from phalanx.head.state_store import StateStore
         from phalanx.runtime.os.probing import ThreadProber
         from phalanx.runtime.os.system import SystemClock, unforeseeable
@@ -387,13 +388,13 @@ def _single(
         return Head(
             Outbox(send, state_store),
             state_store,
-            SystemClock(),
-            unforeseeable(),
-            ThreadProber(),
-            placement=spilling.placement,
-            settings=setup.settings,
-            is_alone=True,
-            report_defect=log_defect,
+            HeadShell(
+                clock=SystemClock(),
+                rng=unforeseeable(),
+                prober=ThreadProber(),
+                report_defect=log_defect,
+            ),
+            setup=HeadSetup(is_alone=True, placement=spilling.placement, settings=setup.settings),
         )
 
     def make_spilling(inquiries: LeaseInquiries, places: GroupPlaces) -> Spills:

@@ -1,0 +1,57 @@
+"""The parameters of a head: its shell, and the settings of its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from phalanx.head.clock import MachineClock
+from phalanx.head.log_reading import ReadOwn
+from phalanx.head.nodes import HealthLimits
+from phalanx.model.system_settings import DEFAULT_SETTINGS, SystemSettings
+from phalanx.observe.metrics.meter import Meter
+from phalanx.scheduler.devices.ports import RandomSource
+from phalanx.scheduler.placement.placement_policy import PlacementPolicy
+
+if TYPE_CHECKING:
+    from phalanx.head.accounting.ledger import Ledger
+    from phalanx.head.jobs.probing import Prober
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadShell:
+    """The services of the process around a head, apart from messages and rows."""
+
+    clock: MachineClock
+    boot: str = ""
+    """The boot of the machine whose clock it is, see WatchedClock."""
+    rng: RandomSource
+    prober: Prober
+    """Probes ports of jobs' members."""
+    report_defect: Callable[[Exception], None]
+    """Shows an internal error, which harms only one thing."""
+    ledger: Ledger | None = None
+    """Keeps the history of jobs, if one is kept."""
+    read_log: ReadOwn | None = None
+    """Reads the head's own log, if it has one."""
+    look: Callable[[Meter], None] = lambda meter: None
+    """Adds the shell's numbers to the meter."""
+
+
+class HeadSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings with which a head's cluster was started."""
+
+    cluster: str = ""
+    """The cluster's name in its store; empty if nodes need not recognize it."""
+    is_alone: bool = False
+    """Whether the only node is in the same process."""
+    limits: HealthLimits | None = None
+    placement: PlacementPolicy = PlacementPolicy()
+    """The policy by which work finds its nodes."""
+    settings: SystemSettings = DEFAULT_SETTINGS
+
+
+DEFAULT_SETUP = HeadSetup()
