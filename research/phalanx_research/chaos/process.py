@@ -12,6 +12,7 @@ from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef
 from phalanx.owner.core import OwnerCore
 from phalanx.owner.objects.table import Callback
+from phalanx.owner.shell import OwnerShell
 from phalanx.owner.transport import Connection
 from phalanx.protocol.messages import FAILED, SHARED, CancelOwned, Done, Value
 from phalanx.protocol.node_messages import GivenBack, Used
@@ -65,15 +66,17 @@ class SimProcess:
         self.owner = OwnerCore(
             process_id,
             self.kind,
-            transport=self,
-            outbox=self,
-            node=self.node_end,
-            files=self.files,
-            pack=_pack_nothing,
-            clock=self.clock,
-            wall=self.host.clock,
-            request_tick=self._request_tick,
-            warn=lambda text: None,
+            OwnerShell(
+                transport=self,
+                outbox=self,
+                node=self.node_end,
+                files=self.files,
+                pack=_pack_nothing,
+                clock=self.clock,
+                wall=self.host.clock,
+                request_tick=self._request_tick,
+                warn=lambda text: None,
+            ),
         )
         self._tick_at = 0.0
         self._request_tick()

@@ -23,24 +23,20 @@ from phalanx.owner.actors.registration import Registration
 from phalanx.owner.cancelling import Cancelling
 from phalanx.owner.children import Children
 from phalanx.owner.metrics import OwnerMetrics
-from phalanx.owner.objects.inputs import Inputs
-from phalanx.owner.objects.reconstruction import Reconstruction
+from phalanx.owner.objects.owned import OwnedObjects
 from phalanx.owner.objects.references import References
-from phalanx.owner.objects.results import Results
-from phalanx.owner.objects.streams import Pack, Streams
-from phalanx.owner.objects.table import Files, ObjectTable
-from phalanx.owner.objects.unread import UnreadFailures
 from phalanx.owner.peers.connections import Peers
 from phalanx.owner.peers.reconnection import Reconnection
 from phalanx.owner.peers.redialling import DIAL_AGAIN_S
 from phalanx.owner.pending_reason import why_call, why_task
 from phalanx.owner.requests import Requests
+from phalanx.owner.shell import OwnerShell
 from phalanx.owner.state_rows import StateRows
 from phalanx.owner.tasks.gangs import OwnedGangs
 from phalanx.owner.tasks.locality import Locality
 from phalanx.owner.tasks.records import PendingTask
 from phalanx.owner.tasks.submission import Submission
-from phalanx.owner.transport import Connection, NodeLink, Outbox, Transport
+from phalanx.owner.transport import Connection
 from phalanx.owner.work import PendingWork
 from phalanx.protocol.asking import Reply
 from phalanx.protocol.cluster_messages import Happened, NodeDied
@@ -110,28 +106,16 @@ class OwnerCore:
         self,
         me: bytes,
         kind: str,
-        *,
-        transport: Transport,
-        outbox: Outbox,
-        node: NodeLink,
-        files: Files,
-        pack: Pack,
-        clock: Callable[[], float],
-        wall: Callable[[], float],
-        request_tick: Callable[[], None],
-        warn: Callable[[str], None],
+        shell: OwnerShell,
         program_numbers: Callable[[], list[Numbers]] | None = None,
-        report: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """`kind`: driver or worker. `pack`: makes payloads of values. `clock`: counts seconds.
-        `wall`: seconds since the epoch. `request_tick`: asks for a tick. `warn`: shows the user a
-        text. `program_numbers`: what the program itself has counted since the last call; None:
-        nothing is counted here. `report`: shows a text about failures that nobody has read.
+        """`kind`: driver or worker. `program_numbers`: what the program itself has counted since
+        the last call; None: nothing is counted here.
         """
         self._me = me
         self._kind = kind
-        self._node = node
-        self._outbox = outbox
+        self._node = node = shell.node
+        self._outbox = outbox = shell.outbox
         numbers = itertools.count(1)
         self.numbers = numbers
         """Numbers of this process's tasks, calls and objects; each number is used once."""
@@ -145,55 +129,40 @@ class OwnerCore:
         self._unsettled: set[bytes] = set()
         """Workers that died and whose last messages are still to come."""
         self.requests = Requests(node)
-        self.peers = peers = Peers(me, transport, self._dialled)
+        self.peers = peers = Peers(me, shell.transport, self._dialled)
         self.references = References(me, peers, outbox)
-        self._locality = locality = Locality(me, self.events, files.is_here, wall)
-        self.objects = objects = ObjectTable(
-            me, peers, outbox, node, files, self.references, locality.stored
+        self._locality = Locality(me, self.events, shell.files.is_here, shell.wall)
+        owned = OwnedObjects(
+            me,
+            shell,
+            peers=peers,
+            references=self.references,
+            on_stored=self._locality.stored,
+            run_again=self._run_again,
         )
-        self.reconstruction = Reconstruction(me, self.references, objects, self._run_again)
-        objects.recovery = self.reconstruction
-        self.streams = Streams(me, objects, self.reconstruction, outbox, pack)
-        self.unread = UnreadFailures(report)
-        results = Results(objects, self.reconstruction, self.streams, self.unread)
-        inputs = Inputs(me, objects)
+        self.objects = objects = owned.table
+        self.reconstruction, self.unread = owned.reconstruction, owned.unread
         self.children = Children(self._is_pending)
         self.tasks = Submission(
             me,
             numbers,
-            peers,
-            outbox,
-            node,
-            objects,
-            inputs,
-            self.streams,
-            results,
-            locality,
-            self.children,
-            self.journal,
-            self.unread,
-            clock=clock,
-            wall=wall,
-            request_tick=request_tick,
-            warn=warn,
+            shell,
+            peers=peers,
+            objects=owned,
+            locality=self._locality,
+            children=self.children,
+            journal=self.journal,
         )
-        self.gangs = OwnedGangs(self.tasks, objects, self.requests, clock)
+        self.gangs = OwnedGangs(self.tasks, objects, self.requests, shell.clock)
         self.calls = Calls(
             me,
             numbers,
-            peers,
-            outbox,
-            node,
-            self.requests,
-            objects,
-            inputs,
-            self.streams,
-            results,
-            self.children,
-            self.journal,
-            self.unread,
-            wall,
-            warn,
+            shell,
+            peers=peers,
+            requests=self.requests,
+            objects=owned,
+            children=self.children,
+            journal=self.journal,
         )
         self.unsent = (
             self.tasks.machine.dirty, self.references.released, self.calls.released, self.abandoned,
@@ -227,9 +196,9 @@ class OwnerCore:
             outbox,
             self.references,
             objects,
-            clock=clock,
+            clock=shell.clock,
             drop=self.drop,
-            request_tick=request_tick,
+            request_tick=shell.request_tick,
         )
 
     def next_object(self) -> int:

@@ -17,6 +17,7 @@ from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.workers import WorkerPool
 from phalanx.objects.file_hold import FileHold
 from phalanx.owner.core import OwnerCore
+from phalanx.owner.shell import OwnerShell
 from phalanx.owner.tasks.records import ClassKey, FunctionRecord, Template
 from phalanx.protocol.messages import (
     FAILED,
@@ -109,15 +110,17 @@ class Owner:
         self.core = OwnerCore(
             process_id,
             "driver",
-            transport=self,
-            outbox=self,
-            node=self.node,
-            files=self.store,
-            pack=lambda value: (b"", None, None),
-            clock=world.clock,
-            wall=world.clock,
-            request_tick=lambda: None,
-            warn=lambda text: None,
+            OwnerShell(
+                transport=self,
+                outbox=self,
+                node=self.node,
+                files=self.store,
+                pack=lambda value: (b"", None, None),
+                clock=world.clock,
+                wall=world.clock,
+                request_tick=lambda: None,
+                warn=lambda text: None,
+            ),
         )
         self.tasks = self.core.tasks
 

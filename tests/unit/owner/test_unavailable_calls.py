@@ -11,6 +11,7 @@ from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import ALIVE, DEAD, RESTARTING
 from phalanx.objects.failures import load
 from phalanx.owner.core import OwnerCore
+from phalanx.owner.shell import OwnerShell
 from phalanx.protocol.node_messages import ActorUpdate
 
 NODE = b"n" * PREFIX_BYTES
@@ -44,15 +45,17 @@ class Program:
         self.core = OwnerCore(
             NODE + b"driver",
             "driver",
-            transport=anything,
-            outbox=anything,
-            node=node,
-            files=anything,
-            pack=lambda value: (b"", None, None),
-            clock=lambda: self.now,
-            wall=lambda: self.now,
-            request_tick=lambda: None,
-            warn=lambda text: None,
+            OwnerShell(
+                transport=anything,
+                outbox=anything,
+                node=node,
+                files=anything,
+                pack=lambda value: (b"", None, None),
+                clock=lambda: self.now,
+                wall=lambda: self.now,
+                request_tick=lambda: None,
+                warn=lambda text: None,
+            ),
         )
         self.life = 0
         self.client = self.core.calls.client(b"actor", watch=False)

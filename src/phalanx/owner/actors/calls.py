@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from phalanx.errors import (
@@ -28,15 +28,14 @@ from phalanx.owner.actors.client import ENDS_TO_GO_ALONE, ActorClient, PendingCa
 from phalanx.owner.actors.clients import ActorClients
 from phalanx.owner.actors.unavailable_calls import UnavailableCalls
 from phalanx.owner.children import Children, Parent
-from phalanx.owner.objects.inputs import Inputs, failed_input
-from phalanx.owner.objects.results import Results
-from phalanx.owner.objects.streams import Streams
-from phalanx.owner.objects.table import NoteMade, ObjectTable
-from phalanx.owner.objects.unread import UnreadFailures
+from phalanx.owner.objects.inputs import failed_input
+from phalanx.owner.objects.owned import OwnedObjects
+from phalanx.owner.objects.table import NoteMade
 from phalanx.owner.peers.connections import Peers
 from phalanx.owner.requests import Requests
+from phalanx.owner.shell import OwnerShell
 from phalanx.owner.tasks.failures import error_kind
-from phalanx.owner.transport import Connection, NodeLink, Outbox
+from phalanx.owner.transport import Connection
 from phalanx.owner.work import CANCELLED
 from phalanx.protocol.messages import FAILED, Call, Cancel, Done, Failed, Item, Payload, Value
 from phalanx.protocol.node_messages import ActorUnreferenced
@@ -54,35 +53,29 @@ class Calls:
         self,
         me: bytes,
         numbers: Iterator[int],
+        shell: OwnerShell,
+        *,
         peers: Peers,
-        outbox: Outbox,
-        node: NodeLink,
         requests: Requests,
-        objects: ObjectTable,
-        inputs: Inputs,
-        streams: Streams,
-        results: Results,
+        objects: OwnedObjects,
         children: Children,
         journal: TaskJournal,
-        unread: UnreadFailures,
-        wall: Callable[[], float],
-        warn: Callable[[str], None],
     ) -> None:
-        """`numbers` yields numbers of tasks, calls and objects. `warn` shows the user a text."""
+        """`numbers` yields numbers of tasks, calls and objects."""
         self._me = me
         self._numbers = numbers
-        self._outbox = outbox
-        self._node = node
+        self._outbox = shell.outbox
+        self._node = shell.node
+        self._wall = shell.wall
+        self._warn = shell.warn
         self._requests = requests
-        self._objects = objects
-        self._inputs = inputs
-        self._streams = streams
-        self._results = results
+        self._objects = objects.table
+        self._inputs = objects.inputs
+        self._streams = objects.streams
+        self._results = objects.results
+        self._unread = objects.unread
         self._children = children
         self._journal = journal
-        self._unread = unread
-        self._wall = wall
-        self._warn = warn
         self.note_made: NoteMade | None = None
         """Called with new references; see `objects.table.NoteMade`."""
         self.clients = ActorClients(peers, self._watch, self._known)

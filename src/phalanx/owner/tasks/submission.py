@@ -7,7 +7,7 @@ and messages into its events. Every transition of a task is written into the jou
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from phalanx.errors import LocalNodeDiedError
@@ -19,19 +19,17 @@ from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
 from phalanx.observe.task_journal import TaskJournal
 from phalanx.owner.children import Children, Parent
-from phalanx.owner.objects.inputs import Inputs
-from phalanx.owner.objects.results import Results
-from phalanx.owner.objects.streams import Streams
-from phalanx.owner.objects.table import NoteMade, ObjectTable
-from phalanx.owner.objects.unread import UnreadFailures
+from phalanx.owner.objects.owned import OwnedObjects
+from phalanx.owner.objects.table import NoteMade
 from phalanx.owner.peers.connections import Peers
+from phalanx.owner.shell import OwnerShell
 from phalanx.owner.tasks.failures import error_kind, error_of
 from phalanx.owner.tasks.leased_workers import LeasedWorkers, read_strategy
 from phalanx.owner.tasks.leases import TaskMachine
 from phalanx.owner.tasks.locality import Locality
 from phalanx.owner.tasks.records import LeasedWorker, PendingTask, SchedulingClass, Template
 from phalanx.owner.tasks.timeouts import Timeouts
-from phalanx.owner.transport import Connection, NodeLink, Outbox
+from phalanx.owner.transport import Connection
 from phalanx.owner.work import CANCELLED
 from phalanx.protocol.messages import (
     FAILED,
@@ -59,45 +57,33 @@ class Submission:
         self,
         me: bytes,
         numbers: Iterator[int],
+        shell: OwnerShell,
+        *,
         peers: Peers,
-        outbox: Outbox,
-        node: NodeLink,
-        objects: ObjectTable,
-        inputs: Inputs,
-        streams: Streams,
-        results: Results,
+        objects: OwnedObjects,
         locality: Locality,
         children: Children,
         journal: TaskJournal,
-        unread: UnreadFailures,
-        *,
-        clock: Callable[[], float],
-        wall: Callable[[], float],
-        request_tick: Callable[[], None],
-        warn: Callable[[str], None],
     ) -> None:
-        """`numbers`: yields the numbers of tasks, calls and objects. `clock`: counts seconds.
-        `wall`: seconds since the epoch. `request_tick`: asks for a tick. `warn`: shows the user a
-        text.
-        """
+        """`numbers`: yields the numbers of tasks, calls and objects."""
         self._me = me
         self._numbers = numbers
-        self._outbox = outbox
-        self._objects = objects
-        self._inputs = inputs
-        self._streams = streams
-        self._results = results
+        self._outbox = outbox = shell.outbox
+        self._clock = shell.clock
+        self._wall = shell.wall
+        self._request_tick = shell.request_tick
+        self._warn = shell.warn
+        self._objects = objects.table
+        self._inputs = objects.inputs
+        self._streams = objects.streams
+        self._results = objects.results
+        self._unread = objects.unread
         self.locality = locality
         self._children = children
         self.journal = journal
-        self._unread = unread
-        self._clock = clock
-        self._wall = wall
-        self._request_tick = request_tick
-        self._warn = warn
         self.machine = TaskMachine(self)
-        self.workers = LeasedWorkers(self.machine, peers, outbox, node)
-        self._timeouts = Timeouts(self.machine, outbox, node, self.fail)
+        self.workers = LeasedWorkers(self.machine, peers, outbox, shell.node)
+        self._timeouts = Timeouts(self.machine, outbox, shell.node, self.fail)
         self._warned: set[str] = set()
         self._refusals: dict[int, str] = {}
         """The code of the error with which the node refused each class, by its number."""

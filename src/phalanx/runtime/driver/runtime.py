@@ -21,6 +21,7 @@ from phalanx.objects.file_hold import living_holds
 from phalanx.objects.oversize_errors import stand_in
 from phalanx.objects.reference import forget_process, living_references
 from phalanx.owner.core import LocalWork, OwnerCore
+from phalanx.owner.shell import OwnerShell
 from phalanx.protocol.frames import Unsendable
 from phalanx.protocol.messages import Message
 from phalanx.protocol.node_messages import Dropped, GivenBack, Kept, LogLine, Sealed, Spilled
@@ -110,17 +111,19 @@ class Runtime:
         self.owner = OwnerCore(
             process_id,
             kind,
-            transport=self._transport,
-            outbox=self._transport,
-            node=self.node,
-            files=self.store,
-            pack=self.packer.pack,
-            clock=own_time,
-            wall=time.time,
-            request_tick=self.reactor.request_tick,
-            warn=on_warning or (lambda text: None),
+            OwnerShell(
+                transport=self._transport,
+                outbox=self._transport,
+                node=self.node,
+                files=self.store,
+                pack=self.packer.pack,
+                clock=own_time,
+                wall=time.time,
+                request_tick=self.reactor.request_tick,
+                warn=on_warning or (lambda text: None),
+                report=_report_to(on_warning or _print_error),
+            ),
             program_numbers=PROGRAM.drain,
-            report=_report_to(on_warning or _print_error),
         )
         owner = self.owner
         owner.state.pid = os.getpid()
