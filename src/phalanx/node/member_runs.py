@@ -57,10 +57,7 @@ class MemberRuns:
     def extend(self, order: ExtendRun) -> MemberId:
         """Take the tasks of an order that are new; return their place."""
         key = (order.like.group, order.like.index)
-        run = self._runs.get(key)
-        if run is None:
-            run = self._runs[key] = _Run(last=0, waiting=deque())
-            self._forget_old()
+        run = self._of(key)
         for number, task in enumerate(order.tasks, order.first):
             if number > run.last:
                 run.last = number
@@ -68,14 +65,22 @@ class MemberRuns:
         return key
 
     def is_outdated(self, order: ExtendRun) -> bool:
-        """Whether the head did not know, when it gave an order, that it decides what follows."""
+        """Whether the head gave an order before it knew that it decides what follows."""
         run = self._runs.get((order.like.group, order.like.index))
         return run is not None and order.behind < run.told
 
     def told(self, key: MemberId, attempt: int) -> None:
         """Note that the head decides what follows this task."""
-        if (run := self._runs.get(key)) is not None:
+        if attempt:  # the first order for the place may arrive later
+            run = self._of(key)
             run.told = max(run.told, attempt)
+
+    def _of(self, key: MemberId) -> _Run:
+        run = self._runs.get(key)
+        if run is None:
+            run = self._runs[key] = _Run(last=0, waiting=deque())
+            self._forget_old()
+        return run
 
     def _forget_old(self) -> None:
         if len(self._runs) > REMEMBERED:

@@ -183,8 +183,8 @@ class ExtendRun(msgspec.Struct, array_like=True, tag=142):
     tasks: list[RunTask]
     like: StartMember
     behind: int = 0
-    """The number of the place's last attempt of which the head has heard more than a good end. The
-    node returns the tasks if such news of a later one is on its way.
+    """The head knows how all attempts up to this number have ended in the place. The node returns
+    the tasks if a later one has ended otherwise than well, as the head decides what follows that.
     """
 
 

@@ -113,11 +113,11 @@ class Arrays:
             self._effects.take_in(ev.Submitted(spec=spec))
         self._effects.take_in(ev.ArrayTasksChanged(job=job.uid))
 
-    def end(self, job: JobRecord, *, only_pending: bool, comes_back: bool) -> None:
-        """End the living tasks, or only those that wait for places."""
+    def end(self, job: JobRecord, *, comes_back: bool, spares: Callable[[JobRecord], bool]) -> None:
+        """End the living tasks, except those that are spared."""
         for uid in list(self._live.get(job.uid, ())):
             task = self._job_of(uid)
-            if task is None or (only_pending and task.count(st.RUNNING)):
+            if task is None or spares(task):
                 continue
             if comes_back:
                 self._effects.take_in(ev.Deleted(job=uid))

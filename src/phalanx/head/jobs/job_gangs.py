@@ -248,9 +248,22 @@ class JobGangs:
 
         def end() -> None:
             self.runs.stop(job, leaves)
-            self.arrays.end(job, only_pending=only_pending, comes_back=comes_back)
+            self.arrays.end(
+                job, comes_back=comes_back, spares=lambda task: only_pending and self._began(task)
+            )
 
         self.after(job.uid, end)
+
+    def _began(self, job: JobRecord) -> bool:
+        """Whether members of a job run, or were ordered to begin: they may have ended by now."""
+        gang = self._gangs.get(job.uid)
+        places = [] if gang is None else [gang.members[index] for index in gang.among(HELD)]
+        return bool(job.count(st.RUNNING)) or any(
+            place.attempt
+            and (member := job.member(place.of_group, place.index)) is not None
+            and member.attempt == place.start
+            for place in places
+        )
 
     def cancel_array_tasks(self, job: JobRecord, positions: Iterable[int]) -> int:
         """End tasks of an array for good; return how many."""

@@ -531,6 +531,8 @@ class JobTable:
         begins = time_limits.begins(job)
         if begins is not None and job.count(st.WAITING):
             self._alarms.by_day(begins, job.uid)
+        if job.rests_until is not None and job.count(st.WAITING):
+            self._alarms.by_day(job.rests_until, job.uid)
         if job.finished is not None:
             self._alarms.by_day(due_at(job), job.uid)
         for one in job.outcomes:

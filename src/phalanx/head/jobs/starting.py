@@ -89,7 +89,8 @@ class Starter:
             own = {k: v for k, v in command.variables.items() if base.get(k) != v}
             run.append(RunTask(spec.uid, command.argv, own))
         like.attempt, like.start = first, 1
-        return ExtendRun(first, run, like, member.attempt)
+        # How the place's last attempt ends is not known: it may fail before this order arrives.
+        return ExtendRun(first, run, like, member.attempt - 1)
 
     def step(
         self, record: JobRecord, gang: Gang, index: int, ends: float | None, wanted: WantedStep

@@ -48,6 +48,19 @@ def test_pauses_grow_from_crash_to_crash(spec):
     assert rests == pytest.approx(PAUSES)
 
 
+@pytest.mark.parametrize("away_s", [0.0, 60.0], ids=["before its end", "after its end"])
+def test_a_job_rests_no_longer_because_the_head_restarts(away_s):
+    before = Shell(POLICY % "RestartJob").play("run fail a-0 gone run fail a-0 gone")
+    assert left_s_of_job(before) == pytest.approx(0.1)
+    later = Shell(POLICY % "RestartJob")
+    later.now = before.now + away_s
+    later.table = JobTable(later)
+    row = msgspec.msgpack.decode(msgspec.msgpack.encode(before.job), type=JobRecord)
+    later.table.restore([row], later.wall, later.now)
+    later.play(f"at {later.now + 0.2}")
+    assert later.of("a-0").state == st.PENDING
+
+
 def test_a_member_in_its_place_that_lived_for_long_counts_anew():
     shell = Shell(IN_PLACE).play("run fail a-0 fail a-0 fail a-0")
     assert left_s(shell) == pytest.approx(0.2)
