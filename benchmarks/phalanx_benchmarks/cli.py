@@ -30,11 +30,15 @@ def bench(
             "processes, objects or day take minutes, and are not in all."
         ),
     ] = "engine",
-    quick: Annotated[bool, Option(help="Shorter measurements.")] = False,
+    quick: Annotated[bool, Option(help="Make shorter measurements.")] = False,
     markdown: Annotated[bool, Option(help="Print the table as Markdown.")] = False,
     json: Annotated[bool, Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Compare speed with Ray and other pools, and measure how fast placement and batch decide."""
+    """Compare Phalanx's speed with the speed of Ray and other pools.
+
+    Groups of rows without peers measure how fast the placement of tasks and the batch scheduler
+    decide.
+    """
     from phalanx_benchmarks.command import run
 
     code = run(peer, json=json, markdown=markdown, rows=rows, quick=quick, group=group)

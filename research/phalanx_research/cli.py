@@ -33,7 +33,7 @@ class Rules(StrEnum):
 
 def simulate(
     nodes: Annotated[
-        Path | None, Option(help="File of nodes: openb or plain CSV, also .gz.")
+        Path | None, Option(help="File of nodes: openb or plain CSV; may be compressed (.gz).")
     ] = None,
     pods: Annotated[
         Path | None,
@@ -56,16 +56,17 @@ def simulate(
     rules: Annotated[
         Rules,
         Option(
-            help="With --arrival time: the rules of a cluster, or those of Muri's published tables "
-            "(muri), for srtf, srsf, tiresias, muri-s, muri-l, antman and themis."
+            help="With --arrival time: cluster: work as in a real cluster; muri: the rules of "
+            "Muri's published tables, only for the policies srtf, srsf, tiresias, muri-s, "
+            "muri-l, antman and themis."
         ),
     ] = Rules.cluster,
     overheads: Annotated[
         bool | None,
         Option(
             "--overheads/--no-overheads",
-            help="With --arrival time: whether starts of jobs cost time (default: yes if the trace "
-            "names models).",
+            help="With --arrival time: whether the start of a job costs time (default: yes if "
+            "the trace names models).",
         ),
     ] = None,
     inflate: Annotated[
@@ -106,7 +107,8 @@ def simulate(
         int,
         Option(
             min=0,
-            help="With --lab: number of gangs of each queue that are promised places (0: none).",
+            help="With --lab: number of waiting gangs of each queue to which a place and a time "
+            "are promised (0: none).",
         ),
     ] = 0,
     restarts: Annotated[

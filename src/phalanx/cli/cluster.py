@@ -93,8 +93,8 @@ def drain(
         str | None,
         Option(
             "--for",
-            help="Time that the node stays drained (with --at): 4h, 90s or 90 (minutes). Default: "
-            "until `phalanx undrain`.",
+            help="Time for which the node stays drained (with --at): 4h, 90s or 90 (minutes). "
+            "Default: until `phalanx undrain`.",
         ),
     ] = None,
     deadline: Annotated[

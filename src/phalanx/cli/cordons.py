@@ -16,7 +16,7 @@ from phalanx.protocol.requests.health import Cordon, Uncordon
 _DEVICE = re.compile(r"gpu(\d{1,6})")
 Place = Annotated[
     str,
-    Argument(help="Node (id, beginning of its id, or name), or a GPU of it: NODE/gpu3."),
+    Argument(help="Node (id, beginning of its id, or name), or one of its GPUs: NODE/gpu3."),
 ]
 
 
@@ -34,7 +34,8 @@ def cordon(
 def uncordon(place: Place, address: Address = None) -> None:
     """Let a node or a GPU take new work again.
 
-    For a GPU in state `bad`, this overrides the health check: only new errors count against it.
+    On a GPU in state `bad`, this overrides the health check: from then on only new errors count
+    against the GPU.
     """
     node_id, devices, name = _read(address, place)
     did = ask(address, Uncordon(node_id, devices))

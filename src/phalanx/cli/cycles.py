@@ -27,14 +27,16 @@ _RIGHT = ("CYCLE", "TOOK", "READ", "WAITED", "PLACED", "EVICTED", "PROMISED", "L
 
 
 def cycles(
-    last: Annotated[int, Option("-n", "--last", min=1, help="Number of last cycles.")] = 20,
+    last: Annotated[
+        int, Option("-n", "--last", min=1, help="Number of cycles to show, up to the last one.")
+    ] = 20,
     address: Address = None,
     json: Json = False,
 ) -> None:
     """List the last cycles with the time of each action and the numbers of gangs.
 
     The numbers count gangs that waited, were placed, were evicted, were promised room, and were
-    left waiting. Cycles in a row that decided nothing are one row.
+    left waiting. Successive cycles that decided nothing share a row.
     """
     found = ask(address, ListCycles())[-last:]
     if json:
@@ -54,11 +56,11 @@ def cycle(
 ) -> None:
     """Show what one cycle decided for each gang, and what changed since the cycle before.
 
-    For placed gangs (the first 32) it shows the chosen node and its scores; for gangs left waiting,
-    the plugin that refused them, or why they wait now.
+    For the first 32 placed gangs it shows the chosen node and the node's scores; for gangs left
+    waiting, the plugin that refused them, or the reason why they wait now.
 
-    `phalanx snapshot -o FILE` writes the scheduler's present state, `phalanx replay FILE` decides
-    it again, and `phalanx explain FILE` explains why gangs in it wait.
+    `phalanx snapshot -o FILE` writes the scheduler's present state, `phalanx replay FILE` runs a
+    cycle on it again, and `phalanx explain FILE` explains why gangs in it wait.
     """
     if number is None:
         listed = ask(address, ListCycles())

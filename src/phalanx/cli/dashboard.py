@@ -21,7 +21,9 @@ def dashboard(
     address: Address = None,
     host: Annotated[
         str,
-        Option(help="Address to listen on; any but 127.0.0.1 needs --certificate and --key."),
+        Option(
+            help="Address to listen on; any other than 127.0.0.1 needs --certificate and --key."
+        ),
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
@@ -29,7 +31,9 @@ def dashboard(
     ] = None,
     name: Annotated[
         list[str] | None,
-        Option(help="Further host name under which browsers may open the page; may be repeated."),
+        Option(
+            help="Additional host name under which browsers may open the page; may be repeated."
+        ),
     ] = None,
     certificate: Annotated[
         Path | None, Option(help="File with the certificate for TLS, in PEM.")

@@ -57,8 +57,8 @@ def events(
         Option(
             "--kind",
             "-k",
-            help="Show only events of this kind, such as preempted; `node` means all kinds of "
-            "nodes. May be repeated.",
+            help="Show only events of this kind, such as preempted; `node` stands for all kinds "
+            "of events of nodes. May be repeated.",
         ),
     ] = None,
     since: Annotated[
@@ -83,10 +83,11 @@ def events(
     address: Address = None,
     json: Annotated[bool, Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """List events of jobs, gangs, nodes, queues, reservations, rules and the head, oldest first.
+    """List events of jobs, gangs, nodes, queues, reservations and the head, oldest first.
 
-    The head keeps the newest 8,000 events of jobs and gangs and the newest 2,000 others. With a
-    store it keeps them across restarts.
+    Changes of the scheduler's configuration are events of the head. The head keeps the newest 8,000
+    events of jobs and gangs and the newest 2,000 others. With a store, the events survive restarts
+    of the head.
     """
     if kinds:
         say(table(("EVENT", "MEANS"), list(KINDS.items())))

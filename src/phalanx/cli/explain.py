@@ -23,9 +23,9 @@ def replay(
     cycles: Annotated[int, Option(min=1, help="Number of cycles to run, one after another.")] = 1,
     json: Json = False,
 ) -> None:
-    """Decide a recorded scheduling cycle again; nothing is changed.
+    """Run a recorded scheduling cycle again and compare its decisions.
 
-    Exit 1: the decisions differ from those that the file expects.
+    Nothing is changed. Exit 1: the decisions differ from the decisions that the file has recorded.
     """
     from phalanx.cli.snapshots import replay_file
 

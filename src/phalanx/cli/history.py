@@ -40,11 +40,11 @@ Until = Annotated[
 ]
 Users = Annotated[
     list[str] | None,
-    Option("--user", "-u", help="Only jobs of this user; several with commas."),
+    Option("--user", "-u", help="Only jobs of this user; separate several users by commas."),
 ]
 Queues = Annotated[
     list[str] | None,
-    Option("--queue", "-q", help="Only jobs of this queue; several with commas."),
+    Option("--queue", "-q", help="Only jobs of this queue; separate several queues by commas."),
 ]
 
 
@@ -167,13 +167,13 @@ def report(
     until: Until = None,
     user: Users = None,
     queue: Queues = None,
-    by: Annotated[str, Option(help="Unit of a row: user, queue or both.")] = BOTH,
+    by: Annotated[str, Option(help="Group the rows by user, queue or both.")] = BOTH,
     address: Address = None,
     json: Json = False,
 ) -> None:
     """Sum up by user and queue what jobs held, used and left idle, and how long they waited.
 
-    The period begins at a full hour. Attempts count once they have ended.
+    The period begins at a full hour. Only attempts that have ended count.
     """
     if by not in (USER, QUEUE, BOTH):
         fail(f"--by takes user, queue or both, not {by!r}.", USAGE)

@@ -150,8 +150,8 @@ def shell(
 ) -> None:
     """Run a shell, or another command, inside a running job.
 
-    It has the job's devices, variables and directory, and uses the job's resources. It ends with
-    the job, and when this command ends.
+    The shell has the job's devices, variables and directory, and uses the job's resources. It ends
+    when the job or this command ends.
     """
     refuse_ray(address, "phalanx shell")
     job, member = job_and_member(address, name)
@@ -178,7 +178,7 @@ def step(
     ] = None,
     address: Address = None,
 ) -> None:
-    """Run a command in the place of each member of a running job.
+    """Run a command inside each member of a running job, on the member's resources.
 
     Inside `phalanx alloc` and inside jobs, --job is not needed. Each line of output begins with the
     member's name. Exits with the largest exit code of the members.
@@ -217,7 +217,7 @@ def alloc(
         Option(
             min=1,
             rich_help_panel=panels.RESOURCES,
-            help="Number of members; they get their places together or not at all.",
+            help="Number of members; they get their resources together or not at all.",
         ),
     ] = 1,
     cpus: Annotated[
@@ -269,7 +269,7 @@ def alloc(
         ),
     ] = None,
 ) -> None:
-    """Hold places for steps while a command runs on this machine; release them when it ends.
+    """Hold resources for steps while a command runs on this machine; release them when it ends.
 
     `phalanx alloc --gang 2 --gpus 1 -- bash`, and in it `phalanx step -- python train.py`
     """

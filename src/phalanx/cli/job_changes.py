@@ -16,7 +16,7 @@ from phalanx.protocol.requests.steps import SignalJob
 
 
 def cancel(names: Names, address: Address = None) -> None:
-    """Cancel jobs. They end for good."""
+    """Cancel jobs; they end and do not start again."""
     _command(names, address, "cancel", "is cancelled")
 
 
@@ -36,8 +36,8 @@ def resume(names: Names, address: Address = None) -> None:
 def requeue(names: Names, address: Address = None) -> None:
     """End the members of running jobs and queue the jobs again.
 
-    Members get SIGTERM and their grace first. PHALANX_RESTART counts the restarts. NAME[3-5] names
-    array tasks.
+    Members first get SIGTERM, and SIGKILL after their grace time. PHALANX_RESTART counts the
+    restarts. NAME[3-5] names array tasks.
     """
     _command(names, address, "requeue", "is requeued")
 
@@ -60,8 +60,8 @@ def signal(
 ) -> None:
     """Send a signal to the members of a running job.
 
-    By default the signal goes to the processes that a shell has started and not to the shell; in a
-    member with steps (srun, `phalanx step`) it goes only to the steps.
+    By default the signal goes to the processes that the member's shell has started, not to the
+    shell itself; in a member with steps (srun, `phalanx step`) it goes only to the steps.
     """
     from phalanx.api.signals import signal_number
 

@@ -112,7 +112,8 @@ def jobs(
         Option(
             "--all",
             "-a",
-            help="List all finished jobs that the head has, not the last hour's only.",
+            help="Also list jobs that finished more than an hour ago, as far as the head keeps "
+            "them.",
         ),
     ] = False,
     output: Output = "",
@@ -124,8 +125,8 @@ def jobs(
 ) -> None:
     """List jobs, oldest first, or the array tasks of one array.
 
-    Finished jobs are listed for an hour, with --all or --state for longer, and `phalanx history`
-    has them for ever.
+    Jobs are listed for an hour after they finish; --all and --state list them for longer. `phalanx
+    history` lists all finished jobs.
     """
     if name is not None and (queue is not None or state is not None):
         fail("NAME cannot be combined with --queue or --state.", USAGE)

@@ -207,7 +207,7 @@ def run(
         str | None,
         Option(
             rich_help_panel=panels.TIME,
-            help="Time by which the job is killed if it still runs, such as now+8h or "
+            help="Time at which the job is killed if it still runs, such as now+8h or "
             "2027-01-31T18:00.",
         ),
     ] = None,
@@ -215,16 +215,17 @@ def run(
         str | None,
         Option(
             rich_help_panel=panels.TIME,
-            help="Signal that members get before the job's time is up, as [B:]NAME\\[@SECONDS], "
-            "such as USR1@300, and when the job is preempted; B: sends it to the shell only.",
+            help="Signal that members get SECONDS before the time limit, and when the job is "
+            "preempted: [B:]NAME\\[@SECONDS], such as USR1@300. With B: only the shell gets "
+            "it.",
         ),
     ] = None,
     requeue: Annotated[
         str | None,
         Option(
             rich_help_panel=panels.FAILURES,
-            help="Further reasons to queue the job again: timeout, or exit codes, such as "
-            "timeout,75.",
+            help="Reasons to queue the job again, besides preemption and the loss of a node: "
+            "timeout or exit codes, such as timeout,75.",
         ),
     ] = None,
     requeue_max: Annotated[
@@ -255,8 +256,8 @@ def run(
         str | None,
         Option(
             rich_help_panel=panels.DEPENDENCIES,
-            help="Indices to run the command for, each as a job: 0-99, 0-99%10 (ten at once) or "
-            "1,3,5-9.",
+            help="Indices of array tasks; the command runs once for each: 0-99, 0-99%10 (at most "
+            "ten at once) or 1,3,5-9.",
         ),
     ] = None,
     hold: Annotated[
@@ -272,8 +273,8 @@ def run(
         str | None,
         Option(
             rich_help_panel=panels.PLACEMENT,
-            help="Reservation to run in: the job starts once the reservation begins, and ends "
-            "with it.",
+            help="Reservation to run in: the job starts after the reservation begins, and is "
+            "ended when it ends.",
         ),
     ] = None,
     licenses: Annotated[
@@ -291,8 +292,9 @@ def run(
             parser=seconds_at_least(0),
             metavar=METAVAR,
             rich_help_panel=panels.TIME,
-            show_default=f"{DEFAULT_GRACE_S:g}s",
-            help="Time between SIGTERM and SIGKILL: 90s, 15m or 30 (seconds).",
+            show_default=False,
+            help="Time between SIGTERM and SIGKILL: 90s, 15m or 30 (seconds). "
+            f"Default: {DEFAULT_GRACE_S:g}s.",
         ),
     ] = DEFAULT_GRACE_S,
     time_limit: Annotated[
@@ -488,7 +490,7 @@ def flows(address: Address = None, json: Json = False) -> None:
 
 
 def crons(address: Address = None, json: Json = False) -> None:
-    """List cron jobs with their schedules and the jobs that they have running."""
+    """List cron jobs with their schedules and their running jobs."""
     rows = ask(address, ListCrons())
     echo(rows_json(rows) if json else crons_text(rows))
 

@@ -34,8 +34,8 @@ def limits(
 ) -> None:
     """List the limits of users in queues, with what they have running and waiting now.
 
-    The user * stands for all without a row. A limit counts the work in the queue and in those below
-    it.
+    The user * stands for all users without a row. A limit counts the work in the queue and in the
+    queues below it.
     """
     rows = ask(address, ListLimits(queue))
     if json:
@@ -50,20 +50,24 @@ def limits(
 
 def set_limits(
     queue: Annotated[str, Argument(help="Name of the queue.")],
-    user: Annotated[str, Argument(help="Name of the user, or '*' for all without a row.")],
+    user: Annotated[
+        str, Argument(help="Name of the user, or '*' for all users without limits of their own.")
+    ],
     given: Annotated[
         list[str],
         Argument(
             metavar="LIMIT...",
             help="Limits as NAME=NUMBER: running=2, waiting=100 (jobs), gpus=4, priority=10, "
-            "time=1d, submits=5 (a second); NAME=none removes one.",
+            "time=1d, submits=5 (a second); NAME=none removes a limit.",
         ),
     ],
     address: Address = None,
 ) -> None:
-    """Set limits of a user in a queue and those below it; others stay as they are.
+    """Set limits of a user in a queue and the queues below it. Limits that are not given keep their
+    values.
 
-    Jobs above running and gpus wait; others are refused when they are submitted.
+    Jobs beyond the limits `running` and `gpus` wait; jobs beyond another limit are refused at
+    submission.
     """
     ask(address, SetLimits(queue, user, dict(map(_limit, given))))
     who = "users without a row" if user == ANY_USER else user

@@ -34,8 +34,8 @@ def logs(
         Option(
             "--follow",
             "-f",
-            help="Print new output as it comes; with a job, until it is over, and exit with its "
-            "exit code.",
+            help="Print new output as it comes. For a job: until the job is over; then exit with "
+            "the job's exit code.",
         ),
     ] = False,
     tail: Annotated[

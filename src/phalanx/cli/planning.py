@@ -20,7 +20,7 @@ from phalanx.protocol.requests.gangs import ShowPlan
 
 def plan(
     snapshot: Annotated[
-        str | None, Option(help="Snapshot file to plan, instead of the cluster.")
+        str | None, Option(help="Snapshot file to plan, instead of the cluster's state.")
     ] = None,
     ids: Ids = False,
     address: Address = None,
@@ -46,14 +46,14 @@ def what_if(
         list[str] | None,
         Option(help="Empty nodes to add: COUNT:NODE (like that node), or COUNT:CPU=64,GPU=8."),
     ] = None,
-    remove_node: Annotated[list[str] | None, Option(help="Node to remove: its id.")] = None,
+    remove_node: Annotated[list[str] | None, Option(help="Id of a node to remove.")] = None,
     weight: Annotated[list[str] | None, Option(help="New weight of a queue, as QUEUE=N.")] = None,
     submit: Annotated[
         list[Path] | None,
         Option(help="File with manifests to submit; their jobs wait with the others."),
     ] = None,
     snapshot: Annotated[
-        Path | None, Option(help="Snapshot file to compare, instead of the cluster.")
+        Path | None, Option(help="Snapshot file to start from, instead of the cluster's state.")
     ] = None,
     address: Address = None,
     json: Json = False,

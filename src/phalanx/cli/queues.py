@@ -31,7 +31,8 @@ Weight = Annotated[
         "--weight",
         "-w",
         min=1,
-        help="Weight: the queue's part of what it shares with the queues next to it.",
+        help="Weight of the queue among its siblings: a queue with weight 2 gets twice as much "
+        "as one with weight 1.",
     ),
 ]
 Priority = Annotated[
@@ -52,7 +53,10 @@ Guarantee = Annotated[
 ]
 Time = Annotated[
     str | None,
-    Option(help="Time limit of jobs that give none: 2h30m, 90s, 1-12:00, 90 (minutes) or `none`."),
+    Option(
+        help="Time limit of jobs submitted without one: 2h30m, 90s, 1-12:00, 90 (minutes) or "
+        "`none`."
+    ),
 ]
 MaxTime = Annotated[
     str | None,
@@ -68,16 +72,17 @@ IdleGpus = Annotated[
 Submit = Annotated[
     str | None,
     Option(
-        help="People who may submit, within the lists of the queues above: users, @groups, "
-        "token:NAME or *, separated by commas; '' for no list of its own."
+        help="People who may submit: users, @groups, token:NAME or *, separated by commas. The "
+        "lists of the parent queues hold as well. '' removes the queue's list."
     ),
 ]
 Admin = Annotated[
     str | None,
-    Option(help="People who administer the queue and those below it; as in --submit."),
+    Option(help="People who administer the queue and the queues below it, written like --submit."),
 ]
 Reclaimable = Annotated[
-    bool | None, Option(help="Whether other queues may reclaim what this one borrowed.")
+    bool | None,
+    Option(help="Whether other queues may reclaim the resources that this queue has borrowed."),
 ]
 
 

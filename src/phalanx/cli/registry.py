@@ -37,7 +37,7 @@ PANELS: dict[str, dict[str, Entry]] = {
     RUN: {
         "run": Entry("jobs:run", "Run a command as a job and show its output."),
         "submit": Entry("jobs:submit", "Submit manifests: jobs, flows, cron jobs, queues."),
-        "alloc": Entry("interactive:alloc", "Hold resources and work in them from a shell."),
+        "alloc": Entry("interactive:alloc", "Hold resources for steps while a shell runs."),
         "shell": Entry("interactive:shell", "Open a shell inside a running job."),
         "step": Entry("interactive:step", "Run one more command inside a running job."),
         "forward": Entry("interactive:forward", "Forward a local port to a job."),
@@ -82,7 +82,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "scheduler": Entry("scheduler:app", "Show and change the scheduler's configuration."),
         "licenses": Entry("reservations:licenses", "List licenses and who holds them."),
         "set-license": Entry(
-            "reservations:set_license", "Set how many licenses of a name there are."
+            "reservations:set_license", "Set how many licenses of a name the cluster has."
         ),
     },
     NODES: {
@@ -115,7 +115,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "set-role": Entry("rights:set_role", "Give a user a role in a shared cluster."),
         "metrics": Entry("metrics:app", "Write files for Prometheus and Grafana."),
         "snapshot": Entry("jobs:snapshot", "Write the scheduler's state to a file."),
-        "replay": Entry("explain:replay", "Decide a recorded scheduling cycle again."),
+        "replay": Entry("explain:replay", "Run a recorded scheduling cycle again."),
         "compat": Entry("compat:app", "Install the commands of other systems."),
         "version": Entry("version:version", "Print the version."),
     },

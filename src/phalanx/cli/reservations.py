@@ -34,7 +34,7 @@ def reserve(
     name: Annotated[str, Argument(help="Name of the reservation.")],
     start: Annotated[
         str | None,
-        Option(help="Begin: now, 18:00, now+2h or 2027-01-31T18:00. Default: now."),
+        Option(help="Beginning: now, 18:00, now+2h or 2027-01-31T18:00. Default: now."),
     ] = None,
     end: Annotated[str | None, Option(help="End: 18:00, now+2h or 2027-01-31T18:00.")] = None,
     length: Annotated[
@@ -44,8 +44,8 @@ def reserve(
     latest: Annotated[
         str | None,
         Option(
-            help="Latest begin, written like --start; the reservation begins as early as its nodes "
-            "can be kept."
+            help="Latest beginning, written like --start; the reservation begins as early as "
+            "nodes for it are free."
         ),
     ] = None,
     every: Annotated[
@@ -88,7 +88,10 @@ def reserve(
     ] = None,
     maintenance: Annotated[
         bool,
-        Option("--maintenance", help="Reserve for maintenance: the nodes drain, no job runs."),
+        Option(
+            "--maintenance",
+            help="Reserve for maintenance: the nodes drain, and no job runs on them.",
+        ),
     ] = False,
     ignore_jobs: Annotated[
         bool,
@@ -106,8 +109,8 @@ def reserve(
 ) -> None:
     """Reserve nodes, GPUs or CPUs for some users or queues over a period.
 
-    Only jobs that name the reservation (--reservation) run in it. Other jobs start on its nodes
-    only if they end before it begins.
+    Only jobs that name the reservation (--reservation) run in it. Other jobs start on the reserved
+    nodes only if they end before the reservation begins.
     """
     given: dict[str, Any] = {
         "start": _moment("start", start),
@@ -160,7 +163,7 @@ def reservations(
 
 
 def set_license(
-    name: Annotated[str, Argument(help="Name of the license, as jobs ask for it.")],
+    name: Annotated[str, Argument(help="Name of the license, as jobs request it.")],
     count: Annotated[int, Argument(help="Number of licenses of this name; 0 removes the license.")],
     address: Address = None,
 ) -> None:

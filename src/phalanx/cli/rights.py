@@ -20,7 +20,7 @@ def can(
     ],
     thing: Annotated[
         str,
-        Argument(metavar="[OBJECT]", help="Name of a job or queue. Default: the cluster."),
+        Argument(metavar="OBJECT", help="Name of a job or queue. Default: the cluster."),
     ] = "",
     address: Address = None,
     json: Json = False,
@@ -74,7 +74,7 @@ def audit(
 
 
 def roles(address: Address = None, json: Json = False) -> None:
-    """List the users who were given a role. All others have the role user."""
+    """List the users who were given a role. All other users have the role `user`."""
     rows = ask(address, ListRoles())
     if json:
         echo(rows_json(rows))
@@ -88,7 +88,7 @@ def set_role(
     user: Annotated[str, Argument(help="Name of the user.")],
     role: Annotated[
         str,
-        Argument(help=f"Role: {', '.join(ROLES)}; default takes a given role back."),
+        Argument(help=f"Role: {', '.join(ROLES)}; `default` removes the role that was given."),
     ],
     address: Address = None,
 ) -> None:

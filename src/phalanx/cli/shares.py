@@ -36,9 +36,9 @@ def shares(
 ) -> None:
     """Show the shares and the recent use of each queue's users, and their order.
 
-    USE counts hours of billing units; after each half-life half of it is forgotten. LEVEL is a
-    user's part of the shares divided by the user's part of the use: above 1, the user has used less
-    than the share. The user with the highest RANK is next.
+    USE is billing units × hours; it halves with every half-life. LEVEL is a user's part of the
+    shares divided by the user's part of the use: above 1, the user has used less than the share.
+    The user with the highest RANK is next.
     """
     rows = ask(address, GetShares(queue))
     if json:
@@ -83,8 +83,8 @@ def priority(
 ) -> None:
     """Show the order in which jobs wait in each queue, with the numbers that decide it.
 
-    The order is by PRIORITY, then by the other columns, then by age, as the scheduler's
-    configuration says (phalanx scheduler show).
+    Jobs are ordered by PRIORITY, then by the other columns, then by age. The scheduler's
+    configuration (phalanx scheduler show) decides which columns count.
     """
     from phalanx.cli.snapshots import one_snapshot
     from phalanx.scheduler.cycle.waiting import waiting_groups

@@ -31,8 +31,8 @@ def stack(
 ) -> None:
     """Print the Python stacks of all threads of drivers and workers.
 
-    A process that gives no answer is stopped or holds the interpreter's lock. If it runs on this
-    machine, py-spy reads its stack, if py-spy is installed and permitted to.
+    A process that does not answer is suspended, or holds Python's GIL. If the process runs on this
+    machine and py-spy is installed and permitted to, py-spy reads its stack.
     """
     filters: list[tuple[str, str, Value]] = [] if node is None else [("node_id", "=", node)]
     query = StateQuery("stacks", filters, MAX_LIMIT, True, timeout_s=timeout)

@@ -67,7 +67,8 @@ def start(
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Store of the head: a path, redis://HOST:PORT or memory; may be repeated.",
+            help="Store of the head: a path, redis://HOST:PORT or memory; repeated, the head "
+            "divides its data among the stores.",
         ),
     ] = None,
     accept_loss: Annotated[
@@ -82,16 +83,18 @@ def start(
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Limit of the history of jobs, as NAME=NUMBER: days, records or sum_days, such "
-            "as days=90; may be repeated.",
+            help="Limit of the history of jobs, as NAME=NUMBER: days (of records), records "
+            "(their number) or sum_days (days of hourly sums), such as days=90; may be "
+            "repeated.",
         ),
     ] = None,
     limit: Annotated[
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Limit after which a silent node counts as dead, as NAME=NUMBER: period_s "
-            "(seconds), misses, ..., such as misses=5; may be repeated.",
+            help="Limit after which a silent node counts as dead, as NAME=NUMBER: period_s, "
+            "misses, joining_s, reconnect_s or restored_s, such as misses=5; may be "
+            "repeated. See docs/howto/cluster.md.",
         ),
     ] = None,
     num_cpus: Annotated[
@@ -141,7 +144,7 @@ def start(
         str,
         Option(
             rich_help_panel=panels.DEVICES,
-            help="Known machine whose wiring of GPUs this node has, such as dgx_h100.",
+            help="Machine model whose GPU wiring this node has, such as dgx_h100.",
         ),
     ] = "",
     ports: Annotated[
@@ -155,8 +158,8 @@ def start(
         str,
         Option(
             rich_help_panel=panels.DEVICES,
-            help="File to read the state of the GPUs from, instead of the driver; see "
-            "docs/howto/health.md.",
+            help="File from which the node reads the state of its GPUs, instead of the driver; "
+            "see docs/howto/health.md.",
         ),
     ] = "",
     check: Annotated[
@@ -187,8 +190,9 @@ def start(
         Option(
             rich_help_panel=panels.HEAD,
             help="Policy by which the cluster places work: default, hybrid, least-waiting, "
-            "selector, two-pass-random, or your own; with settings as a YAML mapping, such as "
-            "'{policy: selector, same_rack: prefer}'. See docs/explanation/placement.md.",
+            "selector, two-pass-random, or your own. A policy with settings is a YAML "
+            "mapping, such as '{policy: selector, same_rack: prefer}'. See "
+            "docs/explanation/placement.md.",
         ),
     ] = None,
     system_config: Annotated[
@@ -204,7 +208,8 @@ def start(
         Option(
             min=0,
             rich_help_panel=panels.NODE,
-            help="Number of requests that may wait on this node before it asks other nodes.",
+            help="Number of requests that may wait on this node; for further requests, the node "
+            "asks other nodes.",
         ),
     ] = 0,
     patience: Annotated[
@@ -213,17 +218,17 @@ def start(
             parser=seconds_at_least(1),
             metavar=METAVAR,
             rich_help_panel=panels.NODE,
-            show_default="60s",
+            show_default=False,
             help="Time that the node waits for a lost head before it ends: 90s, 15m or 90 "
-            "(seconds). It waits a day while it holds places of jobs, and without limit while "
-            "work runs on it.",
+            "(seconds). A node that holds resources of jobs waits a day; a node on which "
+            "work runs waits without limit. Default: 60s.",
         ),
     ] = 60.0,
     gpu_resource: Annotated[
         str,
         Option(
             rich_help_panel=panels.DEVICES,
-            help="Resource whose devices gangs get on a Ray cluster (with ray:auto).",
+            help="With ray:auto: Ray resource that stands for the GPUs that gangs get.",
         ),
     ] = "GPU",
     token_file: Annotated[
@@ -238,15 +243,15 @@ def start(
         Option(
             "--shared",
             rich_help_panel=panels.HEAD,
-            help="Let other users of this machine submit jobs, as far as queues' lists name them; "
-            "see docs/howto/people.md.",
+            help="Let other users of this machine submit jobs to the queues whose lists name "
+            "them; see docs/howto/people.md.",
         ),
     ] = False,
     group: Annotated[
         str,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Group of accounts that reach a shared head. Default: all accounts.",
+            help="Group of accounts that may connect to a shared head. Default: all accounts.",
         ),
     ] = "",
     insecure: Annotated[
@@ -321,7 +326,7 @@ def start(
 
 def stop(
     force: Annotated[
-        bool, Option("--force", help="Kill all processes at once, without letting them end.")
+        bool, Option("--force", help="Kill all processes at once, without time to end their work.")
     ] = False,
     forget: Annotated[
         bool, Option("--forget", help="Also delete the head's queues, jobs, history and audit log.")

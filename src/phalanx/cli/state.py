@@ -60,9 +60,9 @@ Timeout = Annotated[
     Option(
         parser=seconds_at_least(0),
         metavar=METAVAR,
-        show_default=f"{TIMEOUT_S:g}s",
-        help="Time to wait for answers: 10s, 1m or 10 (seconds). Processes that have not answered "
-        "by then are left out.",
+        show_default=False,
+        help="Time to wait for answers: 10s, 1m or 10 (seconds). Processes that have not "
+        "answered by then are left out. Default: 10s.",
     ),
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
@@ -178,7 +178,7 @@ def get(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Show all columns of one task, actor, object or the like. Exit 3: there is none."""
+    """Show all columns of one task, actor, object or the like. Exit 3: nothing has this id."""
     kind = _known(kind, KINDS)
     rows = rows_with_id(kind, id, timeout, address)
     if json:

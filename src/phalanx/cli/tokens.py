@@ -16,7 +16,7 @@ from phalanx.runtime.daemons import personal_token
 
 app = Group(name="token", help="Create, list, rotate and revoke tokens.")
 
-Name = Annotated[str, Argument(help="Name of the token: a person or a robot.")]
+Name = Annotated[str, Argument(help="Name of the token: the name of a person or a robot.")]
 File = Annotated[
     str,
     Option("--file", help="File to write the token to, with mode 0600. Default: print it once."),
@@ -30,18 +30,18 @@ def create(
     queues: Annotated[
         str,
         Option(
-            help="The only queues, with those below them, in which it may act, separated by "
-            "commas. Default: all that its rights allow."
+            help="Queues to which the token is limited, with the queues below them; separated by "
+            "commas. Default: all queues that its rights allow."
         ),
     ] = "",
     expires: Annotated[
         str,
-        Option(help="Length of time after which it is invalid, such as 90d. Default: never."),
+        Option(help="Time after which the token is invalid, such as 90d. Default: never."),
     ] = "",
     file: File = "",
     address: Address = None,
 ) -> None:
-    """Create a token, with which a person or robot asks the head from any machine."""
+    """Create a token, with which a person or robot sends requests to the head from any machine."""
     from phalanx.manifests.times import read_length
 
     try:
@@ -81,7 +81,7 @@ def list_tokens(address: Address = None, json: Json = False) -> None:
 
 @app.command()
 def rotate(name: Name, file: File = "", address: Address = None) -> None:
-    """Give a token a new secret; the one before stays valid until the next rotation."""
+    """Give a token a new secret; the previous secret stays valid until the next rotation."""
     known = next((row for row in ask(address, ListTokens()) if row.name == name), None)
     if known is None:
         fail(f"There is no token {name!r}: `phalanx token list` lists them.", FAILED)
@@ -92,7 +92,7 @@ def rotate(name: Name, file: File = "", address: Address = None) -> None:
 
 @app.command()
 def revoke(name: Name, address: Address = None) -> None:
-    """Make a token invalid at once; its connections end."""
+    """Make a token invalid at once, and end its connections."""
     ask(address, RevokeToken(name))
     say(f"token {name} is revoked")
 

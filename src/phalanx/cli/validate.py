@@ -36,7 +36,7 @@ def validate(
     ] = None,
     old: Annotated[
         Path | None,
-        Option(help="File with the present objects; FILE is checked as an update of them."),
+        Option(help="File with the objects as they are now; FILE is checked as an update of them."),
     ] = None,
     operation: Annotated[Operation, Option(help="Operation to check FILE for.")] = Operation.create,
     json: Annotated[bool, Option("--json", help="Print JSON instead of text.")] = False,

@@ -52,7 +52,7 @@ def idle(long: str, short: str = "", note: str = "", takes: bool = True) -> Opti
 
 _PARTS = "nodes have CPUs; sockets, cores and threads are not distinguished"
 _NOT_HERE = "Phalanx has no such function"
-_HINT = "a preference, which is not followed"
+_HINT = "this preference is not followed"
 _ABSENT: Final = (
     *(Option(name, refused=_PARTS) for name in ("gpus-per-socket", "thread-spec", "mincpus")),
     *(idle(name, note=_PARTS) for name in (
@@ -65,45 +65,48 @@ _ABSENT: Final = (
     Option("tres-per-task", refused="use --cpus-per-task and --gpus-per-task"),
     Option("nodefile", "F", refused="use --nodelist"),
     idle("prefer", note=_HINT),
-    idle("switches", note=_HINT + "; a manifest's networkTopology is"),
+    idle("switches", note="not followed; use networkTopology in a manifest"),
     Option("tmp", refused="disks are not counted"),
     Option("uid", refused="jobs run as the user who started the cluster"),
     Option("gid", refused="jobs run as the user who started the cluster"),
     Option("container", refused="commands run on nodes as they are"),
-    idle("acctg-freq", note="nodes choose when to sample"),
+    idle("acctg-freq", note="nodes choose the times at which they measure use"),
     *(Option(name, refused=_NOT_HERE) for name in ("bb", "bbf", "cluster-constraint")),
-    *(idle(name, note="nodes run at their own speed") for name in (
+    *(idle(name, note="jobs do not set the clock speed of CPUs or GPUs") for name in (
         "cpu-freq", "gpu-freq", "power",
     )),
     idle("delay-boot", note="nodes are not booted for jobs"),
     idle("gres-flags", note=_PARTS),
-    idle("mcs-label", note="there is one user"),
+    idle("mcs-label", note="there are no security labels"),
     idle("network", note=_HINT),
-    idle("profile", note="nodes choose when to sample"),
+    idle("profile", note="nodes choose the times at which they measure use"),
     Option(
-        "propagate", note="limits are those of the node's daemon", is_optional=True, is_idle=True
+        "propagate", note="jobs have the limits (ulimit) of the node's daemon", is_optional=True,
+        is_idle=True,
     ),
     flag("reboot", refused=_NOT_HERE),
     *(idle(name, note=_HINT, takes=False) for name in ("spread-job", "use-min-nodes")),
     Option(
-        "no-kill", "k", note="a job that loses a node ends, and is queued again where allowed",
+        "no-kill", "k", note="a job that loses a node ends; it is queued again unless "
+                             "--no-requeue is given",
         is_optional=True, is_idle=True,
     ),
-    idle("gpu-bind", note="tasks see all devices of their node's share, or those of a step"),
+    idle("gpu-bind", note="a task sees all devices that its job has on the node, or all of its "
+                          "step"),
     idle("wait-all-nodes", note="members always start together"),
 )  # fmt: skip
 """Options of Slurm without an equivalent here, which scripts may still use."""
 
 RESOURCES: Final = (
-    Option("account", "A", note="kept as a note, shown by squeue and sacct; it sets no limits"),
+    Option("account", "A", note="only shown by squeue and sacct; it sets no limits"),
     Option("begin", "b"),
     Option("chdir", "D"),
     Option("clusters", "M", note="only phalanx: there is one cluster"),
-    Option("comment", note="kept as a note"),
+    Option("comment", note="only shown by squeue and sacct"),
     Option(
         "constraint",
         "C",
-        note="labels of nodes: NAME, NAME=VALUE, A&B, A|B; no counts and no brackets",
+        note="only labels of nodes: NAME, NAME=VALUE, A&B, A|B; no counts and no brackets",
     ),
     idle("contiguous", note=_HINT, takes=False),
     Option("cpus-per-gpu"),
@@ -112,44 +115,51 @@ RESOURCES: Final = (
     Option(
         "dependency",
         "d",
-        note="jobs that share singleton and their name run one at a time; no array tasks",
+        note="with singleton, jobs of the same name run one at a time; single array tasks cannot "
+        "be named",
     ),
     Option("exclude", "x", note="names or addresses of hosts"),
     maybe(
-        "exclusive", note="all CPUs of each node, counted as on most nodes; =user means the same"
+        "exclusive",
+        note="all CPUs of each node; their number is that of most nodes; =user means the same",
     ),
-    Option("export", note="NONE leaves the few variables that all jobs get from their node"),
+    Option(
+        "export",
+        note="with NONE, a job has only the few variables that all jobs get from their node",
+    ),
     maybe("get-user-env", note="the submitter's variables are used, without a login"),
-    Option("gpus", "G", note="a number that its nodes or tasks share evenly"),
+    Option(
+        "gpus", "G", note="for the whole job; it must divide evenly among the job's nodes or tasks"
+    ),
     Option("gpus-per-node"),
     Option("gpus-per-task"),
     Option("gres", note="only gpu[:TYPE][:N]; the type is the label ray.io/accelerator-type"),
     flag("hold", "H"),
     Option("job-name", "J"),
-    Option("licenses", "L", note="NAME[:N],...; the job gets all of them"),
+    Option("licenses", "L", note="NAME[:N],...; the job starts when it gets all of them"),
     Option("mail-type", note="no mail is sent", says=True),
     Option("mail-user", note="no mail is sent", says=True),
-    Option("mem", note="of each node; a member that uses more is killed. 0: nothing is set aside"),
+    Option("mem", note="for each node; a member that uses more is killed; 0 reserves no memory"),
     Option("mem-per-cpu"),
     Option("mem-per-gpu"),
     maybe("nice", note="subtracted from the priority; 100 without a value"),
-    Option("nodelist", "w", note="its nodes are among these host names or addresses"),
-    Option("nodes", "N", note="MIN-MAX means MIN"),
+    Option("nodelist", "w", note="the job gets nodes only from these host names or addresses"),
+    Option("nodes", "N", note="only MIN of MIN-MAX is used"),
     Option("ntasks", "n"),
     Option("ntasks-per-gpu"),
     Option("ntasks-per-node"),
     flag("overcommit", "O", note="the tasks of a node share the CPUs of one task"),
     idle("oversubscribe", "s", "jobs never share what they hold", takes=False),
-    Option("partition", "p", note="a queue; the first one of a list"),
+    Option("partition", "p", note="only one queue: the first name of a list"),
     Option("priority"),
-    Option("qos", "q", note="kept as a note, shown by squeue and sacct; it sets no limits"),
+    Option("qos", "q", note="only shown by squeue and sacct; it sets no limits"),
     flag("quiet", "Q"),
-    Option("reservation", note="one name"),
-    Option("signal", note="[B:]NAME[@SECONDS], exact to a tick of the head"),
+    Option("reservation", note="only one name"),
+    Option("signal", note="[B:]NAME[@SECONDS]; sent at most 1 s late"),
     Option("time", "t", note="exact to the second; Slurm rounds up to minutes"),
     idle("time-min", note="the limit stays what --time says"),
-    idle("verbose", "v", "`phalanx explain JOB` explains why a job waits", takes=False),
-    Option("wckey", note="kept as a note"),
+    idle("verbose", "v", "`phalanx explain JOB` tells why a job waits", takes=False),
+    Option("wckey", note="only shown by squeue and sacct"),
     flag("help", "h"),
     flag("usage"),
     flag("version", "V"),
@@ -157,14 +167,14 @@ RESOURCES: Final = (
 )
 BATCH: Final = (
     *RESOURCES,
-    Option("array", "a", note="array tasks have one member each, and share SLURM_JOB_ID"),
+    Option("array", "a", note="each array task has one member; all have the same SLURM_JOB_ID"),
     Option("batch", refused="the script runs on the first of the job's nodes"),
     Option("distribution", "m", note="only block: tasks are placed in blocks"),
     Option("error", "e"),
     Option("export-file", refused="use --export"),
     idle("ignore-pbs", note="#PBS lines are never read", takes=False),
     Option("input", "i"),
-    Option("kill-on-invalid-dep", note="only yes: such a job always ends"),
+    Option("kill-on-invalid-dep", note="only yes: a job whose dependency cannot hold always ends"),
     flag("no-requeue"),
     Option("open-mode", note="append or truncate; append by default, also after a restart"),
     Option("output", "o", note="%A %a %b %j %J %N %n %s %t %u %x %%; %4j pads with zeros"),
@@ -176,7 +186,10 @@ BATCH: Final = (
 )
 STEP: Final = (
     *RESOURCES,
-    idle("accel-bind", note="tasks see all devices of their node's share"),
+    idle(
+        "accel-bind",
+        note="a task sees all devices that its job has on the node, or all of its step",
+    ),
     maybe("bcast", refused="nodes find programs in their own directories"),
     idle("bcast-exclude", note="nothing is copied"),
     Option("compress", note="nothing is copied", is_optional=True, is_idle=True),
@@ -187,8 +200,8 @@ STEP: Final = (
     Option("error", "e"),
     idle("exact", note="steps share what their job has", takes=False),
     Option("het-group", refused="jobs have one group of nodes"),
-    Option("input", "i", note="all, none, a task's number or a file"),
-    Option("jobid", note="a running job, also from outside of it"),
+    Option("input", "i", note="all, none, the number of a task, or a file"),
+    Option("jobid", note="a running job; srun may be called outside it"),
     maybe("kill-on-bad-exit", "K", note="0 or 1, by default 0"),
     flag("label", "l"),
     Option("mpi", note="only none for several tasks: PMI is not supported"),
@@ -205,13 +218,15 @@ STEP: Final = (
     Option("relative", "r"),
     maybe("resv-ports", refused="a manifest's plugins choose ports"),
     Option("send-libs", note="nothing is copied", is_optional=True, is_idle=True),
-    idle("slurmd-debug", note="nodes log as they were started"),
+    idle("slurmd-debug", note="a node's log level is set when it starts"),
     Option("task-epilog", refused="run it at the end of the command"),
     Option("task-prolog", refused="run it at the beginning of the command"),
     flag("test-only"),
     idle("threads", "T", "connections are opened one after another"),
     idle("unbuffered", "u", "output is never buffered", takes=False),
-    Option("wait", "W", note="seconds from the first task's end until the others are ended"),
+    Option(
+        "wait", "W", note="seconds after the first task's end at which the other tasks are ended"
+    ),
     maybe("x11", refused="no display is forwarded"),
 )
 ALLOCATION: Final = (

@@ -28,12 +28,16 @@ from phalanx.protocol.requests.steps import SignalJob
 
 SCANCEL = (
     Option("account", "A"),
-    flag("batch", "b", note="with --signal"),
+    flag("batch", "b", note="only with --signal: signals the batch script alone"),
     Option("clusters", "M", note="only phalanx: there is one cluster"),
     idle("ctld", note="the head always sends", takes=False),
-    flag("full", "f", note="the script and the steps; without steps, all that the script started"),
+    flag(
+        "full",
+        "f",
+        note="signals the script and the steps; without steps, all processes of the script",
+    ),
     flag("help"),
-    idle("hurry", "H", "nothing is copied out", takes=False),
+    idle("hurry", "H", "a cancelled job copies no files", takes=False),
     flag("interactive", "i", refused="scancel asks no questions"),
     Option("jobname", "n"),
     Option("name", note="the same as --jobname"),
@@ -44,7 +48,11 @@ SCANCEL = (
     flag("quiet", "Q"),
     Option("reservation", "R"),
     idle("sibling", note="there is one cluster"),
-    Option("signal", "s", note="in a job without steps, also to the processes of its script"),
+    Option(
+        "signal",
+        "s",
+        note="in a job without steps, the processes that its script started get it too",
+    ),
     Option("state", "t"),
     flag("usage"),
     Option("user", "u"),

@@ -17,7 +17,7 @@ from phalanx.protocol.requests.queues import ListQueues
 from phalanx.protocol.requests.shares import GetShares
 
 SSHARE = (
-    Option("accounts", "A", note="queues"),
+    Option("accounts", "A", note="names of queues"),
     flag("all", "a", note="the default without --users"),
     flag("Users", "U", note="this user's row in each queue"),
     Option("clusters", "M", refused="there is one cluster"),

@@ -69,6 +69,7 @@ def _help(command: str, known: Sequence[Option]) -> str:
         if not one.refused:
             short = f"-{one.short}, " if one.short else "    "
             value = ("[=VALUE]" if one.is_optional else "=VALUE") if one.takes else ""
-            lines.append(f"  {short}--{one.long}{value}" + (f"  ({one.note})" if one.note else ""))
+            note = f"ignored: {one.note}" if one.is_idle or one.says else one.note
+            lines.append(f"  {short}--{one.long}{value}" + (f"  ({note})" if note else ""))
     lines.append("Refused: " + ", ".join(f"--{one.long}" for one in known if one.refused))
     return "\n".join(lines)
