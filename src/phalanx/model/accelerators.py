@@ -16,4 +16,6 @@ AMD = "HIP_VISIBLE_DEVICES"
 """AMD's own variable, which takes precedence over NVIDIA's where both are set."""
 
 AMD_RUNTIME = "ROCR_VISIBLE_DEVICES"
-"""The variable of AMD's runtime: the other two number the devices that this one shows."""
+"""The variable of AMD's runtime. The numbers in the other two variables count the devices that this
+one shows.
+"""

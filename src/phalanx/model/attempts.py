@@ -1,4 +1,4 @@
-"""The record of each ended attempt of a job's member: its request and its use.
+"""The record of each ended attempt of a job's member: the requested amounts, and the used ones.
 
 Amounts are in whole resources, times in seconds, moments in seconds since the epoch.
 """
@@ -17,24 +17,26 @@ STATES: Final = (
     MEMBER_COMPLETED, "Failed", "Terminated", "TimeOut", "Deadline", PREEMPTED, NODE_LOST,
     RESTARTED, "Aborted",
 )  # fmt: skip
-"""How an attempt can have ended. Restarted: its job asked for that; Aborted: it was suspended."""
+"""The ways in which an attempt can have ended. Restarted: the job started its members again;
+Aborted: the job was suspended.
+"""
 
 
 class Used(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
     """The use of an attempt and all processes that it started, as its node measured it.
 
-    A CPU is idle if less than a twentieth of it is used, a GPU if it computes nothing. Sums over
-    GPUs are over all its devices; `gpus` 0: none were measured. `samples` 0: the attempt ended
-    before anything but its CPU time was sampled.
+    A CPU is idle if less than a twentieth of it is used, a GPU if it computes nothing. Values of
+    GPUs cover all devices of the attempt; `gpus` 0: no device was measured. `samples` 0: the
+    attempt ended before anything but its CPU time was sampled.
     """
 
     ran_s: float = 0.0
     cpu_s: float = 0.0
-    """CPU seconds; all other CPU amounts are CPUs."""
+    """CPU seconds; the other fields about CPUs are numbers of CPUs."""
     cpu_max: float = 0.0
     cpu_p95: float = 0.0
     cpu_idle_s: float = 0.0
-    """Seconds in which it used less than a twentieth of its request."""
+    """Seconds in which the attempt used less than a twentieth of the requested CPUs."""
     memory_mean: float = 0.0
     """Bytes, like the other memory amounts."""
     memory_max: float = 0.0
@@ -42,16 +44,16 @@ class Used(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     gpus: int = 0
     """The number of devices that were measured."""
     gpu_mean: float = 0.0
-    """The mean part of time, 0 to 1, in which a device computed; over all devices."""
+    """The part of time, 0 to 1, in which a device computed; the mean over all devices."""
     gpu_max: float = 0.0
     gpu_p95: float = 0.0
     gpu_idle_s: float = 0.0
     """Device-seconds in which nothing was computed."""
     gpu_memory_mean: float = 0.0
-    """Bytes on all its devices together."""
+    """Mean bytes used on all devices together."""
     gpu_memory_max: float = 0.0
     gpu_memory_total: float = 0.0
-    """The bytes of memory that its devices have."""
+    """Bytes of memory that all devices together have."""
     samples: int = 0
 
 
@@ -71,7 +73,7 @@ class Attempt(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
     state: str
     reason: str = ""
     exit_code: int | None = None
-    """None: unknown, as its node died or its place was taken."""
+    """The exit code; None: unknown, because the node died or the member was preempted."""
     node: str = ""
     cpus: float = 0.0
     memory: float = 0.0
@@ -80,27 +82,29 @@ class Attempt(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
     started: float
     ended: float
     waited_s: float | None = None
-    """Seconds that its job waited for places before it; None except for a job's first start."""
+    """Seconds that the job waited before this attempt; None except for a job's first start."""
     used: Used | None = None
-    """None: unknown."""
+    """The usage; None: unknown."""
     signal: int = 0
-    """The signal that ended it; 0: none, or unknown."""
+    """The signal that ended the process; 0: none, or unknown."""
 
     @property
     def elapsed_s(self) -> float:
-        """Return the seconds for which it held its place."""
+        """Return the seconds for which the attempt held its resources."""
         return max(self.ended - self.started, 0.0)
 
 
 class AttemptRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False, tag=0):
-    """A new record, by a key that the same attempt always has."""
+    """A new record, under a key that is always the same for the same attempt."""
 
     key: bytes
     attempt: Attempt
 
 
 class UsedRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False, tag=1):
-    """The use of an attempt that lost its place, was recorded then, and ran on for its grace."""
+    """The usage of an attempt that was recorded when it lost its resources, and then ran on for its
+    grace.
+    """
 
     key: bytes
     used: Used

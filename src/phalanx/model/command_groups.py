@@ -1,23 +1,27 @@
-"""How a node holds the commands of jobs together, for display: by control groups, or by parents."""
+"""The way in which a node finds all processes of a job's command, for display: by control groups,
+or by parents.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
 DELEGATED: Final = "delegated"
-"""By groups below the node's own group, which its service or container has given to it."""
+"""By control groups below the node's own group, which the node's service or container has delegated
+to the node.
+"""
 SCOPE: Final = "scope"
-"""The same, in a scope of systemd."""
+"""By control groups in a scope of systemd."""
 NONE: Final = "none"
 """There are no groups: processes are found by their parents."""
 MEMORY: Final = "+memory"
-"""The end of a way in which the kernel limits memory, too."""
+"""The suffix of a way in which the kernel also limits memory."""
 _BY_PARENTS = "a process that leaves its command is found by its parents"
 _WATCHED = "memory limits are watched twice a second, so a fast program may exceed them"
 
 
 def held_text(way: str) -> str:
-    """Return a way and what it cannot hold, in words; "" where the way is not known."""
+    """Return a way and the processes that it cannot find, in words; "" for an unknown way."""
     name = way.removesuffix(MEMORY)
     cannot = [_BY_PARENTS] if name == NONE else []
     if name == way:

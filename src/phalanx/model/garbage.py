@@ -1,4 +1,4 @@
-"""Pauses of the garbage collector, since each collection is a pass over all objects."""
+"""Pauses of the garbage collector, because each collection walks over all objects."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Holds: reasons why a node or a device gets no new work; each may have several.
 
-A node takes work again when its last hold is gone: whoever lifts one hold leaves the others.
+A node takes work again when its last hold is gone. Lifting one hold leaves the others.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Mapping
 import msgspec
 
 CORDON = "cordon"
-"""A user has closed it; running work goes on."""
+"""A user has closed the node or device; running work goes on."""
 DRAIN = "drain"
-"""A user wants it empty, at a time or whenever possible."""
+"""A user wants the node empty, at a given time or whenever possible."""
 MAINTENANCE = "maintenance"
 """A reservation for maintenance has begun."""
 HEALTH = "health"
 """The node itself is unhealthy."""
 CHECK = "check"
-"""A check says that it is unhealthy."""
+"""A health check says that the node is unhealthy."""
 DIRECTORIES = "directories"
-"""A directory that it works in is full, or cannot be written to."""
+"""A directory in which the node works is full, or cannot be written to."""
 SHORTAGE = "shortage"
-"""It has run out of processes, memory or descriptors."""
+"""The node has run out of processes, memory or descriptors."""
 UNWELL = (HEALTH, CHECK, DIRECTORIES, SHORTAGE)
 
 
@@ -31,14 +31,14 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     reason: str = ""
     by: str = ""
-    """The user who asked for it, as USER@HOST; empty: no user did."""
+    """The user who asked for the hold, as USER@HOST; empty: no user asked for it."""
     since: float = 0.0
     deadline: float = 0.0
-    """For a drain, when the remaining work is ended; 0: never."""
+    """For a drain: the time at which the remaining work is ended; 0: never."""
 
 
 def holds_text(holds: Mapping[str, Hold]) -> str:
-    """Return in one clause why it gets no new work; empty without holds."""
+    """Return in one clause why a node gets no new work; empty without holds."""
     return "; ".join(_one_text(kind, hold) for kind, hold in sorted(holds.items()))
 
 

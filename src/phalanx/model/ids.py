@@ -2,8 +2,8 @@
 
 A process (driver or worker) is named by 16 bytes: 6 that name its node, 6 random ones and its
 4-byte job. A task is its owner's name and an 8-byte sequence number; an object is its task and a
-4-byte index. So a holder of an object's id knows which process to ask about it, and on which node
-that process is.
+4-byte index. So a process with the id of an object knows which process to ask about the object, and
+on which node that process is.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ MAX_INDEX = (1 << INDEX_BITS) - 1
 GroupId = NewType("GroupId", bytes)
 """The 18 bytes of a placement group: 14 random ones, then the job's."""
 GangId = NewType("GangId", GroupId)
-"""The id of a gang, which nodes and programs see as a placement group with a bundle a member."""
+"""The id of a gang, which nodes and programs see as a placement group with one bundle for each
+member.
+"""
 BundleId: TypeAlias = tuple[GroupId, int]
-"""A bundle: its placement group, and its index there. As a place for tasks, index -1 is any."""
+"""A bundle: its placement group, and its index there. Where tasks name a bundle, index -1 stands
+for any bundle of the group.
+"""
 AttemptId: TypeAlias = tuple[GroupId, int]
 """An attempt to place bundles: their placement group, and the attempt's number."""
 JobId = NewType("JobId", str)

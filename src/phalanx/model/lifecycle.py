@@ -68,7 +68,7 @@ GROUP: Final[Mapping[str, frozenset[str]]] = {
 
 
 class IllegalTransition(AssertionError):
-    """A move that the thing's table does not allow."""
+    """A move that the table of this kind of thing does not allow."""
 
 
 def move(
@@ -76,7 +76,7 @@ def move(
 ) -> str:
     """Return `new` if the table allows old -> new.
 
-    Otherwise raise IllegalTransition with the story, which is put into words only then.
+    Otherwise raise IllegalTransition with the story, whose text is only made in that case.
     """
     if new not in table[old]:
         raise IllegalTransition(f"{what}: {old} -> {new} is not allowed. {story}")

@@ -1,8 +1,8 @@
-"""Reasons that tell where a member's output is gone."""
+"""The words that a member's reason has where its output is lost."""
 
 from __future__ import annotations
 
 from typing import Final
 
 MAY_BE_LOST: Final = "output may be lost"
-"""Part of the reason of each member whose output may not be whole."""
+"""The part of the reason of each member whose output may be incomplete."""

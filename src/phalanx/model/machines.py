@@ -1,4 +1,4 @@
-"""The machine of a node, as far as other nodes of the cluster may share it."""
+"""The machine of a node, which the node may share with other nodes of the cluster."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ class MachineShare(msgspec.Struct, frozen=True, array_like=True):
     key: str
     """Equal for nodes of one machine: its boot and, in a container, the container's processes."""
     amounts: dict[str, float]
-    """The CPUs, GPUs and bytes of memory of a node that is alone there and is given nothing."""
+    """The CPUs, GPUs and bytes of memory that a node offers if it is alone on the machine and no
+    amounts are given.
+    """
     given: tuple[str, ...] = ()
     """The resources of the node whose amounts a person gave."""

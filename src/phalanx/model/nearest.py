@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 MAX_LENGTH = 64
-"""The most characters of a word for which a similar one is looked for: the search takes quadratic
-time."""
+"""The most characters of a word for which a similar word is searched: the search takes quadratic
+time.
+"""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
 """How nodes end, and which of their deaths count against the work that ran there.
 
-Running work can take its node down. Tried again elsewhere it takes the next one down, and one after
-the other the whole cluster. So work under which two nodes died is not tried again, whatever retries
-it has.
+Running work can take its node down. If such work is tried again elsewhere, it takes down the next
+node, and so on, until the whole cluster is down. So work is not tried again after two nodes died
+under it, however many retries it has left.
 """
 
 from __future__ import annotations
@@ -11,39 +11,42 @@ from collections.abc import Sequence
 from typing import Final
 
 ORDERLY: Final = ""
-"""The node was ended or drained on purpose: no work is to blame."""
+"""The node was ended or drained on purpose: work has not caused its end."""
 LOST: Final = "lost"
-"""The node is silent or its connection ended, for an unknown reason.
-
-Its machine failed, the network did, or work that ran there brought it down.
+"""The node is silent or its connection ended, for an unknown reason: the machine or the network
+failed, or work that ran there brought the node down.
 """
 KILLED: Final = "killed"
-"""The node saw that another of its own processes was killed: work that ran there did that."""
+"""The node saw that another of its own processes was killed, which only work that ran there can
+have done.
+"""
 MOST: Final = 2
 """The number of nodes that may die under work before it is not tried again."""
 WITHIN_S: Final = 86_400.0
-"""Seconds between deaths that have nothing to do with each other: long-lived work sees machines
-fail."""
+"""Seconds between two deaths from which the deaths count as unrelated, because long-lived work sees
+machines fail.
+"""
 
 
 def is_held_against(death: str, *, has_no_limit: bool) -> bool:
     """Whether this death of a node counts against the work that ran there.
 
-    `has_no_limit`: its retries are unlimited, so it is meant to outlive failures of machines.
+    `has_no_limit`: the work's retries are unlimited, so it is meant to outlive failures of
+    machines.
     """
     return death == KILLED or (death == LOST and not has_no_limit)
 
 
 def with_one_more(deaths: Sequence[float], now: float) -> list[float]:
-    """Return the deaths (seconds since the epoch) that count together, with one that happens
-    now."""
+    """Return the times of the deaths that count together (seconds since the epoch), including a
+    death that happens now.
+    """
     return [at for at in deaths if now - at < WITHIN_S] + [now]
 
 
 def why_stopped(what: str, reason: str) -> str:
-    """Return why work is stopped that has killed processes of its nodes, for display.
-
-    `reason` is that of the last time.
+    """Return why work that has killed processes of its nodes is stopped, for display. `reason` is
+    the reason of the last death.
     """
     return (
         f"{what} has taken its node or its parent process along {MOST} times, so it is not tried "
@@ -54,11 +57,11 @@ def why_stopped(what: str, reason: str) -> str:
 PARENT_KILLED: Final = (
     "it ended because its parent process was killed, most likely by itself (kill -9 $PPID)"
 )
-"""Why a process has ended."""
+"""The reason of a process that ended because its parent was killed."""
 
 
 def why_not_again(what: str, reason: str) -> str:
-    """Return why this is not tried again, for display; `reason` is that of the last death."""
+    """Return why work is not tried again, for display; `reason` is the reason of the last death."""
     return (
         f"{MOST} nodes died while {what} ran there, so it is not tried again: a third might "
         f"follow. The last one: {reason}"

@@ -21,21 +21,25 @@ LARGEST_AMOUNT = 9e14
 LARGEST_NUMBER = 2**31 - 1
 """The largest priority or weight."""
 ACCELERATORS = ("GPU", "TPU", "neuron_cores", "HPU", "NPU", "RBLN")
-"""Devices: a request is for a share of one, or for whole ones."""
+"""Resources whose units are devices: a request is for a part of one device, or for whole
+devices.
+"""
 DEFAULT_RETRIES = 3
 """The retries of a task without `max_retries`."""
 Check = Callable[[Any], str | None]
-"""Returns what is allowed if the value is not, or None if it is."""
+"""A check of a value: returns None for an allowed value, and otherwise what is allowed."""
 
 
 class WrongType(str):
-    """The allowed values, when the value's type is at fault: raised as a TypeError."""
+    """The allowed values, for a value of a wrong type, which is raised as a TypeError."""
 
     __slots__ = ()
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """One key: the types it takes, a check of the value, and where it may stand."""
+    """One key of the options: the types of its value, a check of the value, and the kinds of work
+    that may have it.
+    """
 
     types: tuple[type, ...] = ()
     check: Check | None = None
@@ -71,7 +75,9 @@ def _count_or_endless(value: int) -> str | None:
 
 
 def amount_fault(resource: str, value: float) -> str | None:
-    """Return what is allowed if a request for this amount of a resource is not; else None."""
+    """Return None if a request for this amount of a resource is allowed; otherwise, what is
+    allowed.
+    """
     if (allowed := _amount(value)) is not None:
         return allowed
     if resource != "memory" and _is_too_fine(value):
@@ -340,7 +346,7 @@ def warn_of_object_store_memory(of: str) -> None:
 
 
 def check_place(options: Mapping[str, Any]) -> None:
-    """Raise ValueError for options that together name a place in both of Ray's ways."""
+    """Raise ValueError for options that name a placement group in both of Ray's ways at once."""
     group = options.get("placement_group")
     if group not in (None, "default") and options.get("scheduling_strategy") is not None:
         raise ValueError(
@@ -419,7 +425,7 @@ def named_strategy(options: Mapping[str, Any]) -> Any:
 
 
 def required_resources(options: Mapping[str, Any], *, default_cpus: float) -> dict[str, float]:
-    """Return the amounts that a task or actor with these options asks for, by resource name.
+    """Return the amounts that a task or actor with these options requests, by resource name.
 
     Raises ValueError for a fractional number of devices above one.
     """

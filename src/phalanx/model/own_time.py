@@ -1,8 +1,8 @@
 """A process's own time: a clock that stands still while the process does not run.
 
-A process that is stopped, whose machine is suspended, or that waits for a disk, hears nothing at
-that time. When it goes on, all deadlines that it has set for others have passed, and their timely
-messages still wait in its sockets. By this clock none of them is late.
+A process reads no messages while it is stopped, its machine is suspended, or it waits for a disk.
+When the process goes on, all deadlines that it has set for others have passed, although their
+timely messages wait in its sockets. By this clock none of these messages is late.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 PAUSE_S = 1.5
-"""Seconds between two looks at the clock after which the process counts as paused.
-
-Its loop looks at the clock at least each second while it runs.
+"""Seconds between two looks at the clock from which the process counts as paused. While the process
+runs, its loop looks at the clock at least once a second.
 """
 COUNTED_S = 0.05
-"""The seconds of a pause that still count: those that may have passed before it began."""
+"""Seconds of each pause that still count, because they may have passed before the pause began."""
 
 
 class OwnTime:
@@ -26,12 +25,13 @@ class OwnTime:
     """
 
     def __init__(self, clock: Callable[[], float], pause_s: float = PAUSE_S) -> None:
-        """`clock` returns seconds that also pass during a pause. It must be called more often than
-        each `pause_s`."""
+        """`clock` returns seconds that also pass during a pause. The object must be called more
+        often than every `pause_s` seconds.
+        """
         self._clock = clock
         self._pause_s = pause_s
         self._state = (clock(), 0.0)
-        """The last look by `clock`, and the length of all pauses before it."""
+        """The time of the last look at `clock`, and the length of all pauses before it."""
 
     def __call__(self) -> float:
         """Return the time now."""

@@ -1,7 +1,7 @@
 """Principals: the people, tokens, jobs and nodes that ask for something, as the server knows them.
 
-A principal is made where somebody is authenticated, from the kernel's word about a socket or from a
-token, and never from what the asking process says.
+A principal is made where somebody is authenticated: from what the kernel reports about a socket, or
+from a token, but never from what the asking process says.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ class Principal(msgspec.Struct, frozen=True, array_like=True, dict=True):
     groups: tuple[str, ...] = ()
     """The groups of the account."""
     is_owner: bool = False
-    """Whether it runs under the same account as the daemon that authenticated it."""
+    """Whether the asker runs under the same account as the daemon that authenticated it."""
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.name}"
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The words by which lists of people may mean it."""
+        """The words by which lists of people may name this principal."""
         own = (self.user,) if self.user else ()
         groups = (f"{GROUP}{group}" for group in self.groups)
         return frozenset((EVERYBODY, str(self), *own, *groups))
 
 
 NOBODY = Principal("", "")
-"""The principal of a peer that asks for nothing: it has no rights."""
+"""The principal of a peer without identity, which has no rights."""

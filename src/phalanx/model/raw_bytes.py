@@ -1,9 +1,9 @@
 """Text of the operating system that is not UTF-8, as text that every program can write down.
 
 Python reads an undecodable byte of an argument, a variable or a path as half a surrogate, which no
-encoder accepts. Here each such byte stands for one of the last 128 characters of Unicode, which are
-for private use and in no font. So the byte travels through messages, stores and JSON, and becomes a
-byte again where the text is given to the operating system.
+encoder accepts. Here each such byte is written as one of the last 128 characters of Unicode, which
+are for private use and in no font. So the byte travels through messages, stores and JSON, and
+becomes a byte again where the text is given to the operating system.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def writable(text: str) -> str:
 
 
 def native(text: str) -> str:
-    """Return the text of the operating system again, for `os.fsencode` and its users."""
+    """Turn text made by `writable` back into text of the operating system, for `os.fsencode` and
+    its callers.
+    """
     if text.isascii():
         return text
     return _STANDS_FOR_BYTE.sub(lambda found: chr(ord(found.group()) - _SHIFT), text)
@@ -49,7 +51,7 @@ def all_writable(value: T) -> T:
 
 
 def all_native(value: T) -> T:
-    """Return the same with each text `native`."""
+    """Return a message or a record in which each text is `native`, at any depth."""
     return _with_texts(value, native)
 
 

@@ -9,7 +9,7 @@ from phalanx.model.jobs.timing import Moment
 MAX_RESERVATIONS = 1_000
 """The most reservations at a time."""
 MAX_NAMED = 1_000
-"""The most users, queues, nodes and labels that one names, of each."""
+"""The most users that one reservation names; the same for queues, nodes and labels."""
 MAX_COUNT = 1_000_000
 """The most licenses of a kind, and nodes of a reservation."""
 
@@ -17,11 +17,12 @@ MAX_COUNT = 1_000_000
 class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A request for a reservation.
 
-    It keeps the nodes `nodes`, or all that have `labels`, or `node_count` of them, or an amount of
-    one resource in all (`amounts`) with an equal part of everything else of those nodes.
+    It keeps the nodes `nodes`, or all nodes that have `labels`, or `node_count` of these nodes, or
+    a total amount of one resource (`amounts`) with an equal part of all other resources of the same
+    nodes.
 
-    It holds once from `start` on, or at each time of `schedule` (a cron schedule, in `time_zone`),
-    for `length_s`, or until `end`; without either until it is deleted.
+    It begins once, at `start`, or at each time of `schedule` (a cron schedule, in `time_zone`). It
+    lasts for `length_s`, or until `end`, or until it is deleted.
     """
 
     name: str
@@ -29,7 +30,9 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     end: Moment | None = None
     length_s: float | None = None
     latest: Moment | None = None
-    """It begins as soon as it can be kept, from `start` on and at this moment at the latest."""
+    """The latest beginning: the reservation begins as soon as its nodes are free, between `start`
+    and this moment.
+    """
     schedule: str = ""
     time_zone: str = ""
     users: tuple[str, ...] = ()
@@ -41,7 +44,10 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     node_count: int = 0
     amounts: tuple[tuple[str, float], ...] = ()
     maintenance: bool = False
-    """Whether it is for maintenance: its nodes drain at that time, and are open again
-    afterwards."""
+    """Whether the reservation is for maintenance: its nodes drain while it lasts, and take work
+    again afterwards.
+    """
     ignores_jobs: bool = False
-    """Whether it is kept although jobs run into it; those jobs run on."""
+    """Whether the reservation is accepted although jobs will still run when it begins; these jobs
+    run on.
+    """

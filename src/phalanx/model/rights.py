@@ -1,4 +1,4 @@
-"""Verbs: the kinds of what a request does, each of which rights allow or deny as a whole."""
+"""Verbs: the kinds of requests. A right allows or denies all requests of one kind."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import enum
 
 
 class Verb(enum.Enum):
-    """The deeds of requests; docs/explanation/security.md has the table of rights."""
+    """The kinds of requests; docs/explanation/security.md has the table of rights."""
 
     SEE = "see"
     """Read names, states and amounts of jobs, queues and nodes."""
     READ = "read"
-    """Read what work says and contains: logs, environments, details."""
+    """Read the logs, the environment and the details of work."""
     SUBMIT = "submit"
     CHANGE = "change"
-    """Cancel, suspend, resume, requeue or change work, or reach into it."""
+    """Cancel, suspend, resume, requeue or change work, or run something inside it."""
     RAISE = "raise"
     """Move work ahead of other work."""
     OPERATE = "operate"

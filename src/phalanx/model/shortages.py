@@ -1,5 +1,6 @@
-"""Errors of the system that mean that a machine has run out of something that all its processes
-share, whatever was to be done."""
+"""Errors of the operating system which mean that a machine has run out of something that all its
+processes share, whatever the failed call was.
+"""
 
 from __future__ import annotations
 
@@ -9,5 +10,5 @@ _SHORTAGES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
 def is_shortage(error: OSError) -> bool:
-    """Whether processes, memory or descriptors had run out."""
+    """Whether an error means that processes, memory or descriptors have run out."""
     return error.errno in _SHORTAGES

@@ -51,7 +51,7 @@ ANYTHING = Arity((), 0, (), (), True, True)
 
 
 def arity_of(function: Callable[..., Any], skip_first: bool = False) -> Arity:
-    """Return the arity of a function; of a method without its `self` when `skip_first`."""
+    """Return the arity of a function; with `skip_first`, of a method without its `self`."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError):
@@ -83,11 +83,13 @@ class MethodShape(msgspec.Struct, frozen=True, array_like=True):
     retries_exceptions: bool = False
     backpressure: int = -1
     task_events: bool | None = None
-    """Whether listings have its calls; None: as the actor declares."""
+    """Whether listings show calls of the method; None: as the actor declares."""
 
 
 class ActorShape(msgspec.Struct, frozen=True, array_like=True):
-    """An actor as its handles know it; it travels with them and is kept by the head."""
+    """An actor as its handles know it. The shape travels with the handles, and the head keeps
+    it.
+    """
 
     class_name: str
     methods: dict[str, MethodShape]
@@ -95,16 +97,19 @@ class ActorShape(msgspec.Struct, frozen=True, array_like=True):
     max_pending_calls: int
     out_of_order: bool
     decorators: dict[str, bytes] = {}
-    """By method, the pickle of what the class wraps its `remote` in."""
+    """By method: the pickle of the function with which the class wraps the method's `remote`."""
     concurrency: int = 0
-    """How many of its calls run at once; 0: as its groups declare."""
+    """The number of the actor's calls that run at the same time; 0: as its concurrency groups
+    declare.
+    """
     task_events: bool = True
-    """Whether listings have its calls."""
+    """Whether listings show calls of the actor."""
 
 
 def count_of(returns: Any) -> int:
-    """Return `num_returns` as a number: -1 a stream of references, -2 a reference to a list of
-    them."""
+    """Return `num_returns` as a number: -1 for a stream of references, -2 for a reference to a list
+    of references.
+    """
     count: int = {"streaming": -1, "dynamic": -2}.get(returns, returns)
     return count
 

@@ -1,4 +1,5 @@
-"""The record of each step of a job: programs that were run in its places, all at once.
+"""The record of each step of a job: programs that were run at the same time inside the job's
+members.
 
 Amounts are in whole resources, times in seconds, moments in seconds since the epoch.
 """
@@ -15,28 +16,34 @@ RUNNING: Final = "Running"
 
 
 class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
-    """One step, as one `srun` or `phalanx step` makes it: a task is one of its programs."""
+    """One step, made by one `srun` or `phalanx step`. Each of its programs is a task of the
+    step.
+    """
 
     job: str
     """The job's name; that of an array task is `NAME[7]`."""
     namespace: str
     submitted: float
-    """When its job was submitted, since names are used again."""
+    """When the job was submitted; it tells apart jobs of the same name."""
     number: int
-    """From 0 on; no two steps of a job have the same number, even if the job starts again."""
+    """The number of the step, from 0 on. No two steps of a job have the same number, even if the
+    job starts again.
+    """
     name: str
     user: str
     queue: str
     command: str
     tasks: int
     state: str = RUNNING
-    """Running, or one of `model.attempts.STATES`; Terminated: its member ended before it did."""
+    """Running, or one of `model.attempts.STATES`; Terminated: the step was cut off when its member
+    ended.
+    """
     exit_code: int | None = None
-    """The largest of its tasks' exit codes; None: none is known."""
+    """The largest exit code of the step's tasks; None: no exit code is known."""
     nodes: tuple[str, ...] = ()
     """The host name of each node; several nodes may share one."""
     cpus: float = 0.0
-    """The CPUs of the members in which its tasks ran: steps share what their job has."""
+    """The CPUs of the members in which the tasks ran; all steps of a job share them."""
     started: float
     ended: float | None = None
     cpu_s: float = 0.0
@@ -45,12 +52,12 @@ class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     memory_sum: float = 0.0
     """The sum of the mean bytes of all measured tasks."""
     measured: int = 0
-    """Tasks whose memory was measured while they ran."""
+    """The number of tasks whose memory was measured while they ran."""
     signal: int = 0
     """The signal that ended the task whose exit code that is; 0: none, or unknown."""
 
     def elapsed_s(self, now: float) -> float:
-        """Return how long it ran, until `now` if it still runs."""
+        """Return the seconds that the step ran, until `now` if it still runs."""
         return max((now if self.ended is None else self.ended) - self.started, 0.0)
 
     @property
@@ -78,11 +85,13 @@ class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
 
 
 class StepRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False, tag=2):
-    """A record of a step that has ended, by a key that the same step always has."""
+    """The record of a step that has ended, under a key that is always the same for the same
+    step.
+    """
 
     key: bytes
     step: Step
 
 
 LedgerRow = AttemptRow | UsedRow | StepRow
-"""The rows that the history is handed."""
+"""The rows that the history takes."""

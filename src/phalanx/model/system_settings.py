@@ -1,4 +1,4 @@
-"""Settings of a cluster's own working, by Ray's names: limits that few programs change.
+"""Settings of a cluster's internals, under Ray's names: limits that few programs change.
 
 They are given where a cluster starts, and every process of the cluster follows them.
 """
@@ -21,10 +21,11 @@ class SystemSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The settings of one cluster."""
 
     inline_bytes: int = INLINE_BYTES
-    """The largest size in bytes of values that travel in messages; larger ones are in shared
-    memory."""
+    """The largest size in bytes of a value that travels in messages; larger values lie in shared
+    memory.
+    """
     lineage_bytes: int = LINEAGE_BYTES
-    """Bytes of its tasks' arguments that an owner keeps, to make lost results again."""
+    """The most bytes of its tasks' arguments that an owner keeps, to make lost results again."""
     makes_again: bool = True
     """Whether lost results are made again."""
     records_places: bool = False
@@ -32,17 +33,19 @@ class SystemSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     dead_actors: int = DEAD_ACTORS
     """The number of ended actors that the head still knows."""
     stream_items: int = STREAM_ITEMS
-    """The most items of a task's or call's generator; more make it fail."""
+    """The most items of the generator of a task or call; a generator with more items fails."""
     spread_threshold: float | None = None
-    """The part of a node in use, from 0 to 1, from which tasks go elsewhere; None: once it is
-    full."""
+    """The used part of a node, from 0 to 1, from which tasks go to other nodes; None: tasks go
+    elsewhere once the node is full.
+    """
     idle_lease_ms: int | None = None
-    """Milliseconds for which a process keeps an idle worker; 0: none.
-
-    None: 300, and less where others may wait for what it holds.
+    """Milliseconds for which a process keeps an idle worker; 0: it keeps none. None: 300, and less
+    if others may wait for the worker's resources.
     """
     memory_limit: float | None = None
-    """The share of memory beyond which workers are ended, on the nodes that are started with it."""
+    """The share of a machine's memory above which nodes end workers, on nodes that are started with
+    this setting.
+    """
 
 
 DEFAULT_SETTINGS = SystemSettings()

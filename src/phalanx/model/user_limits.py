@@ -2,7 +2,7 @@
 
 The annotation is a JSON object of users: `{"ana": {"running": 2}, "*": {"waiting": 100}}`. The row
 `*` is for users without a row. A row of a queue counts the work in that queue and in those below
-it, so that a limit of a queue holds whatever the queues below it allow.
+it, so a limit of a queue holds even if the queues below it allow more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_USERS = 10_000
 
 class UserLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
                  omit_defaults=True):  # fmt: skip
-    """The limits of one user; None: no limit of its own."""
+    """The limits of one user; None: no such limit."""
 
     running: int | None = None
     """Jobs that run at a time."""

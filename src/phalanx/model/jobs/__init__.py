@@ -1,1 +1,1 @@
-"""The types of jobs: what a job asks for, its states, and its records."""
+"""The types of jobs: a job's request, its states, and its records."""

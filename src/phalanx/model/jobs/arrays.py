@@ -17,7 +17,9 @@ MAX_RANGES = 10_000
 """The most ranges into which the indices of one array fall."""
 
 _LISTED = 10
-"""Ranges with a step that span at most this much are written out, as in Slurm."""
+"""Ranges with a step whose last index is at most this much above the first are written out, as in
+Slurm.
+"""
 
 Range = tuple[int, int, int]
 """The first and last index, both included, and the step between indices."""
@@ -43,7 +45,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def step(self) -> int:
-        """The step of its only range; 1 where it has several, as in Slurm."""
+        """The step of the array's only range; 1 for an array with several ranges, as in Slurm."""
         return self.ranges[0][2] if len(self.ranges) == 1 else 1
 
 
@@ -90,7 +92,7 @@ class Indices:
 
 
 class ArrayTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The facts that an array task's job has about its array."""
+    """The array of an array task, as the task's job knows it."""
 
     array: JobId
     """The array's `namespace/name`."""

@@ -1,5 +1,6 @@
-"""Dependencies of a job: starts and ends of other jobs for which it waits before it asks for
-places."""
+"""Dependencies of a job: starts and ends of other jobs for which the job waits before it requests
+resources.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +26,9 @@ NEVER: Final = "never"
 
 
 class Dependency(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Another job that must begin or end, and how.
-
-    `job` is its `namespace/name`. For a singleton it is `namespace/word`: among the jobs that give
-    one word, or have it as their name, one at a time runs, in the order in which they were
-    submitted.
+    """Another job that must begin or end, and in which way. `job` is that job's `namespace/name`.
+    For a singleton it is `namespace/word`: among the jobs that give one word, or have it as their
+    name, one at a time runs, in the order in which they were submitted.
     """
 
     kind: str
@@ -46,10 +45,10 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The outcome of a dependency. Once it is not WAITS it stays."""
+    """The outcome of a dependency. Any outcome other than WAITS is final."""
 
     state: str = WAITS
     since: float | None = None
-    """For one that is met: the wall-clock time from which it counts; None: at once."""
+    """For a dependency that holds: the wall-clock time from which it counts; None: at once."""
     why: str = ""
-    """For one that can never be met: the end of a sentence about the other job."""
+    """For a dependency that can never hold: the end of a sentence about the other job."""

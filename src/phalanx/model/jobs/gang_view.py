@@ -1,4 +1,6 @@
-"""A gang as its members see it: their own rank, the other members, and where they meet."""
+"""A gang as one of its members sees it: the own rank, the other members, and the address at which
+all meet.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ import msgspec
 EncodedView = NewType("EncodedView", bytes)
 """The msgpack of a GangView, from the head to the process that runs the member.
 
-Nodes pass it on and never read it: each view names all members of the gang, so to decode the views
-of all members at each hop would take a time that grows with the square of the gang's size.
+Nodes pass it on and never read it: each view names all members of the gang, so the time for
+decoding all views at each hop would grow with the square of the gang's size.
 """
 NO_VIEW = EncodedView(b"")
-"""Stands for a view outside gangs."""
+"""Stands for the view of a task or actor that is in no gang."""
 _encode = msgspec.msgpack.Encoder().encode
 
 

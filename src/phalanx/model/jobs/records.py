@@ -1,5 +1,4 @@
-"""The records of jobs, flows and cron jobs while they live and for a while after: the store's
-rows."""
+"""The records of jobs, flows and cron jobs, which are rows of the store while these exist."""
 
 from __future__ import annotations
 
@@ -29,7 +28,9 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One member. `attempt` counts its starts; news of an earlier attempt are outdated."""
+    """A member of a job. `attempt` counts the member's starts; news of an earlier attempt are
+    outdated.
+    """
 
     group: str
     index: int
@@ -41,21 +42,29 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     started: float | None = None
     ended: float | None = None
     comes_back: bool = False
-    """While it is being ended: whether it starts again after that."""
+    """Whether a member that is being ended starts again after its end."""
     retires: bool = False
-    """While it is being ended: whether the job has shrunk and forgets it after that."""
+    """Whether a member that is being ended is forgotten after its end, because the job has
+    shrunk.
+    """
     node_deaths: list[float] = []
+    """The times (seconds since the epoch) at which nodes died under the member, as far as these
+    deaths count against it.
+    """
     parents_killed: int = 0
-    """How many of these deaths were those of its own parent process, instead of a node."""
-    """When nodes died while it ran there, in seconds since the epoch, if that counts against it."""
+    """The number of these deaths in which the member's parent process was killed, and not its
+    node.
+    """
     signal: int = 0
-    """The signal that ended it; 0: none, or unknown."""
+    """The signal that ended the member; 0: none, or unknown."""
     asked_s: float = 0.0
-    """The gang's clock when it was asked for: it began then, or later."""
+    """The time of the gang's clock at which the member was requested; it began then or later."""
     crashes: int = 0
-    """How often in a row it ended by itself soon after it began (see `head.jobs.resting`)."""
+    """How often in a row the member crashed soon after its start (see `head.jobs.resting`)."""
     rests_until: float | None = None
-    """The earliest start of a member that starts again in its place, in seconds since the epoch."""
+    """The earliest time at which a crashed member starts again on its node, in seconds since the
+    epoch.
+    """
 
     @property
     def name(self) -> str:
@@ -63,7 +72,9 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 class DueAction(msgspec.Struct, frozen=True, kw_only=True):
-    """An action whose policy has a timeout. It is dropped when its cause is gone at `at`."""
+    """An action of a policy with a timeout, which is taken at `at`, unless its cause is gone by
+    then.
+    """
 
     at: float
     action: str
@@ -84,9 +95,11 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     spec: JobSpec
     submitted: float
     recorded: float | None = None
-    """`submitted` as the clock showed it then; None in records of earlier versions."""
+    """The time of submission as the clock showed it at that time; None in records of earlier
+    versions.
+    """
     request: bytes = b""
-    """The id of the request that made it."""
+    """The id of the request that created the record."""
     state: str = PENDING
     reason: str = ""
     version: int = 0
@@ -94,58 +107,64 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     groups: dict[str, list[MemberRecord]] = {}
     """The members of each group, by index."""
     tally: dict[str, dict[str, int]] = {}
-    """How many members of each group are in each state; `set_state` keeps it."""
+    """The number of members in each state, by group; `set_state` updates it."""
     restarts: dict[str, int] = {}
     """Processes restarted in place, by group, since its members were last made."""
     retired: dict[str, int] = {}
-    """The last attempt of any retired member, by group: a later member of its name counts on from
-    it."""
+    """The last attempt of any retired member, by group: a later member of the same name counts on
+    from it.
+    """
     due: list[DueAction] = []
     history: list[Transition] = []
     changed: float = 0.0
     started: float | None = None
-    """When its minimum first ran."""
+    """The time at which the minimum of members first ran."""
     run_started: float | None = None
-    """When its gang began to run this time; None if it has not."""
+    """The time at which the gang began its present run; None if it has not begun."""
     ran_s: float = 0.0
-    """Seconds that its gang had run this time when this was written (see `head.jobs.run_clock`)."""
+    """Seconds of the gang's present run when this record was written (see
+    `head.jobs.run_clock`).
+    """
     run_count: int = 0
-    """How often its gang ran before this time."""
+    """The number of earlier runs of the gang."""
     requeues: int = 0
-    """How often its requeue rule restarted it for a reason that counts."""
+    """How often the requeue rule restarted the job for a reason that counts against its maximum."""
     revision: int = 0
-    """How often its queue, priority or time was changed: an earlier gang is useless then."""
+    """How often the job's queue, priority or time was changed. Each change makes the earlier gang
+    useless.
+    """
     is_held: bool = False
-    """Whether it waits until it is released."""
+    """Whether the job waits until a user releases it."""
     set_back_s: float = 0.0
     """Seconds by which the clock was set back to before its submission.
 
-    Moments that count from the submission are earlier by that much.
+    Times that count from the submission are earlier by that much.
     """
     stepped_s: float = 0.0
-    """Seconds by which the clock was stepped since its submission, as far as a head saw
-    it."""
+    """Seconds by which the clock was stepped since the submission, as far as a head noticed."""
     outcomes: list[Outcome] = []
     """The outcomes of its dependencies, in the order of its spec."""
     queued: float | None = None
-    """When its dependencies were met: it counts as waiting from then on."""
+    """The time at which the dependencies held: the job counts as waiting from then on."""
     released: float | None = None
-    """When it was last released: the time before that does not count as waiting."""
+    """The time at which the job was last released: the time before that does not count as
+    waiting.
+    """
     reserved_until: float | None = None
-    """For one that runs in a reservation: when the reservation ends."""
+    """For a job that runs in a reservation: the end of the reservation."""
     step_count: int = 0
     """The number of steps that were given a number."""
     is_warned: bool = False
-    """Whether its members were sent the signal before the end, this time."""
+    """Whether the members were sent the signal before the end in the present run."""
     ends_as: str = ""
-    """While it is terminated for a cause with another final state: that state."""
+    """The final state of a job that is being terminated, if it is another one than Terminated."""
     crashes: int = 0
-    """How often in a row it was restarted because members ended soon after they began."""
+    """How often in a row the job was restarted because members crashed soon after their start."""
     rests_until: float | None = None
     """The earliest start after a crash, in seconds since the epoch."""
     finished: float | None = None
     is_deleted: bool = False
-    """Whether it is forgotten as soon as its members are gone."""
+    """Whether the job is forgotten as soon as its members are gone."""
 
     def __post_init__(self) -> None:
         if self.recorded is None:
@@ -153,14 +172,14 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
 
     @cached_property
     def uid(self) -> JobId:
-        """Its name in all tables, kept, as a head asks for it a dozen times a job."""
+        """The job's name in all tables. It is kept, because a head asks for it a dozen times for
+        each job.
+        """
         return self.spec.uid
 
     @property
     def recorded_as(self) -> float:
-        """When it was submitted, as records of the history have it: no step of the clock moves
-        that.
-        """
+        """The time of submission in records of the history, which no step of the clock moves."""
         return self.submitted if self.recorded is None else self.recorded
 
     @property
@@ -213,7 +232,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
         return max(self.stepped_s, 0.0)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move the moments from which lengths of time count by a step of the clock.
+        """Move by a step of the clock all times from which lengths of time count.
 
         The history stays, since it tells what the clock showed.
         """
@@ -243,11 +262,11 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
 
 
 class StepRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One step of a flow. `state` is its job's, "" while it has none."""
+    """One step of a flow. `state` is the state of the step's job; "" while the step has no job."""
 
     state: str = ""
     members: dict[str, dict[str, int]] = {}
-    """The members of its job by group and state, for probes."""
+    """The numbers of members of the step's job by group and state, for probes."""
     passed: list[int] = []
     """Which of the step's own probes have passed."""
 
@@ -258,7 +277,7 @@ class FlowRecord(msgspec.Struct, kw_only=True, eq=False):
     spec: FlowSpec
     submitted: float
     request: bytes = b""
-    """The id of the request that made it."""
+    """The id of the request that created the record."""
     state: str = PENDING
     reason: str = ""
     steps: dict[str, StepRecord] = {}
@@ -271,9 +290,9 @@ class CronRecord(msgspec.Struct, kw_only=True, eq=False):
     spec: CronSpec
     seen: float
     request: bytes = b""
-    """The id of the request that made it, or last changed it."""
+    """The id of the request that created or last changed the cron job."""
     active: list[str] = []
-    """Names of its unfinished jobs, oldest first."""
+    """Names of the cron job's unfinished jobs, oldest first."""
     succeeded: list[str] = []
     failed: list[str] = []
     last_scheduled: float | None = None
@@ -303,7 +322,7 @@ def new_job(spec: JobSpec, now: float) -> JobRecord:
 
 
 def moved(moment: float | None, step_s: float) -> float | None:
-    """Return a moment after the clock was stepped by `step_s`; None stays None."""
+    """Return a time as it reads after the clock was stepped by `step_s`; None stays None."""
     return None if moment is None else moment + step_s
 
 

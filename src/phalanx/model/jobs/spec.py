@@ -1,4 +1,6 @@
-"""A job's request: groups of equal members, each with some processes, and rules for its life."""
+"""The request of a job: groups of equal members, each with some processes, and rules for the job's
+life.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ DEFAULT_GRACE_S = 30.0
 MAX_REPLICAS = 100_000
 """The most members of each group."""
 UNLIMITED = -1
-"""The `max_retry` of a group whose retries never run out."""
+"""The `max_retry` of a group whose retries are unlimited."""
 
 
 class Port(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -35,7 +37,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One command, made from a container of a manifest.
 
     `command` and `args` are joined; amounts are in whole resources by Phalanx's names (CPU, GPU,
-    memory in bytes). A limit without a request is the request.
+    memory in bytes). If there is a limit but no request, the limit is the request.
     """
 
     name: str = ""
@@ -47,9 +49,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     limits: Amounts = ()
     ports: tuple[Port, ...] = ()
     streams: Literal["", "pipes", "terminal"] = ""
-    """How the submitter reads its output and writes its input; "": not at all, it has a log.
-
-    With a stream it begins when the submitter has connected.
+    """How the submitter reads the process's output and writes its input; "": not at all, because
+    the output goes to a log. A process with streams begins when the submitter has connected.
     """
 
     @property
@@ -58,13 +59,15 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def needs(self) -> dict[str, float]:
-        """The amounts set aside for it: requests, and limits where nothing is requested."""
+        """The amounts reserved for the process: its requests, and its limits where nothing is
+        requested.
+        """
         return dict(self.limits) | dict(self.requests)
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The form of each member of a group: processes that run together, after those of `before` in
-    turn.
+    """The form of each member of a group: processes that run at the same time, after the processes
+    of `before` have run one by one.
 
     `placement` narrows the choice of nodes (nodeSelector, tolerations, affinity,
     topologySpreadConstraints), as Kubernetes writes it; `batch.reading_tasks` reads it.
@@ -82,8 +85,9 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def needs(self) -> dict[str, float]:
-        """The amounts one member holds: the sum of its processes, or more where one of `before`
-        asks."""
+        """The amounts that one member holds: the sum over its processes, or more if a process of
+        `before` requests more.
+        """
         total: dict[str, float] = {}
         for process in self.processes:
             for name, amount in process.needs.items():
@@ -97,7 +101,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Policy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A rule: do `action` when one of `events` happens, or a member exits with `exit_code`.
 
-    With `timeout_s` the action waits that long, and is dropped when its cause is gone by then.
+    With `timeout_s` the action is taken that much later, unless its cause is gone by then.
     """
 
     action: str
@@ -107,8 +111,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DependsOn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A rule to start a group only when all (or any) of these groups have their minimum running or
-    done."""
+    """A rule to start a group only when all (or any) of these groups have their minimum of members
+    running or ended.
+    """
 
     names: tuple[str, ...]
     iteration: Literal["any", "all"] = "all"
@@ -138,7 +143,9 @@ class TaskGroup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A whole job with its defaults filled in. `plugins` are pairs of a name and its arguments."""
+    """A whole job with its defaults filled in. `plugins` are pairs of a plugin's name and its
+    arguments.
+    """
 
     name: str
     namespace: str = "default"
@@ -156,24 +163,29 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     topology: NetworkTopology | None = None
     timing: Timing = Timing()
     after: Dependencies | None = None
-    """Dependencies: other jobs that must begin or end before it asks for places."""
+    """Other jobs that must begin or end before this job requests resources."""
     array: ArraySpec | None = None
-    """The indices for each of which it runs once."""
+    """For an array: the indices; the job runs once for each."""
     element: ArrayTask | None = None
-    """For a job that the head makes of an array: its array task."""
+    """For a job that the head makes for a task of an array: that array task."""
     user: str = ""
-    """The user whose job it is, which the head sets; "": unknown. In a manifest: the user for whom
-    an admin submits it."""
+    """The owner of the job, which the head sets; "": unknown. In a manifest: the user for whom an
+    admin submits the job.
+    """
     submitted_by: str = ""
-    """The job, or the driver's job, from which it was submitted, which the head sets; "": none."""
+    """The job, or the driver's job, from which this job was submitted. The head sets it; "":
+    none.
+    """
     umask: int = -1
-    """The umask of its programs; -1: that of the node's starter."""
+    """The umask of the job's programs; -1: the umask with which the node was started."""
     is_followed: bool = False
-    """Whether a command in the foreground shows all output of its members, who wait for it."""
+    """Whether a command in the foreground shows all output of the members; the members wait for
+    this command.
+    """
     reservation: str = ""
-    """The reservation that it runs inside, while that lasts; empty: none."""
+    """The reservation in which the job runs while the reservation lasts; empty: none."""
     licenses: tuple[tuple[str, int], ...] = ()
-    """How many of each of the cluster's licenses it holds while it runs."""
+    """The number of each of the cluster's licenses that the job holds while it runs."""
     labels: Pairs = ()
     annotations: Pairs = ()
 
@@ -218,7 +230,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FlowSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Jobs in an order. With `retain` "delete" they are removed when all have succeeded."""
+    """Jobs in an order. With `retain` "delete" the jobs are deleted when all have succeeded."""
 
     name: str
     namespace: str = "default"
@@ -234,7 +246,7 @@ class FlowSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CronSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A job that is made again at the times of `schedule`, in `time_zone` (UTC when empty)."""
+    """A job that is submitted at each time of `schedule`, in `time_zone` (UTC when empty)."""
 
     name: str
     schedule: str

@@ -25,7 +25,7 @@ FINISHED: Final = frozenset({COMPLETED, FAILED, TERMINATED, TIMED_OUT, DEADLINE,
 """States that a job never leaves."""
 
 SETTLED: Final = FINISHED | {ABORTED}
-"""States in which nothing of a job runs, and nothing will by itself."""
+"""States in which nothing of a job runs, and in which nothing will start without a command."""
 
 OUT_OF_TIME: Final = frozenset({TIMED_OUT, DEADLINE})
 """The finished states of jobs whose time had run out."""
@@ -37,8 +37,8 @@ ENDING: Final[Mapping[str, str]] = {
 }
 """States in which the members are being ended, with the state that follows when none is left.
 
-Another state (`JobRecord.ends_as`) follows for a job that is terminated because its time has run
-out, or a dependency failed.
+For a job that is terminated because its time has run out or a dependency failed, another state
+follows (`JobRecord.ends_as`).
 """
 
 _LEAVING = frozenset({RESTARTING, ABORTING, COMPLETING, TERMINATING, COMPLETED, FAILED})
@@ -103,12 +103,13 @@ POLICY_ACTIONS: Final = (
 """The actions that a policy may take."""
 
 WAITING: Final = "Waiting"
-"""The state of a member that is not asked for yet: its group waits for others, or the job is
-held."""
+"""The state of a member that is not requested yet: its group waits for others, or the job is
+held.
+"""
 BLOCKED: Final = "Blocked"
 """The state of an array task that waits for the same array task of another array."""
 ENDED: Final = "Ended"
-"""The state of a member that was ended on purpose; it starts again only with its job."""
+"""The state of a member that was ended on purpose; the member starts again only with its job."""
 
 MEMBER: Final[Mapping[str, frozenset[str]]] = {
     WAITING: frozenset({PENDING, ENDED}),

@@ -1,4 +1,6 @@
-"""A job's times: how long it may run, from when and until when, and what follows."""
+"""The times of a job: how long it may run, when it may start, when it must end, and what
+follows.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ TIMEOUT: Final = "timeout"
 PREEMPTED: Final = "preempted"
 NODE: Final = "node"
 REQUEUE_REASONS: Final = (TIMEOUT, PREEMPTED, NODE)
-"""Reasons for which a job may start again without having failed: its time was used up, the
-scheduler took its place away, or its node was lost."""
+"""Reasons for which a job may start again without having failed: its time limit was reached, it was
+preempted, or its node was lost.
+"""
 
 SIGNALS: Final = {
     "HUP": 1, "INT": 2, "QUIT": 3, "USR1": 10, "USR2": 12, "ALRM": 14, "TERM": 15, "CONT": 18,
@@ -36,7 +39,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     after_s: float | None = None
 
     def since(self, submitted: float) -> float:
-        """Return the wall-clock time that it means for a job that is submitted at `submitted`."""
+        """Return the wall-clock time that this moment means for a job submitted at `submitted`."""
         return self.at if self.at is not None else submitted + (self.after_s or 0.0)
 
 
@@ -44,8 +47,8 @@ class WarningSignal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A signal that members get `before_s` seconds before the end.
 
     If a command is a shell, everything that it started gets the signal and the shell itself does
-    not; with `only_shell` it is the other way round. Other commands get it with all that they
-    started.
+    not; with `only_shell` it is the other way round. A command that is not a shell gets the signal
+    together with everything that it started.
     """
 
     name: str
@@ -58,9 +61,9 @@ class WarningSignal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Requeue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """When a job waits again instead of ending: for reasons, and after exit codes of a member.
-
-    Restarts after preemption and the loss of a node are unlimited; at most `most` others are made.
+    """The cases in which a job waits again instead of ending: reasons, and exit codes of a member.
+    Restarts after preemption and the loss of a node are unlimited; at most `most` restarts have
+    other causes.
     """
 
     reasons: tuple[str, ...] = (PREEMPTED, NODE)
@@ -69,14 +72,14 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The times that a job asks for; a field left out asks for nothing."""
+    """The times that a job requests; a field that is left out requests nothing."""
 
     limit_s: float | None = None
-    """Seconds that its gang may run, each time that it starts."""
+    """Seconds that the gang may run after each start; None: without limit."""
     begin: Moment | None = None
-    """The moment before which it does not start."""
+    """The earliest time at which the job starts."""
     deadline: Moment | None = None
-    """The moment by which it has ended."""
+    """The time at which the job is ended if it still waits or runs."""
     signal: WarningSignal | None = None
     requeue: Requeue | None = None
     is_held: bool = False

@@ -1,4 +1,4 @@
-"""How close together a gang is placed."""
+"""The closeness of a gang's members in the network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import msgspec
 
 
 class NetworkTopology(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How close a gang must (hard) or should (soft) be; at most one of the two bounds."""
+    """How close together a gang must be placed (hard) or should be placed (soft); at most one of
+    the two bounds is set.
+    """
 
     mode: Literal["hard", "soft"] = "hard"
     highest_tier: int | None = None

@@ -23,17 +23,20 @@ class NodeInfo(Row, frozen=True):
     port: int
     """The port on which its gateway listens."""
     hostname: str
-    """The name of its machine, or the name given to the node, which is then `name`, too."""
+    """The name of the node's machine or, if a name was given to the node, that name, which is then
+    also `name`.
+    """
     total: dict[str, float]
     available: dict[str, float]
     labels: dict[str, str]
     running: int
-    """Leases of workers that it has given out, and members of jobs."""
+    """The number of leases that the node has granted, and of members of jobs there."""
     waiting: int
-    """Workers for which processes wait."""
+    """The number of workers for which processes wait there."""
     devices: dict[str, list[int]]
-    """Units of 1/10000 left on each numbered device, by resource; 0 for one that is bad or
-    cordoned."""
+    """Units of 1/10000 left on each numbered device, by resource; 0 for a device that is bad or
+    cordoned.
+    """
     holds: list[tuple[str, str, str, float, float]] = msgspec.field(default_factory=list)
     """The reasons for which it drains.
 
@@ -41,17 +44,19 @@ class NodeInfo(Row, frozen=True):
     the remaining work is ended), in seconds since the epoch, 0: never.
     """
     unwell: list[tuple[int, str, str, str]] = msgspec.field(default_factory=list)
-    """(number, suspect or bad, action needed, why) of each GPU that is not ok."""
+    """(number, state: suspect or bad, needed action, reason) of each GPU that is not ok."""
     closed: list[int] = msgspec.field(default_factory=list)
     """The GPUs that get no new work: bad ones, and those that users have closed."""
     trouble: str = ""
-    """Why nothing is known of its GPUs now."""
+    """The reason why nothing is known about the node's GPUs now; empty if they are known."""
     checks: list[tuple[str, str, str]] = msgspec.field(default_factory=list)
     """(name, suspect, bad or pending, its output) of each check that is not ok."""
     name: str = ""
     """The name given to the node, if any."""
     command_groups: str = ""
-    """How it holds the commands of jobs: delegated, scope or none, and what that cannot hold."""
+    """The way in which the node finds all processes of a job's command: delegated, scope or none,
+    and the processes that this way cannot find.
+    """
 
 
 def given_labels(labels: Mapping[str, str]) -> dict[str, str]:
@@ -69,7 +74,7 @@ class DriverInfo(Row, frozen=True):
     """A program that uses the cluster."""
 
     job_id: str
-    """The number of its job, in hex, with which the ids of all its work end."""
+    """The number of the driver's job, in hex, with which the ids of all its work end."""
     number: int
     start_time: float
     """In seconds since the epoch."""
@@ -79,7 +84,9 @@ class DriverInfo(Row, frozen=True):
     """RUNNING or ENDED."""
     pid: int = 0
     node_id: str = ""
-    """The beginning of its node's id, which the ids of its processes have, too."""
+    """The beginning of the id of its node, with which the ids of the node's processes also
+    begin.
+    """
     driver_id: str = ""
     """The id of its process."""
     entrypoint: str = ""
@@ -90,23 +97,23 @@ class DriverInfo(Row, frozen=True):
 
 
 class DefectInfo(Row, frozen=True):
-    """Internal errors of the head that harmed one thing each, such as a job or a request."""
+    """Internal errors of the head, each of which harmed one thing, such as a job or a request."""
 
     count: int
     """Their number since the head started."""
     last: str
     """The subject of the last one, its class and its text."""
     at: float
-    """When that was, in seconds since the epoch."""
+    """The time of the last one, in seconds since the epoch."""
 
 
 class StatusInfo(Row, frozen=True):
     """A whole cluster at a glance."""
 
     address: str
-    """HOST:PORT of its head; empty for a cluster of one machine."""
+    """HOST:PORT of the head; empty for a cluster of one machine."""
     store: str
-    """Where its tables are kept."""
+    """The place where the head keeps its tables."""
     nodes: list[NodeInfo]
     actors: dict[str, int]
     """The number of actors in each state."""
@@ -115,8 +122,9 @@ class StatusInfo(Row, frozen=True):
     jobs: list[DriverInfo]
     """The running drivers."""
     gangs: dict[str, int]
-    """The number of gangs, jobs' gangs included, that are running, waiting, and quarantined because
-    deciding about them failed."""
+    """The numbers of gangs, including those of jobs: running, waiting, and quarantined because the
+    scheduler failed with an internal error on them.
+    """
     troubles: list[str]
     """Problems of the head, a sentence each; empty when all is well."""
     defects: dict[str, DefectInfo]
@@ -125,7 +133,9 @@ class StatusInfo(Row, frozen=True):
     Empty when all is well.
     """
     stranded: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
-    """Stranded amounts by node and resource: free, while no waiting work fits."""
+    """Stranded amounts by node and resource: amounts that are free although work waits, because no
+    waiting work fits.
+    """
     lost_nodes: list[str] = msgspec.field(default_factory=list)
     """The nodes that died unexpectedly within the last hour, each with its reason."""
 
@@ -135,9 +145,9 @@ class HyperNodeInfo(Row, frozen=True):
 
     name: str
     tier: int
-    """The lower, the closer its nodes are to each other."""
+    """The level of the domain: the lower, the closer its nodes are to each other."""
     tier_name: str
     parent: str
     """The domain that it is part of; empty without one."""
     nodes: list[str]
-    """The ids of the nodes that are in it now."""
+    """The ids of the nodes that are in the domain now."""

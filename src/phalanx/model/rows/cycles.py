@@ -8,38 +8,37 @@ from phalanx.model.rows.row import Row
 
 
 class PlacedInfo(Row, frozen=True):
-    """Members of a gang to which a cycle gave places."""
+    """The members of a gang that a cycle placed."""
 
     gang: str
     """NAMESPACE/NAME of the gang or the job."""
     queue: str
     members: int
     nodes: list[str]
-    """Their ids, the first 16 of them."""
+    """The ids of the first 16 nodes of these members."""
     node_count: int
     first: str = ""
-    """The node of its first member, to which the fields below refer.
-
-    Empty if it was not recorded; it is recorded for the first 32 gangs of a cycle.
+    """The node of the gang's first member, to which the fields below refer. It is recorded for the
+    first 32 gangs of a cycle, and empty for others.
     """
     among: int = 0
-    """The number of nodes that would have taken that member."""
+    """The number of nodes on which that member could have been placed."""
     scores: dict[str, float] = msgspec.field(default_factory=dict)
-    """The score of its node from each plugin that ranks nodes; the highest sum wins."""
+    """The score that each ranking plugin gave to that node; the node with the highest sum wins."""
     chooser: str = ""
-    """The plugin that chose among those nodes itself, whatever the scores."""
+    """The plugin that chose among those nodes itself, regardless of the scores."""
 
 
 class EvictedInfo(Row, frozen=True):
-    """Members of a gang that lost their places to a cycle."""
+    """The members of a gang that a cycle evicted."""
 
     gang: str
     queue: str
     members: int
     action: str
-    """The action or plugin that decided it: preempt, reclaim, ..."""
+    """The action or plugin that decided on the eviction: preempt, reclaim, ..."""
     claimant: str
-    """The gang that gets their room; empty if none does."""
+    """The gang that gets the freed resources; empty if none does."""
 
 
 class RefusedInfo(Row, frozen=True):
@@ -53,30 +52,36 @@ class RefusedInfo(Row, frozen=True):
 
 
 class CycleInfo(Row, frozen=True):
-    """One cycle; or several in a row that decided nothing, and left the same gangs waiting."""
+    """One cycle, or several successive cycles that decided nothing and left the same gangs
+    waiting.
+    """
 
     number: int
-    """Counts up from 1 since the head began."""
+    """The number of the cycle, counted from 1 since the head began."""
     at: float
-    """When it began, in seconds since the epoch; for several, the last one's."""
+    """When the cycle began, in seconds since the epoch; for several cycles, when the last one
+    began.
+    """
     repeats: int
-    """How many more cycles in a row had the same result."""
+    """The number of further successive cycles with the same result."""
     took_s: float
-    """Seconds that it took, with carrying out its plan at the head; for several, the longest."""
+    """Seconds that the cycle took, including the time in which the head carried out its plan; for
+    several cycles, the longest time.
+    """
     read_s: float
-    """The part of that for bringing the snapshot up to date."""
+    """The part of `took_s` in which the snapshot was updated."""
     actions: dict[str, float]
     """Seconds of each action."""
     may_evict: bool
-    """Whether it had actions that evict: those run less often."""
+    """Whether the cycle ran actions that evict, which not every cycle does."""
     considered: int
-    """Gangs that waited."""
+    """The number of gangs that waited."""
     placed: list[PlacedInfo]
     evicted: list[EvictedInfo]
     promised: list[str]
-    """Gangs that get room once the evicted ones have gone."""
+    """Gangs that get resources once the evicted members have gone."""
     left: list[str]
-    """Gangs that got nothing."""
+    """Gangs that were left waiting."""
     counts: dict[str, int]
     """The number of gangs in each of these lists.
 
@@ -86,5 +91,6 @@ class CycleInfo(Row, frozen=True):
     refused: list[RefusedInfo] = msgspec.field(default_factory=list)
     """The gangs left waiting that a plugin refused.
 
-    Why nodes refused others is computed on request (`explain`), from the state at that time.
+    Why no node took the other gangs is computed on request (`explain`), from the state at that
+    time.
     """

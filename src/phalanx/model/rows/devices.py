@@ -17,22 +17,22 @@ class DeviceInfo(Row, frozen=True):
     node_id: str
     """The node's id in hex."""
     number: int
-    """The number by which its node hands it out: it is named `NODE/gpuNUMBER`."""
+    """The number by which the node assigns the GPU, whose name is `NODE/gpuNUMBER`."""
     state: str
     """ok, suspect or bad."""
     action: str
-    """The action that a bad one needs."""
+    """The action that a bad GPU needs."""
     reason: str
-    """Why it is not ok, or is closed; empty when all is well."""
+    """Why the GPU is not ok or gets no new work; empty when all is well."""
     is_closed: bool
-    """Whether it gets no new work: it is bad, or a user has cordoned it."""
+    """Whether the GPU gets no new work, because it is bad or a user has cordoned it."""
     left: float
-    """The free part of it, from 0 to 1."""
+    """The free part of the GPU, from 0 to 1."""
     holders: list[str]
-    """Its holders, in words."""
+    """The holders of the GPU, in words."""
     uuid: str = ""
     minor: int | None = None
-    """The number in its file /dev/nvidiaMINOR."""
+    """The number in the name of the GPU's file, /dev/nvidiaMINOR."""
     model: str = ""
     busy: float | None = None
     """The recent part of time in which anything ran on it, from 0 to 1."""
@@ -45,11 +45,13 @@ class DeviceInfo(Row, frozen=True):
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None
     processes: list[tuple[int, int | None, str]] = msgspec.field(default_factory=list)
-    """(pid, its bytes on the device, its holder; empty: the node has not started it)."""
+    """(pid, bytes on the device, holder of the process; empty: the node has not started the
+    process).
+    """
 
     @property
     def processes_text(self) -> list[str]:
-        """Return each of its processes, in words."""
+        """Return each process on the GPU, in words."""
         return [
             f"{pid} {holder or STRANGER}" + ("" if memory is None else f", {size(memory)}")
             for pid, memory, holder in self.processes
@@ -57,5 +59,5 @@ class DeviceInfo(Row, frozen=True):
 
     @property
     def strangers(self) -> int:
-        """Return how many of its processes the node has not started."""
+        """Return how many processes on the GPU the node has not started."""
         return sum(not holder for _, _, holder in self.processes)

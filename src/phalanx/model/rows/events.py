@@ -9,7 +9,9 @@ class EventInfo(Row, frozen=True):
     """An event. Fields that do not apply to its kind are empty."""
 
     number: int
-    """Grows from one event to the next, also across restarts of the head."""
+    """The number of the event, which grows from one event to the next, also across restarts of the
+    head.
+    """
     at: float
     """In seconds since the epoch, by the head's clock."""
     kind: str
@@ -24,13 +26,19 @@ class EventInfo(Row, frozen=True):
     host: str = ""
     """The host name of that node's machine."""
     name: str = ""
-    """Any other thing it concerns: a reservation, an actor, the file of rules."""
+    """Any other thing that the event concerns: a reservation, an actor, or a file with a scheduler
+    configuration.
+    """
     by: str = ""
-    """The user who asked for it, as given to the command, or the job that got the place."""
+    """The user who caused the event, as given to the command, or the job that got the freed
+    resources.
+    """
     why: str = ""
     state: str = ""
-    """The state of a job or a queue from then on."""
+    """The state of a job or a queue after the event."""
     members: int = 0
-    """The number of members it concerns."""
+    """The number of members that the event concerns."""
     places: tuple[tuple[str, str, int], ...] = ()
-    """Where these members are or were: (node, host, members) of each node, at most 256 of them."""
+    """The nodes on which these members are or were: (node, host, number of members) of at most 256
+    nodes.
+    """

@@ -12,23 +12,24 @@ from phalanx.model.readable import amount, duration, size
 from phalanx.model.rows.plan import Basis
 
 OTHERS = "others/"
-"""The holder of what ordinary tasks and actors hold."""
+"""The name of the holder that stands for all ordinary tasks and actors."""
 BYTES = ("memory", "object_store_memory")
 """Resources that are counted in bytes."""
 _SUBJECTS = ("resource", "queue", "who", "labels", "license", "role", "policy", "task")
 """Details that tell two reasons of one kind apart."""
 _SHOWN = 3
-"""The most names of tasks that are written out."""
+"""The largest number of tasks that are named."""
 _EPOCHS = 1e9
-"""Seconds from which a time counts from the epoch, so that the text leaves it out; `at_s` has
-it."""
+"""A number of seconds from which a time is taken as one since the epoch; the text leaves such a
+time out, and `at_s` has it.
+"""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """One reason.
 
-    It has a code, the number of nodes, tasks or podgroups concerned, the numbers behind it, a
-    sentence, and the change that would help ("" where none does). `plugin` is the scheduler's
+    It has a code, the number of nodes, tasks or podgroups to which it applies, the amounts behind
+    it, a sentence, and the change that would help ("" if none would). `plugin` is the scheduler's
     plugin that gave it; "" for the scheduler itself.
     """
 
@@ -48,10 +49,9 @@ class AlikeTasks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
-    """When a podgroup starts if run times hold.
-
-    The wall-clock time in seconds, in how many seconds, how many tasks end before, and the basis of
-    that. `earliest_s` as in PlannedStart.
+    """The start of a podgroup if the assumed run times are right: the wall-clock time in seconds,
+    the seconds until then, the number of tasks that end before, and the basis of the estimate.
+    `earliest_s` is as in PlannedStart.
     """
 
     at_s: float
@@ -59,14 +59,15 @@ class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
     after_tasks: int
     basis: Basis
     is_promised: bool
-    """Whether cycles keep its places for it; else others may fill them, and it starts later."""
+    """Whether cycles keep these places for the podgroup; if not, others may fill the places, and
+    the podgroup starts later.
+    """
     earliest_s: float | None = None
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """A podgroup that holds some of what another waits for.
-
-    `ends_in_s` is in how many seconds it ends at the latest (None: unknown).
+    """A podgroup that holds resources for which another one waits. `ends_in_s`: seconds after which
+    it will have ended at the latest (None: unknown).
     """
 
     podgroup: str
@@ -84,7 +85,9 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Holders(msgspec.Struct, frozen=True, kw_only=True):
-    """The holders of what it waits for: those that hold most, and the number of others."""
+    """The holders of the resources for which a podgroup waits: those that hold most, and the number
+    of others.
+    """
 
     most: list[Holder]
     others: int = 0
@@ -104,23 +107,23 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool
     reasons: list[Reason]
     node: str | UnsetType = UNSET
-    """Where it runs, or ran until it was evicted."""
+    """The node on which the task runs, or ran until it was evicted."""
     state: str | UnsetType = UNSET
-    """The activity of one that does not wait, such as "runs"."""
+    """The activity of a podgroup or task that does not wait, such as "runs"."""
     evicted: bool | UnsetType = UNSET
     expected_start: ExpectedStart | UnsetType = UNSET
     queue: str | UnsetType = UNSET
     tasks: list[AlikeTasks] | UnsetType = UNSET
     """For a podgroup: its waiting tasks."""
     position: int | UnsetType = UNSET
-    """1 for the first that waits in its queue."""
+    """The position in the queue; 1 for the first that waits."""
     because: list[Reason] = []
-    """The few of all reasons without which it would not wait."""
+    """The reasons without which the podgroup or task would not wait."""
     holders: Holders | UnsetType = UNSET
 
     @property
     def main(self) -> str:
-        """Return why it waits, in one sentence; "" if unknown."""
+        """Return the main reason in one sentence; "" if unknown."""
         return "; ".join(one.sentence for one in self.because)
 
     @property
@@ -130,7 +133,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def apart(self) -> list[AlikeTasks]:
-        """Return those of its tasks that have more than the main reasons."""
+        """Return the tasks that have further reasons besides the main ones."""
         return [
             AlikeTasks(names=alike.names, reasons=own)
             for alike in self.tasks or ()

@@ -9,10 +9,8 @@ from phalanx.model.rows.row import cells_html, text_html
 
 
 class Basis(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The basis of an expected start.
-
-    It counts jobs that end first by their limits, and jobs that end first by what was learnt from
-    `past_runs` past runs.
+    """The basis of an expected start: the number of jobs that must end first and whose end is known
+    from their limits, and the number of those whose end was estimated from `past_runs` past runs.
     """
 
     by_limit: int = 0
@@ -34,7 +32,9 @@ def _several(count: int, what: str) -> str:
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A number of tasks on a node, and the number of devices of each kind for them together."""
+    """A number of tasks on a node, and the number of devices of each kind for all these tasks
+    together.
+    """
 
     node: str
     tasks: int
@@ -42,10 +42,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """When a waiting podgroup starts, in seconds as the snapshot's `now`, and when it will have
-    ended.
-
-    `ends_s` None: unknown.
+    """The start of a waiting podgroup, in seconds on the same clock as the snapshot's `now`, and
+    its end. `ends_s` None: unknown.
     """
 
     podgroup: str
@@ -53,19 +51,21 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at_s: float
     ends_s: float | None
     after_tasks: int
-    """The number of tasks, running now or by then, that end first."""
+    """The number of tasks that must end before; they run now, or start before."""
     basis: Basis
     is_promised: bool
-    """Whether its places are kept: it is one of the first of its queue, and cycles keep
-    promises."""
+    """Whether cycles keep the places, because the podgroup is one of the first in its queue and the
+    cluster keeps promises.
+    """
     fills: bool
-    """Whether it starts before one that is ahead of it, in room which that one does not need."""
+    """Whether the podgroup starts before another that is ahead of it, on resources that the other
+    does not need.
+    """
     places: tuple[Place, ...]
     earliest_s: float | None = None
-    """The earliest start, where run times were learnt.
-
-    It holds if running work is as short as one in ten of the past runs, and nothing else waits.
-    `at_s` is then the start if all work takes as long as nine in ten did, and nothing behind it
+    """The earliest start, if run times were estimated from past runs. It assumes that running work
+    is as short as the shortest tenth of the past runs, and that nothing else waits. `at_s` then
+    assumes that all work takes as long as the longest tenth, and that nothing behind this podgroup
     goes first.
     """
 
@@ -84,7 +84,9 @@ class TimePlan(msgspec.Struct, frozen=True, kw_only=True):
     now: float
     starts: tuple[PlannedStart, ...]
     unknown: tuple[str, ...]
-    """Podgroups that wait for work whose end is unknown, or for what never comes."""
+    """Podgroups that wait for work whose end is unknown, or for resources that never become
+    free.
+    """
     running: tuple[RunningPlace, ...]
 
     def _repr_html_(self) -> str:

@@ -12,11 +12,11 @@ class ReservationInfo(Row, frozen=True):
     state: str
     """active, or planned."""
     begin: float
-    """The begin of its present window, or of the next one."""
+    """The beginning of the present window, or of the next one."""
     end: float | None
     """The end of that window; None: until it is deleted."""
     schedule: str
-    """When it recurs; "" for one that does not."""
+    """The cron schedule of a reservation that recurs; "" for one that does not."""
     time_zone: str
     is_maintenance: bool
     users: list[str]
@@ -26,13 +26,17 @@ class ReservationInfo(Row, frozen=True):
     """The reserved amounts of each node, by id, under the names of leases; empty: the whole
     node."""
     hosts: list[str]
-    """The names of these machines; with ids where several nodes are on one."""
+    """The names of these nodes' machines, with the nodes' ids where one machine has several
+    nodes.
+    """
     running: list[str]
-    """Jobs that run in it."""
+    """Jobs that run in the reservation."""
     waiting: list[str]
-    """Jobs that name it and wait."""
+    """Waiting jobs that name the reservation."""
     lacks: str
-    """The amounts that it should keep and does not, as nodes are gone; "" for none."""
+    """The amounts that the reservation should keep but does not, because nodes are gone; "" for
+    none.
+    """
 
 
 class LicenseInfo(Row, frozen=True):
@@ -42,6 +46,6 @@ class LicenseInfo(Row, frozen=True):
     total: int
     held: int
     holders: dict[str, int]
-    """The jobs that hold some, and how many."""
+    """The jobs that hold some of these licenses, with the number that each holds."""
     waiting: int
-    """How many waiting jobs ask for."""
+    """The number of these licenses that waiting jobs request."""

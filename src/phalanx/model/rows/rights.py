@@ -23,16 +23,16 @@ class AuditInfo(Row, frozen=True, kw_only=True):
     """Seconds since the epoch."""
     principal: str
     user: str
-    """The user for whom it asked."""
+    """The user for whom the principal asked."""
     origin: str
-    """The place from which it asked: a process of this machine, or a node."""
+    """The place from which the request came: a process of this machine, or a node."""
     verb: str
     what: str
     """The request and the object that it concerns."""
     result: str
     """done, failed or denied."""
     why: str = ""
-    """The rule by which it was denied, or the error with which it failed."""
+    """The rule by which the request was denied, or the error with which it failed."""
 
 
 class RoleInfo(Row, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from phalanx.model.rows.row import Row
 
 
 class ShareInfo(Row, frozen=True):
-    """A user of a queue: the user's shares among others, and past use."""
+    """A user of a queue: the user's shares, and past use."""
 
     queue: str
     user: str
@@ -16,12 +16,12 @@ class ShareInfo(Row, frozen=True):
     part: float
     """The part of the shares of all users of the queue, from 0 to 1."""
     use: float
-    """Billing units times seconds, of which half is forgotten after each half-life."""
+    """Billing units × seconds; the value halves with every half-life."""
     use_part: float
     """The part of the use of all users of the queue, from 0 to 1."""
     level_fairshare: float | None
-    """`part` over `use_part`; None: nothing was used, so it is infinite."""
+    """`part` divided by `use_part`; None: infinite, because nothing was used."""
     rank: int
-    """The highest is next; users with equal ones are tied."""
+    """The rank: the user with the highest rank is next; users with equal ranks are tied."""
     rate: float
     """Billing units that the user's work holds now."""

@@ -12,10 +12,10 @@ class TokenInfo(Row, frozen=True, kw_only=True):
     id: str
     role: str
     queues: list[str] | None
-    """The only queues, with those below them, in which it may act; None: all."""
+    """The queues to which the token is limited, with the queues below them; None: all queues."""
     created: float
     expires: float | None
     last_used: float
-    """To the minute; 0: never."""
+    """The last use, to the minute; 0: never."""
     secrets: int
-    """How many secrets are valid now: two after it was rotated."""
+    """The number of secrets that are valid now: two after a rotation."""

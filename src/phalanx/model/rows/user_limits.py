@@ -18,5 +18,5 @@ class UserLimitInfo(Row, frozen=True, kw_only=True):
     time_s: float | None
     submits_per_s: float | None
     now_waiting: int | None
-    """Jobs of the user that wait in the queue and those below it; None for `*`."""
+    """Jobs of the user that wait in the queue and in the queues below it; None for `*`."""
     now_running: int | None

@@ -9,57 +9,59 @@ Amounts = dict[str, float]
 
 
 class QueueInfo(Row, frozen=True):
-    """A queue: its quotas, and how many podgroups (gangs and jobs) of it are in each phase."""
+    """A queue: its quotas, and the number of its podgroups (gangs and jobs) in each phase."""
 
     name: str
     state: str
     """Open, Closing or Closed."""
     weight: int
-    """Its part among busy sibling queues, unless `deserved` sets it."""
+    """The weight by which busy sibling queues share the cluster, unless `deserved` sets the queue's
+    part.
+    """
     priority: int
     parent: str
     reclaimable: bool
-    """Whether others may take back what it borrowed."""
+    """Whether other queues may reclaim the resources that this queue has borrowed."""
     members: int
-    """The number of members of gangs that hold something in it."""
+    """The number of members of gangs that hold resources in the queue."""
     capability: Amounts
-    """The most that it may use."""
+    """The amounts that the queue never exceeds."""
     deserved: Amounts
     guarantee: Amounts
-    """The amounts kept free for it."""
+    """The amounts that are always kept for the queue."""
     allocated: Amounts
-    """The amounts that its gangs and jobs hold, those of the queues below it included."""
+    """The amounts that gangs and jobs hold in the queue and in the queues below it."""
     requested: Amounts
-    """The amounts that they wait for, in addition."""
+    """The additional amounts for which these gangs and jobs wait."""
     default_time_s: float | None
-    """The time limit in seconds of jobs that declare none."""
+    """The time limit in seconds of jobs submitted without one; None: no limit."""
     max_time_s: float | None
-    """The longest time limit of a job in seconds, by this queue and those above it."""
+    """The longest time limit of a job in seconds, by this queue and the queues above it."""
     pending: int
     inqueue: int
     running: int
     unknown: int
     completed: int
     submit: str = ""
-    """The people who may submit to it, as its own list says; empty: it has no list."""
+    """The people who may submit to the queue, by its own list; empty: it has no list."""
     admin: str = ""
     """The people who administer it and the queues below it."""
 
 
 class RulesInfo(Row, frozen=True):
-    """The rules that the scheduler follows."""
+    """The configuration that the scheduler follows."""
 
     text: str
     """Volcano's scheduler configuration."""
     file: str
-    """The file from which an administrator set them."""
+    """The file from which an administrator set the configuration."""
     is_own: bool
-    """Whether an administrator set them, instead of those that come with the cluster."""
+    """Whether an administrator set the configuration; if not, it is the cluster's default."""
     actions: list[str]
     plugins: list[str]
-    """All that are on, with those that every cluster has."""
+    """The names of all plugins that are on, including those that every cluster has."""
     trouble: str = ""
-    """Why the cluster follows the built-in rules although an administrator set some."""
+    """Why the cluster follows the built-in configuration although an administrator set another."""
 
 
 class GangInfo(Row, frozen=True):
@@ -67,7 +69,7 @@ class GangInfo(Row, frozen=True):
 
     name: str
     group: str
-    """Its id in hex."""
+    """The gang's id in hex."""
     queue: str
     priority: int
     phase: str
@@ -78,15 +80,15 @@ class GangInfo(Row, frozen=True):
     created: float
     started: float | None
     preempted: int
-    """How often members of it were evicted."""
+    """How often members of the gang were evicted."""
     ports: list[int]
-    """The ports that are free on each of its nodes."""
+    """The ports that are free on every node of the gang."""
     nodes: list[str]
     """The node of each member; empty if it has none."""
     devices: list[dict[str, list[int]]]
-    """The numbers of each member's devices, by resource; empty if it has no place."""
+    """The numbers of each member's devices, by resource; empty for a member that is not placed."""
     job: str
-    """The job whose members these are, NAMESPACE/NAME; empty for a gang of a program."""
+    """The job whose gang this is, as NAMESPACE/NAME; empty for a gang of a program."""
 
 
 class JobInfo(Row, frozen=True):
@@ -97,7 +99,7 @@ class JobInfo(Row, frozen=True):
     queue: str
     state: str
     reason: str
-    """Why it is in that state, or why it waits."""
+    """Why the job is in its state, or why it waits."""
     kind: str
     """mpi, pytorch, tensorflow, ray, or batch."""
     replicas: int
@@ -111,64 +113,72 @@ class JobInfo(Row, frozen=True):
     retries: int
     priority: int
     position: int | None
-    """1 for the first that waits in its queue; None for one that does not wait."""
+    """The position in the queue, 1 for the first that waits; None for a job that does not wait."""
     submitted: float
     recorded_as: float
-    """`submitted` in records of the history: a step of the clock moves only the former."""
+    """The time of submission in records of the history. Unlike `submitted`, it does not change when
+    the clock is stepped.
+    """
     started: float | None
     finished: float | None
     age_s: float
-    """Seconds since it was submitted."""
+    """Seconds since the job was submitted."""
     time_limit_s: float | None
-    """Seconds that its gang may run, each time that it starts."""
+    """Seconds that the gang may run after each start; None: without limit."""
     ran_s: float
-    """Seconds that its gang has run this time; for an ended job, the last time."""
+    """Seconds of the gang's present run; for an ended job, of its last run."""
     ends: float | None
-    """While it runs: when its time is over, by its limit or its deadline."""
+    """For a running job: the time at which its limit or its deadline is reached."""
     begins: float | None
-    """The moment before which it does not start."""
+    """The earliest time at which the job starts."""
     deadline: float | None
-    """The moment by which it has ended."""
+    """The time at which the job is ended if it still waits or runs."""
     is_held: bool
     restarts: int
-    """How often its gang ran before, whatever ended it."""
+    """The number of earlier runs of the gang, whatever ended them."""
     annotations: dict[str, str]
     """Notes from its manifest, or from its submitter."""
     after: str
-    """Dependencies: other jobs that must begin or end before it waits for places."""
+    """Other jobs that must begin or end before this job requests resources."""
     array: str
-    """The indices of its array tasks, if it is an array: the numbers of members then count them."""
+    """For an array: the indices of its array tasks. The numbers of members then count array
+    tasks.
+    """
     expected_start: ExpectedStart | None
-    """For a waiting job, where run times tell."""
+    """For a waiting job: its expected start, if the run times of other work are known."""
     user: str
-    """The user who submitted it, by the user's own account."""
+    """The user who owns the job."""
     reservation: str
-    """The reservation that it runs in, or waits for."""
+    """The reservation in which the job runs, or for which it waits."""
     licenses: dict[str, int]
-    """How many of each of the cluster's licenses it holds while it runs."""
+    """The number of each of the cluster's licenses that the job holds while it runs."""
     queued: float | None
-    """Since when it has waited for places: its submission, its begin, its release, or the moment
-    when its dependencies were met. None while it is held or has dependencies that are not met."""
+    """The time from which the job counts as waiting: its submission, its beginning, its release, or
+    the time at which its dependencies held. None while the job is held or has dependencies that do
+    not hold.
+    """
     gpus: float
-    """The GPUs that its members ask for together; for an array, those of one array task."""
+    """The number of GPUs that all members together request; for an array, those of one array
+    task.
+    """
 
 
 class ArrayTaskInfo(Row, frozen=True):
-    """Array tasks of an array that follow one another and are alike."""
+    """Successive array tasks of an array that are in the same state."""
 
     name: str
-    """As NAME[3-5]."""
+    """The name of these array tasks, such as NAME[3-5]."""
     elements: int
     state: str
     exit_code: int | None
     starts: int
-    """How often each was started."""
+    """How often each of these array tasks was started."""
     node: str
     reason: str
 
 
 class LogFile(Row, frozen=True):
-    """The file with a member's output of one start."""
+    """The file with the output of one start of a member."""
 
     node: str
     path: str
@@ -180,18 +190,18 @@ class MemberInfo(Row, frozen=True):
     name: str
     state: str
     attempt: int
-    """How often it was started."""
+    """How often the member was started."""
     node: str
     devices: dict[str, list[int]]
-    """The numbers of its devices, by resource."""
+    """The numbers of the member's devices, by resource."""
     exit_code: int | None
     reason: str
     started: float | None
     ended: float | None
     logs: list[LogFile]
-    """A file for each start, as far as they are kept."""
+    """The files with the output of the member's starts, as far as they are kept."""
     signal: int = 0
-    """The signal that ended it; 0: none, or unknown."""
+    """The signal that ended the member; 0: none, or unknown."""
 
 
 class TransitionInfo(Row, frozen=True):
@@ -207,9 +217,9 @@ class JobDescription(JobInfo, frozen=True):
     """All facts about one job."""
 
     ports: list[int]
-    """The ports that are free on each node of its gang."""
+    """The ports that are free on every node of the job's gang."""
     preempted: int
-    """How often members of it were evicted."""
+    """How often members of the gang were evicted."""
     members: list[MemberInfo]
     history: list[TransitionInfo]
 
@@ -223,7 +233,7 @@ class FlowInfo(Row, frozen=True):
     reason: str
     submitted: float
     steps: dict[str, str]
-    """The state of each step's job; empty before it is made."""
+    """The state of each step's job, by step; empty before the job is created."""
 
 
 class CronInfo(Row, frozen=True):
@@ -235,13 +245,13 @@ class CronInfo(Row, frozen=True):
     state: str
     """Active or Suspended."""
     active: list[str]
-    """Its running jobs."""
+    """The names of the cron job's running jobs."""
     last_scheduled: float | None
     last_success: float | None
 
 
 class AppliedInfo(Row, frozen=True):
-    """An object of a manifest that was made or changed."""
+    """An object of a manifest that was created or changed."""
 
     kind: str
     name: str
