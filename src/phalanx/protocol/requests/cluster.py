@@ -25,6 +25,7 @@ class ListNodes(Request[list[NodeInfo]]):
     kind: ClassVar[int] = 22
     verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
 
 class GetClusterResources(Request[dict[str, float]]):
@@ -33,6 +34,7 @@ class GetClusterResources(Request[dict[str, float]]):
     kind: ClassVar[int] = 23
     verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
 
 class GetAvailableResources(Request[dict[str, float]]):
@@ -41,6 +43,7 @@ class GetAvailableResources(Request[dict[str, float]]):
     kind: ClassVar[int] = 24
     verb: ClassVar[Verb] = Verb.SEE
     effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
 
 
 class ListClusterEvents(Request[list[dict[str, Any]]]):

@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING, Any
 from phalanx.errors import RuntimeEnvSetupError
 from phalanx.model.system_settings import SystemSettings, read_system_settings
 from phalanx.objects import by_value
-from phalanx.runtime.daemons.daemon_files import OF_PROGRAM
-from phalanx.runtime.daemons.finding import program_of, programs
-from phalanx.runtime.daemons.local import local_nodes, numeric_address, split_address
+from phalanx.runtime.daemons.daemon_files import OF_PROGRAM, OF_SOCKET, REMOTE, Announcement
+from phalanx.runtime.daemons.finding import find_daemons, program_of, programs
+from phalanx.runtime.daemons.local import (
+    local_daemons,
+    local_nodes,
+    numeric_address,
+    split_address,
+)
 from phalanx.runtime.daemons.starting import PRIVATE_ADDRESS
 from phalanx.runtime.driver.own_node import OwnNode, StartOptions
 from phalanx.runtime.engine import dialect
@@ -41,6 +46,11 @@ def start(options: EngineOptions, output: Output) -> Engine:
         from phalanx.runtime.driver.job_settings import with_absolute_paths
 
         with_absolute_paths(options.runtime_env)  # refuse missing paths before anything starts
+    if (head := head_to_visit(options.address, options.more.get("_temp_dir"))) is not None:
+        from phalanx.runtime.driver.visiting import visit
+
+        _check_connecting(options)
+        return visit(head, options)
     found = find_node(options.address, options.more.get("_temp_dir"))
     hook = b"" if options.hook is None else _exported(options.hook)
     _allow_files()
@@ -189,6 +199,38 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
         "one with `address` or PHALANX_ADDRESS, or leave `address` out to start one in this "
         "process."
     )
+
+
+def head_to_visit(address: str | None, temp_dir: str | None = None) -> str | None:
+    """Return the address of the head that a program with this address only asks; None for a program
+    that has a node here, or starts one.
+
+    Raises ValueError for a malformed address.
+    """
+    if address in (None, "", "auto"):
+        named = os.environ.get("PHALANX_ADDRESS") or address
+        address = address if named in ("auto", "local") else named
+    if address in (None, "", "local"):
+        return None
+    if str(address).startswith(OF_SOCKET):
+        return address
+    wanted = None
+    if address != "auto":
+        if ":" not in str(address) or not str(address).rpartition(":")[2].isdecimal():
+            return None
+        wanted = numeric_address(str(address))
+    elif os.environ.get(PRIVATE_ADDRESS) or (dialect.current() is not None and programs(temp_dir)):
+        return None  # as in find_node
+    if local_daemons(wanted, temp_dir):
+        return None
+    with contextlib.suppress(ConnectionError):
+        found = find_daemons(wanted or "auto")
+        return found[0][1].address if _is_others(found[0][1]) else None
+    return None
+
+
+def _is_others(daemon: Announcement) -> bool:
+    return daemon.kind == REMOTE or daemon.uid >= 0
 
 
 def _node_of(address: str, temp_dir: str | None) -> Session:

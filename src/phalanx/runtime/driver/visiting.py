@@ -1,0 +1,97 @@
+"""The engine of a program that has no node of its own: it asks a head, and runs no tasks.
+
+Such a program reaches the head of another account of its machine (the mode *shared*), or a head
+elsewhere with its token. Jobs, queues and listings work as in commands; the head knows the account
+from its socket, or the token. Tasks, actors and objects are in processes and files of one account,
+which no other may reach.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, TypeVar, cast
+
+from phalanx.errors import NotAllowedError
+from phalanx.observe.state.query import StateAnswer, StateQuery
+from phalanx.protocol.requests.cluster import (
+    GetAvailableResources,
+    GetClusterResources,
+    ListNodes,
+)
+from phalanx.protocol.requests.queues import AdmitQueue
+from phalanx.protocol.requests.request import Request
+from phalanx.protocol.requests.state import QueryState
+from phalanx.runtime.daemons.finding import ask_cluster
+from phalanx.runtime.driver.records import node_row
+from phalanx.runtime.engine.interface import Engine, EngineOptions
+
+R = TypeVar("R")
+ANSWER_S = 60.0
+"""Seconds to wait for an answer of the head."""
+
+
+class VisitingEngine:
+    """Asks one head; refuses everything that needs a node of the program's own account."""
+
+    is_worker = False
+    owns_cluster = False
+    ref_type = generator_type = type("NoReference", (), {})
+
+    def __init__(self, address: str, options: EngineOptions) -> None:
+        self._address = address
+        self.default_env: dict[str, Any] = dict(options.runtime_env or {})
+        self.namespace = options.namespace or ""
+        self.queue = options.queue
+        self.priority = options.priority
+        self.is_alive = True
+
+    def stop(self) -> None:
+        """Ask no more: nothing of this program runs anywhere."""
+        self.is_alive = False
+
+    def facts(self) -> dict[str, Any]:
+        """Return the head's address: this program has no node and no session."""
+        return {"address": self._address, "gcs_address": self._address, "webui_url": ""}
+
+    def ask(self, request: Request[R]) -> R:
+        """Send a request to the head, and wait. Raises an error that is the answer."""
+        if isinstance(request, AdmitQueue):
+            return cast("R", None)  # a queue that takes no work of this program refuses its jobs
+        return ask_cluster(self._address, request, ANSWER_S)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return all nodes, in the form of `ray.nodes()`."""
+        return [node_row(node) for node in self.ask(ListNodes())]
+
+    def cluster_resources(self) -> dict[str, float]:
+        """Return the resources of all living nodes."""
+        return self.ask(GetClusterResources())
+
+    def available_resources(self) -> dict[str, float]:
+        """Return the free resources of the nodes that are not draining."""
+        return self.ask(GetAvailableResources())
+
+    def state(self, query: StateQuery) -> StateAnswer:
+        """Return a listing of the cluster. Raises ValueError for a query that is not allowed."""
+        return self.ask(QueryState(query))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in Engine.__dict__:
+            raise AttributeError(name)
+
+        def refuse(*args: Any, **options: Any) -> NoReturn:
+            raise NotAllowedError(
+                f"this program asks the head at {self._address} and has no node of its own "
+                f"account, which {name.replace('_', ' ')} needs: tasks, actors, gangs and objects "
+                "stay within one account. Submit the program as a job (phalanx.submit, or "
+                'phalanx run), or start a runtime of its own with phalanx.init("local")'
+            )
+
+        return refuse
+
+
+def visit(address: str, options: EngineOptions) -> Engine:
+    """Return the engine of a program that asks this head. Raises ConnectionError when the head does
+    not answer, and AuthenticationError for a token that it does not know."""
+    engine = cast("Engine", VisitingEngine(address, options))
+    engine.cluster_resources()
+    return engine
