@@ -52,6 +52,7 @@ FOR_VISITORS = {
     *("AskRight", "ListAudit", "ListRoles", "SetRole"),
     *("SetLimits", "ListLimits", "CreateToken", "RotateToken", "RevokeToken", "ListTokens"),
     *("ReadProcessLog", "ListDevices", "ListEvents", "ListCycles", "GetHealth"),
+    *("ListNodes", "GetClusterResources", "GetAvailableResources"),
 }
 """What a command line may ask. Rights decide further (`head/rights`)."""
 FOR_NODES = {"NewDriverJob", "GetViewChanges", "WatchGroup"}
