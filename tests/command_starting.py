@@ -46,10 +46,11 @@ def start_command(
     start: CommandStart | None = None,
     umask: int = 0o022,
     lifeline: int | None = None,
+    exit_file: str = "",
 ) -> Started:
     """It ends with the calling process, or at the end of the lifeline that is given.
 
-    `entrance`: a copy of it is used.
+    `entrance`: a copy of it is used. `exit_file`: that of a kept command.
     """
 
     def copied() -> int:
@@ -57,7 +58,7 @@ def start_command(
 
     pid = ctypes.c_int(0)
     starter = start or new_start(lifeline)
-    shield = starter.start(argv, variables, directory, log, copied, pid, umask)
+    shield = starter.start(argv, variables, directory, log, copied, pid, umask, exit_file)
     return Started(pid.value, shield)
 
 

@@ -41,6 +41,8 @@ class RunCommand(msgspec.Struct, array_like=True, tag=1):
     """The umask for its files, as in Command."""
     grace_s: float = 0.0
     """With streams: seconds to end after the last connection to them has ended."""
+    exit_file: str = ""
+    """The path of its exit file: then it goes on when its node ends. "": it ends with the node."""
 
 
 class SendSignal(msgspec.Struct, array_like=True, tag=2):
@@ -60,6 +62,10 @@ class SignalCommand(msgspec.Struct, array_like=True, tag=4):
 
 class ReadOutput(msgspec.Struct, array_like=True, tag=3):
     """Pass on all that workers have printed by now; answered with OutputRead."""
+
+
+class EndKept(msgspec.Struct, array_like=True, tag=5):
+    """The node is ending on purpose: kept commands end with it, too."""
 
 
 # ---- from the fork server ----------------------------------------------------------------------
@@ -113,6 +119,7 @@ ForkMessage = (
     | SendSignal
     | SignalCommand
     | ReadOutput
+    | EndKept
     | Began
     | Forked
     | Exited

@@ -13,9 +13,11 @@ of the waiting thread.
 from __future__ import annotations
 
 import ctypes
+import functools
 import mmap
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,6 +38,8 @@ _LINK, _STACK, _STACK_BYTES = 1, 2, 4
 """Places of the fields, in words: uc_flags, uc_link, uc_stack.ss_sp, ss_flags, ss_size."""
 _ROOM = 16384
 """Bytes of each call's stack."""
+LATE = 0x5A5A_F00D
+"""Stands for an argument of a call that is known only when the call is made (`late_argument`)."""
 
 
 class Chain:
@@ -54,8 +58,7 @@ class Chain:
         The stack of a process that begins there lies below the address. Signals that this thread
         blocks now are blocked during the calls.
         """
-        begin = self._address + _ROOM
-        places = [begin + at * (_CONTEXT_BYTES + _ROOM) for at in range(len(calls))]
+        places = [self.context(at) for at in range(len(calls))]
         for place, behind, (function, given) in zip(places, [*places[1:], 0], calls, strict=True):
             _c.getcontext(ctypes.c_void_p(place))
             words = (ctypes.c_size_t * (_STACK_BYTES + 1)).from_address(place)
@@ -64,7 +67,27 @@ class Chain:
             numbers = map(ctypes.c_long, given)
             called = ctypes.c_void_p(address_of(function))
             _c.makecontext(ctypes.c_void_p(place), called, len(given), *numbers)
-        return begin
+        return self.context(0)
+
+    def context(self, at: int) -> int:
+        """Return the address of the context of the call with this number."""
+        return self._address + _ROOM + at * (_CONTEXT_BYTES + _ROOM)
+
+
+@functools.cache
+def late_argument(name: str, *given: int) -> int:
+    """Return where, behind the address of its context, a call has its argument LATE. `name`: the
+    function of the C library.
+
+    Four bytes that an earlier call of the chain writes there are the argument. Raises OSError on a
+    machine where that is not so.
+    """
+    chain = Chain(1)
+    place = chain.lay([(function(name), given)])
+    found = ctypes.string_at(place, _CONTEXT_BYTES).find(LATE.to_bytes(8, sys.byteorder))
+    if found < 0 or sys.byteorder != "little":
+        raise OSError("the arguments of calls are not in their contexts")
+    return found
 
 
 class ChildCalls:

@@ -19,6 +19,7 @@ from phalanx.model.exit_codes import NOT_STARTED
 from phalanx.runtime.os.below import open_below
 from phalanx.runtime.os.child_calls import Call, ChildCalls, address_of, function
 from phalanx.runtime.os.commands import command_variables, exec_command
+from phalanx.runtime.os.exit_files import open_exit_file
 from phalanx.runtime.os.process_tree import keep_descendants, tie_to_parent
 from phalanx.runtime.os.shields import Shield, fork_shielded, is_possible, reap, start_shielded
 
@@ -28,11 +29,14 @@ _Strings = ctypes.Array[ctypes.c_char_p]
 
 
 class _Ends(NamedTuple):
-    """Descriptors: to the control group (-1: none), of the input and of the output."""
+    """Descriptors: to the control group (-1: none), of the input, of the output, and of the exit
+    file (-1: none).
+    """
 
     entrance: int
     null: int
     out: int
+    exit_file: int
 
 
 class CommandStart:
@@ -59,6 +63,7 @@ class CommandStart:
         entrance: Callable[[], int],
         pid: ctypes.c_int,
         umask: int,
+        exit_file: str = "",
     ) -> Shield:
         """Start `argv` in a session of its own, its output appended to the file `log`.
 
@@ -66,7 +71,8 @@ class CommandStart:
 
         `umask` is the mask of the files that it makes. `pid` is its id when this returns, and
         before that the id of a process that tries to become it. `entrance` opens its control group,
-        and returns -1 without one. Raises OSError when there is no process for it, or no
+        and returns -1 without one. `exit_file`: the path of the exit file of a kept command (see
+        `shields`); "": it ends with the node. Raises OSError when there is no process for it, or no
         descriptor; later errors are written to the file.
         """
         given = command_variables(variables)
@@ -77,8 +83,9 @@ class CommandStart:
             self._use(_open_log(log)) as out,
             self._use(os.open(os.devnull, os.O_RDONLY)) as null,
             self._use(entrance()) as group,
+            self._use(open_exit_file(exit_file) if exit_file else -1) as exits,
         ):
-            ends = _Ends(group, null, out)
+            ends = _Ends(group, null, out, exits)
             with contextlib.suppress(OSError):
                 # A directory that may be seen but not entered has no such file.
                 where = os.open(os.path.join(directory, os.curdir), os.O_PATH)
@@ -145,7 +152,9 @@ class CommandStart:
             (function("memset"), (address_of(has_failed), 1, 1)),
             (function("_exit"), (NOT_STARTED,)),
         ]
-        shield = start_shielded(self._calls, calls, self._lifeline, pid, self.shield)
+        shield = start_shielded(
+            self._calls, calls, self._lifeline, pid, self.shield, ends.exit_file
+        )
         if has_failed.raw == b"\0":
             return shield
         gone, pid.value = pid.value, 0
@@ -167,7 +176,9 @@ class CommandStart:
         `tell`: the descriptor to which the child writes the number of an error when something had
         run out.
         """
-        pid, shield = fork_shielded(self._lifeline)
+        if ends.exit_file >= 0:
+            os.ftruncate(ends.exit_file, 0)
+        pid, shield = fork_shielded(self._lifeline, exit_file=ends.exit_file)
         if pid == 0:
             try:
                 keep_descendants()

@@ -114,6 +114,7 @@ class CommandStarters:
                     entrance,
                     starting.pid,
                     mask_of_work(order.umask),
+                    order.exit_file,
                 )
             except OSError as error:
                 starting.error = error

@@ -20,6 +20,8 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
     """The limit of its memory; 0: none."""
     socket: str = ""
     """As in Child."""
+    exit_file: str = ""
+    """As in Child."""
     output: tuple[int, ...] = ()
     """The descriptors under which a worker's shield has the ends of its output and errors."""
 
@@ -63,6 +65,7 @@ class ForkRecords:
                         shield=message.shield,
                         is_command=True,
                         memory_bytes=order.memory_bytes,
+                        exit_file=order.exit_file,
                         socket="" if streams is None else self._socket_of(streams.process),
                     )
             case Exited():

@@ -3,8 +3,9 @@
 It holds no other state, and has one thread, as a process that forks should, besides those that
 start commands. Once a process that it has started ends, it ends all that the process left behind,
 in whatever session; but the remains of a command that was asked to end may use the rest of its
-grace. When the node's end of the socket closes, it ends everything that it has started, however the
-node ended. When it is killed itself, its children go on: the node keeps them (`survivors.py`).
+grace. When the node's end of the socket closes, it ends everything that it has started, except kept
+commands, which end only with a node that says so. When it is killed itself, its children go on: the
+node keeps them (`survivors.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from phalanx.model.shortages import is_shortage
 from phalanx.protocol.bundle_messages import Streams
 from phalanx.protocol.fork_messages import (
     Began,
+    EndKept,
     Exited,
     OutputRead,
     ReadOutput,
@@ -39,6 +41,7 @@ from phalanx.runtime.os.attached import stand_for
 from phalanx.runtime.os.command_groups import CommandGroup, find_command_groups
 from phalanx.runtime.os.command_starters import CommandStarters, Starting
 from phalanx.runtime.os.connection import Connection, listen
+from phalanx.runtime.os.exit_files import read_exit_file
 from phalanx.runtime.os.lingering import Lingering
 from phalanx.runtime.os.polling import wait_for
 from phalanx.runtime.os.process_tree import (
@@ -52,6 +55,7 @@ from phalanx.runtime.os.process_tree import (
 from phalanx.runtime.os.shields import Shield, fork_shielded, reap
 
 _AGAIN_S = 0.05
+_WRITTEN_S = 0.001
 _ENDING_PASSES = 10
 PASSED_OVER = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that do not end this process: it is the parent of the work here, and programs send some
@@ -69,6 +73,7 @@ class Child:
         group: CommandGroup | None = None,
         socket: str = "",
         shield: Shield | None = None,
+        exit_file: str = "",
     ) -> None:
         self.process = process
         self.pid = pid
@@ -77,6 +82,9 @@ class Child:
         """The control group of the process and all that it starts, if there are groups here."""
         self.socket = socket
         """The socket where others connect to its streams; "": none."""
+        self.exit_file = exit_file
+        """The exit file of a kept command, whose shield stays after it (see `shields`); "": it is
+        not kept."""
         self.is_command = is_command
         """Whether it runs a user's program, whose children all end with it."""
         self.lingering: Lingering | None = None
@@ -85,6 +93,8 @@ class Child:
         self.why_killed = ""
         """Why the kernel has ended processes of it."""
         self.has_ended = False
+        self.is_parent_killed = False
+        """Whether it has ended because its shield was killed."""
         self.is_killed = False
         """Whether it was sent SIGKILL: nothing that it has started has a grace any more."""
 
@@ -117,6 +127,9 @@ class ForkServer:
         """Children that have ended, while the processes that they started go on."""
         self._emptying: list[Child] = []
         """Children that have ended, while processes in their groups are being killed."""
+        self._unwritten: list[Child] = []
+        """Children that have ended, while their shields write how."""
+        self._ends_kept = False
 
     def serve(self) -> None:
         """Run until the node is gone."""
@@ -126,7 +139,10 @@ class ForkServer:
         while self.round(self.patience_s()):
             pass
         self.end_everything()
-        sessions.remove(self._session)
+        if any(self._goes_on(child) for child in self._children.values()):
+            sessions.remove_but_kept(self._session)
+        else:
+            sessions.remove(self._session)
 
     def round(self, patience_s: float | None) -> bool:
         """Handle what has come, or comes within this time. False: the node is gone."""
@@ -143,6 +159,8 @@ class ForkServer:
             self._bury_ended()
         for child in list(self._emptying):
             self._bury(child)
+        for child in list(self._unwritten):
+            self._follow_end(child)
         if self._starters.is_behind:
             self._starters.look()
         self.after_round()
@@ -153,6 +171,8 @@ class ForkServer:
         """Return how long to wait for an event; None: forever."""
         is_soon = self._ends_orphans or self._starters.is_behind or self._lingering
         is_soon = is_soon or self._emptying
+        if self._unwritten:
+            return _WRITTEN_S
         return _AGAIN_S if is_soon else None
 
     def after_round(self) -> None:
@@ -190,6 +210,8 @@ class ForkServer:
         match message:
             case RunCommand():
                 self._run(all_native(message))
+            case EndKept():
+                self._ends_kept = True
             case ReadOutput():  # no output of commands goes through here
                 self.node.post(OutputRead())
             case SendSignal() | SignalCommand() if message.process in self._starting:
@@ -225,7 +247,14 @@ class ForkServer:
                 self.report_failure(order.process, starting.error)
                 continue
             pid, shield = starting.pid.value, starting.shield
-            child = Child(order.process, pid, is_command=True, group=group, shield=shield)
+            child = Child(
+                order.process,
+                pid,
+                is_command=True,
+                group=group,
+                shield=shield,
+                exit_file=order.exit_file,
+            )
             if not self._adopt_command(child):
                 continue
             for message in starting.signals:
@@ -309,7 +338,8 @@ class ForkServer:
     def adopt(self, child: Child) -> None:
         """Watch a child until it ends, and its shield after it."""
         self._children[child.process] = child
-        pidfd = os.pidfd_open(child.pid if child.shield is None else child.shield.pid)
+        shield = None if child.exit_file else child.shield
+        pidfd = os.pidfd_open(child.pid if shield is None else shield.pid)
         self.read_from(pidfd, partial(self._on_end, pidfd, child))
 
     def report_failure(self, process: bytes, error: OSError) -> None:
@@ -321,7 +351,8 @@ class ForkServer:
         """Send a signal to a command and the processes that it has started, or to one worker."""
         if number == signal.SIGKILL:
             if child.has_ended:
-                self._bury(child)
+                child.lingering = None
+                self._follow_end(child)
                 return
             child.lingering, child.is_killed = None, True
         elif child.is_killed:
@@ -337,12 +368,35 @@ class ForkServer:
             return  # the event was that of a descriptor which had this number until just now
         self.stop_reading(pidfd)
         child.has_ended = True
+        self._follow_end(child)
+
+    def _follow_end(self, child: Child) -> None:
+        """Bury a child that has ended, once nothing that it has started has a grace any more."""
+        if not self._has_left_shield(child):
+            return
         if child.lingering is None:
             self._bury(child)
         else:
             self._lingering.append(child)
             self._end_orphans()
             self._bury_ended()
+
+    def _has_left_shield(self, child: Child) -> bool:
+        """End the shield of a kept command that has ended, once the shield has written how: what
+        the command has left behind is below this process then. Returns whether that is done.
+        """
+        if not child.exit_file or child.shield is None:
+            return True
+        child.is_parent_killed = child.shield.is_killed()
+        if not child.is_parent_killed and not _is_written(child):
+            if child not in self._unwritten:
+                self._unwritten.append(child)
+            return False
+        if child in self._unwritten:
+            self._unwritten.remove(child)
+        child.shield.end()
+        child.shield = None
+        return True
 
     def _bury(self, child: Child) -> None:
         """End all that a child has left behind, and report the child's end once that is done."""
@@ -360,8 +414,8 @@ class ForkServer:
                 self._emptying.append(child)
             if not is_empty:
                 return
-        is_parent_killed = child.shield is not None and child.shield.is_killed()
         if child.shield is not None:
+            child.is_parent_killed = child.shield.is_killed()
             reap(child.shield.pid)
         _, status, used = os.wait4(child.pid, 0)
         if child.socket:
@@ -377,7 +431,13 @@ class ForkServer:
         cpu_s, memory = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 if is_more else 0
         self.node.post(
             Exited(
-                child.process, child.pid, code, child.why_killed, cpu_s, memory, is_parent_killed
+                child.process,
+                child.pid,
+                code,
+                child.why_killed,
+                cpu_s,
+                memory,
+                child.is_parent_killed,
             )
         )
 
@@ -409,19 +469,34 @@ class ForkServer:
                 self._bury(child)
 
     def end_everything(self) -> None:
-        """End all children; commands that are being started end with their threads."""
-        for child in self._children.values():
+        """End all children, except kept ones that go on; commands that are being started end with
+        their threads.
+        """
+        ended = [child for child in self._children.values() if not self._goes_on(child)]
+        for child in ended:
             with contextlib.suppress(ProcessLookupError):
                 _signal(child, signal.SIGKILL)
             if child.group is not None:
                 child.group.end()
-        for child in self._children.values():
+        for child in ended:
             if child.shield is not None:
                 child.shield.end()
             reaped(child.pid)
+        going_on = [child for child in self._children.values() if self._goes_on(child)]
+        known = self.others() | {child.shield.pid for child in going_on if child.shield}
         for _ in range(_ENDING_PASSES):
-            if end_orphans(self.others()):
+            if end_orphans(known):
                 break
+
+    def _goes_on(self, child: Child) -> bool:
+        """Whether a child is kept when the node has ended."""
+        return bool(child.exit_file) and not self._ends_kept
+
+
+def _is_written(child: Child) -> bool:
+    """Whether the shield of a kept command that has ended has written how."""
+    written = read_exit_file(child.exit_file)
+    return written is None or written.code is not None
 
 
 def _signal(child: Child, number: int) -> None:

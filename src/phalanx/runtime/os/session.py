@@ -198,6 +198,14 @@ def remove(session: Session) -> None:
     rmtree(session.directory, ignore_errors=True)
 
 
+def remove_but_kept(session: Session) -> None:
+    """Delete what the next node of the same name does not need (see `kept_sessions`)."""
+    from shutil import rmtree
+
+    rmtree(session.shared, ignore_errors=True)
+    rmtree(session.spill, ignore_errors=True)
+
+
 def sweep(root: str) -> None:
     """Delete sessions whose owner's process is gone (known by pid and start time)."""
     for name in os.listdir(root):

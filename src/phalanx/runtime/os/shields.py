@@ -10,6 +10,10 @@ which learns how it has ended. When the fork server is killed, shields and their
 children of the node. The end of the node ends them: each shield has a pipe open whose other end
 only the node has, the *lifeline*, and the kernel kills the shield when that end closes (fcntl(2):
 F_SETSIG).
+
+The shield of a *kept* command has no lifeline: it goes on without its node, outside the node's
+process group. It writes into the command's exit file (`exit_files`), and then stays until it is
+killed: what the command has left behind is below it.
 """
 
 from __future__ import annotations
@@ -23,9 +27,17 @@ import signal
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, NoReturn
 
-from phalanx.runtime.os.child_calls import Call, Chain, ChildCalls, function
+from phalanx.runtime.os.child_calls import (
+    LATE,
+    Call,
+    Chain,
+    ChildCalls,
+    function,
+    late_argument,
+)
+from phalanx.runtime.os.exit_files import INFO_AT, INFO_BYTES, USAGE_BYTES, write_ending, write_pids
 from phalanx.runtime.os.process_names import SHIELD, call_for_name, name_process
-from phalanx.runtime.os.process_tree import end_with_parent
+from phalanx.runtime.os.process_tree import end_with_parent, keep_descendants
 
 _CLOSE_RANGE = 436
 """The number of the system call close_range(2), which is the same on all machines."""
@@ -33,13 +45,19 @@ _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 _FUTEX_WAIT, _LOOK_EVERY_S = 0, 1
 _LAST_FD = 0xFFFF_FFFF
 _F_SETSIG, _F_SETOWN, _O_ASYNC = 10, 8, 0o20000
-_ANY = 0
+_ANY, _BY_PID = 0, 1
+_WAITID = {"x86_64": 247, "aarch64": 95, "riscv64": 95}
+"""The number of waitid(2), which measures only as a system call."""
+_PR_SET_CHILD_SUBREAPER = 36
 _EXITED_AND_STAYS = os.WEXITED | os.WNOWAIT
 _SIGINFO = ctypes.create_string_buffer(128)
 _NUMBER_BYTES = 4
+_SHAPE = (0, 0, LATE, 0, 0, 0)
+"""The arguments of a call of waitid(2), with the place of the pid."""
+_MOST_CALLS = 13
 _call = ctypes.CDLL(None).syscall
-_used: dict[int, Chain] = {}
-"""The memory of this process that living shields use, by their pids."""
+_used: dict[int, Sequence[object]] = {}
+"""What living shields use of this process's memory, by their pids."""
 _LOOK_EVERY = (ctypes.c_long * 2)(_LOOK_EVERY_S, 0)
 
 
@@ -77,8 +95,11 @@ def start_shielded(
     lifeline: int,
     pid: ctypes.c_int,
     shield: ctypes.c_int,
+    exit_file: int = -1,
 ) -> Shield:
     """Start a child that makes these calls, below a shield that costs next to nothing.
+
+    `exit_file`: the descriptor of the exit file of a kept command; -1: it is not kept.
 
     The calls must end with another program or an end, and this waits for that. `pid` is the child's
     as soon as it exists, and `shield` the shield's. Raises OSError when there can be no more
@@ -86,23 +107,24 @@ def start_shielded(
     """
     begins = ctypes.c_int(1)
     """0 once the child has become another program, or has ended."""
-    held = _lifeline_of_its_own(lifeline)
+    is_kept = exit_file >= 0
+    held = exit_file if is_kept else _lifeline_of_its_own(lifeline)
     try:
-        own: list[Call] = [
-            call_for_name(SHIELD),
-            children.call_to_run(calls, pid, begins),
-            (function("dup2"), (held, 0)),
-            (function("syscall"), (_CLOSE_RANGE, 1, _LAST_FD, 0)),
-            (function("waitid"), (_ANY, 0, ctypes.addressof(_SIGINFO), _EXITED_AND_STAYS)),
-            (function("_exit"), (0,)),
-        ]
-        memory = Chain(len(own))
+        run = children.call_to_run(calls, pid, begins)
+        memory = Chain(_MOST_CALLS)
+        seen = ctypes.create_string_buffer(INFO_BYTES + USAGE_BYTES)
+        if is_kept:
+            own = _calls_of_kept(run, held, memory, seen, pid, shield)
+        else:
+            own = _calls(run, held)
         children.run_along(memory, own, shield)
         made = Shield(shield.value)
-        _used[made.pid] = memory
-        fcntl.fcntl(held, _F_SETOWN, made.pid)
+        _used[made.pid] = memory, seen, pid, shield
+        if not is_kept:
+            fcntl.fcntl(held, _F_SETOWN, made.pid)
     finally:
-        os.close(held)
+        if not is_kept:
+            os.close(held)
     if _has_begun(begins, made):
         return made
     made.end()
@@ -112,6 +134,54 @@ def start_shielded(
             os.kill(gone, signal.SIGKILL)
         reap(gone)
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
+def _calls(run: Call, held: int) -> list[Call]:
+    """Return the calls of a shield that ends with the node, which has the other end of `held`."""
+    return [
+        call_for_name(SHIELD),
+        run,
+        (function("dup2"), (held, 0)),
+        (function("syscall"), (_CLOSE_RANGE, 1, _LAST_FD, 0)),
+        (function("waitid"), (_ANY, 0, ctypes.addressof(_SIGINFO), _EXITED_AND_STAYS)),
+        (function("_exit"), (0,)),
+    ]
+
+
+def _calls_of_kept(
+    run: Call,
+    held: int,
+    memory: Chain,
+    seen: ctypes.Array[ctypes.c_char],
+    pid: ctypes.c_int,
+    shield: ctypes.c_int,
+) -> list[Call]:
+    """Return the calls of a shield that goes on without its node. `held`: the exit file."""
+    about = ctypes.addressof(seen)
+    number = _WAITID[os.uname().machine]
+    wait = (
+        function("syscall"),
+        (number, _BY_PID, LATE, about, _EXITED_AND_STAYS, about + INFO_BYTES),
+    )
+    before: list[Call] = [
+        call_for_name(SHIELD),
+        (function("setpgid"), (0, 0)),
+        (function("prctl"), (_PR_SET_CHILD_SUBREAPER, 1)),
+        run,
+        (function("dup2"), (held, 0)),
+        (function("syscall"), (_CLOSE_RANGE, 1, _LAST_FD, 0)),
+        (function("pwrite"), (0, ctypes.addressof(shield), _NUMBER_BYTES, 0)),
+        (function("pwrite"), (0, ctypes.addressof(pid), _NUMBER_BYTES, _NUMBER_BYTES)),
+    ]
+    place = memory.context(len(before) + 1) + late_argument("syscall", *_SHAPE)
+    return [
+        *before,
+        (function("memcpy"), (place, ctypes.addressof(pid), _NUMBER_BYTES)),
+        wait,
+        (function("pwrite"), (0, about, len(seen), INFO_AT)),
+        (function("pause"), ()),
+        (function("_exit"), (0,)),
+    ]
 
 
 def _has_begun(begins: ctypes.c_int, shield: Shield) -> bool:
@@ -139,17 +209,21 @@ def reap(pid: int) -> None:
     _used.pop(pid, None)
 
 
-def fork_shielded(lifeline: int, kept: Iterable[int] = ()) -> tuple[int, Shield]:
+def fork_shielded(
+    lifeline: int, kept: Iterable[int] = (), exit_file: int = -1
+) -> tuple[int, Shield]:
     """Fork a child below a shield; return its pid, which is 0 in the child.
 
     The shield keeps the descriptors `kept` open. In the child, the shield is the process's parent.
-    Raises OSError when there can be no more processes.
+    `exit_file`: as in `start_shielded`. Raises OSError when there can be no more processes.
     """
-    shield, read = begin_shielded(lifeline, kept)
+    shield, read = begin_shielded(lifeline, kept, exit_file)
     return told_by(shield, read) if read >= 0 else (0, shield)
 
 
-def begin_shielded(lifeline: int, kept: Iterable[int] = ()) -> tuple[Shield, int]:
+def begin_shielded(
+    lifeline: int, kept: Iterable[int] = (), exit_file: int = -1
+) -> tuple[Shield, int]:
     """Do the same without a wait for the child, whose pid `told_by` reads from the descriptor.
 
     The descriptor is -1 in the child.
@@ -166,12 +240,15 @@ def begin_shielded(lifeline: int, kept: Iterable[int] = ()) -> tuple[Shield, int
         return Shield(shield), read
     os.close(read)
     parent, pid = os.getpid(), 0
+    if exit_file >= 0:
+        keep_descendants()
+        os.setpgid(0, 0)
     try:
         pid = os.fork()
     except OSError as error:
         pid = -(error.errno or errno.EAGAIN)
     if pid:
-        _stand(pid, write, lifeline, kept)
+        _stand(pid, write, lifeline, kept, exit_file)
     os.close(write)
     end_with_parent(parent)
     return Shield(parent), -1
@@ -188,20 +265,41 @@ def told_by(shield: Shield, read: int) -> tuple[int, Shield]:
     raise OSError(number, os.strerror(number))
 
 
-def _stand(pid: int, write: int, lifeline: int, kept: Iterable[int]) -> NoReturn:
-    """Be a shield until the node is gone."""
+def _stand(pid: int, write: int, lifeline: int, kept: Iterable[int], exit_file: int) -> NoReturn:
+    """Be a shield until the node is gone; that of a kept command, until it is killed."""
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         name_process(SHIELD)
         os.write(write, pid.to_bytes(_NUMBER_BYTES, "little", signed=True))
+        if pid > 0 and exit_file >= 0:
+            os.close(write)
+            stand_kept(pid, exit_file)
         held = _lifeline_of_its_own(lifeline)
         fcntl.fcntl(held, _F_SETOWN, os.getpid())
-        first = 0
-        for fd in sorted({held, *kept}):
-            os.closerange(first, fd)
-            first = fd + 1
-        os.closerange(first, _LAST_FD >> 1)
+        _close_all_but({held, *kept})
         if pid > 0:
             os.waitid(os.P_ALL, 0, _EXITED_AND_STAYS)
     finally:
         os._exit(0)
+
+
+def stand_kept(pid: int, exit_file: int) -> NoReturn:
+    """Be the shield of a kept command, a child of this process, until this process is killed."""
+    os.dup2(exit_file, 0)
+    _close_all_but({0})
+    write_pids(0, os.getpid(), pid)
+    ended = os.waitid(os.P_PID, pid, _EXITED_AND_STAYS)
+    assert ended is not None  # it waits
+    code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+    write_ending(0, pid, code, 0.0, 0)
+    while True:
+        signal.pause()
+
+
+def _close_all_but(kept: set[int]) -> None:
+    first = 0
+    for fd in sorted(kept):
+        if first < fd:  # an empty range closes all
+            os.closerange(first, fd)
+        first = fd + 1
+    os.closerange(first, _LAST_FD >> 1)

@@ -59,6 +59,7 @@ class SurvivorKeeper(WorkerForkServer):
             group=self._groups.find(begun.process, begun.memory_bytes),
             socket=begun.socket,
             shield=shield,
+            exit_file=begun.exit_file,
         )
         for number in () if shield is None else begun.output:
             self._read_again(child, begun.shield, number)

@@ -1,0 +1,97 @@
+"""A kept command goes on without its starter, and its shield writes how it has ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import SimpleNamespace
+
+import pytest
+from tests.command_starting import new_start, start_command, subreaper
+from tests.polling import eventually
+from tests.system.chaos.footprint import is_running
+
+from phalanx.runtime.os import child_calls
+from phalanx.runtime.os.exit_files import is_held, is_shield_of, read_exit_file
+from phalanx.runtime.os.process_tree import children_of
+
+
+@pytest.fixture(params=["calls of C", "Python"])
+def starter(request, monkeypatch):
+    """Both ways in which commands start."""
+    if request.param == "Python":
+        monkeypatch.setattr(child_calls, "_c", SimpleNamespace(getcontext=None))
+        start = new_start()
+        monkeypatch.undo()
+    else:
+        start = new_start()
+    return start
+
+
+@pytest.fixture
+def orphan(tmp_path, starter):
+    """Starts a kept command in a process of its own, and kills that: what the exit file said."""
+    path = str(tmp_path / "exit")
+
+    def start(script):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setpgid(0, 0)
+                lifeline = os.pipe()[0]
+                start_command(
+                    ["sh", "-c", script],
+                    {},
+                    str(tmp_path),
+                    str(tmp_path / "log"),
+                    start=starter,
+                    lifeline=lifeline,
+                    exit_file=path,
+                )
+            finally:
+                os.kill(0, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        begun = eventually(lambda: read_exit_file(path))
+        assert is_shield_of(begun.shield, path)
+        assert is_held(path)
+        return begun
+
+    with subreaper():
+        yield start
+    if (begun := read_exit_file(path)) is not None and is_shield_of(begun.shield, path):
+        os.kill(begun.shield, signal.SIGKILL)
+        os.waitpid(begun.shield, 0)
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"), [("exit 0", 0), ("exit 41", 41), ("kill -TERM $$", -signal.SIGTERM)]
+)
+def test_how_a_command_ended_whose_starter_was_killed_is_in_its_exit_file(
+    orphan, tmp_path, ending, code
+):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    begun = orphan(f"read line < {go}; echo said; {ending}")
+    assert begun.code is None
+    go.write_text("go\n")
+    ended = eventually(
+        lambda: (said := read_exit_file(str(tmp_path / "exit"))).code is not None and said
+    )
+    assert (ended.pid, ended.code) == (begun.pid, code)
+    assert (tmp_path / "log").read_text() == "said\n"
+
+
+def test_what_such_a_command_left_behind_is_below_its_shield(orphan, tmp_path):
+    begun = orphan(f"setsid sleep 1000 & echo $! > {tmp_path}/left; exit 3")
+    path = str(tmp_path / "exit")
+    eventually(lambda: read_exit_file(path).code == 3)
+    left = int((tmp_path / "left").read_text())
+    assert is_running(left)
+    assert left in children_of(begun.shield)
+    os.kill(left, signal.SIGKILL)
+
+
+def test_the_end_of_the_shield_ends_the_command(orphan):
+    begun = orphan("sleep 1000")
+    os.kill(begun.shield, signal.SIGKILL)
+    eventually(lambda: not is_running(begun.pid))
