@@ -92,6 +92,7 @@ class Place:
                 connections=connections,
                 memory=memory,
                 usage=NoUsageMeter(),
+                read_machine=lambda: None,
                 devices=NoDeviceReading(),
                 checks=NoChecks(),
                 directories=lambda store: NoDirectories(),

@@ -104,6 +104,7 @@ class SimNode:
                 directories=lambda store: NoDirectories(),
                 memory=NoMemoryMeter(),
                 usage=NoUsageMeter(),
+                read_machine=lambda: None,
                 devices=NoDeviceReading(),
                 checks=NoChecks(),
                 store_files=files,

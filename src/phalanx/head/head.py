@@ -32,6 +32,7 @@ from phalanx.head.internal_errors import InternalErrors
 from phalanx.head.joining import Joining, record_of
 from phalanx.head.key_values import KeyValues
 from phalanx.head.log_reading import LogReading
+from phalanx.head.machine_use import MachinesInUse
 from phalanx.head.metrics import HeadMetrics
 from phalanx.head.node_requests import NodeRequests
 from phalanx.head.nodes import HealthLimits, NodeDirectory, NodeRecord
@@ -77,6 +78,7 @@ from phalanx.protocol.cluster_messages import (
     JobKnown,
     Join,
     Leave,
+    MachineSeen,
     NodeDied,
     NodeLogRead,
     NodeNumbers,
@@ -143,6 +145,7 @@ class Head:
         """HOST:PORT where nodes reach this head."""
         self.nodes = NodeDirectory(self, _NEVER_SILENT if setup.is_alone else setup.limits)
         self.events = EventGathering(outbox, clock)
+        self.machines = MachinesInUse(self.nodes, clock)
         self.devices = Devices(self.nodes, outbox, clock, self._node_recorder.cordoned)
         self.draining = Draining(self.nodes, outbox, clock, self._vacate)
         self.unplaceable = Unplaceable(self.event_log, self.nodes.cluster)
@@ -269,6 +272,7 @@ class Head:
                 placement=self.placement,
                 events=self.events,
                 devices=self.devices,
+                machines=self.machines,
             )
         return self.gangs_if_used
 
@@ -425,6 +429,8 @@ class Head:
             case Via():
                 for inner in decode_body(message.body):
                     self._from_process(message.process, inner)
+            case MachineSeen():
+                self.machines.seen(self._node_id(prefix), message)
             case DevicesSeen():
                 self.devices.seen(self._node_id(prefix), message)
             case Leave():
@@ -553,6 +559,7 @@ class Head:
         self.events.node_gone(record.prefix)
         self.state.node_dead(record.prefix)
         self.devices.node_gone(record.node_id)
+        self.machines.node_gone(record.node_id)
         self.metrics.node_dead(record.node_id)
         self.events.record(
             cluster_events.NodeDied(at=self.clock.wall(), node=record.prefix.hex(), reason=reason)

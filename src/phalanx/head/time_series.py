@@ -41,10 +41,13 @@ class TimeSeries:
         job_states: Callable[[], Iterable[str]],
         queues: Callable[[], list[QueueInfo]],
         busy: Callable[[str, int, float], float | None],
+        used: Callable[[float], Mapping[str, float]],
     ) -> None:
         """`job_states`: the state of each job, without array tasks. `busy` measures how busy a
-        device of a node is, from 0 to 1, if it was read within these seconds.
+        device of a node is, from 0 to 1, if it was read within these seconds. `used` returns what
+        is in use on the machines, by resource, as far as they were read within these seconds.
         """
+        self._used = used
         self._busy = busy
         self._clock = clock
         self._nodes = nodes
@@ -85,6 +88,9 @@ class TimeSeries:
         for name, (used, total) in added(self._holdings()).items():
             if name in MAIN and total:
                 numbers["allocated", name], numbers["total", name] = used, total
+        for name, used in self._used(FRESH_S).items():
+            if ("total", name) in numbers:
+                numbers["used", name] = used
         used_gpus = list(self._used_gpus())
         if used_gpus:
             numbers["used", GPU] = sum(used_gpus)

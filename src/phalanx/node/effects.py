@@ -11,6 +11,7 @@ from phalanx.node.devices import DeviceReading
 from phalanx.node.directories import DirectoryReading
 from phalanx.node.fork_watch import ForkServerEffects
 from phalanx.node.local_processes import NodeLogs
+from phalanx.node.machine_use import MachineReading
 from phalanx.node.member_effects import CommandEffects, JobFiles, MemoryMeter
 from phalanx.node.node_links import Connections
 from phalanx.node.notes import Note
@@ -71,6 +72,8 @@ class NodeEffects:
     """Makes the reading of the directories that the node works in; objects fill some of them."""
     memory: MemoryMeter
     usage: UsageMeter
+    read_machine: Callable[[], MachineReading | None]
+    """Reads the counters of the whole machine; None where that is not possible."""
     devices: DeviceReading
     checks: CheckPrograms
     store_files: StoreFiles

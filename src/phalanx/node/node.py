@@ -34,6 +34,7 @@ from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.leases.remote import BorrowedLeases, LeaseInquiries
 from phalanx.node.leases.requests import LeaseRequests, OwnerLeases
 from phalanx.node.local_processes import LocalProcesses
+from phalanx.node.machine_use import MachineUse
 from phalanx.node.membership import Holdings
 from phalanx.node.metrics import ALONE_EVERY_S, SAY_EVERY_S, NodeCounts
 from phalanx.node.no_other_nodes import Spills
@@ -192,6 +193,7 @@ class Node(Generic[M_co]):
             self._report,
             self.shortage,
         )
+        self.machine_use = MachineUse(effects.read_machine, head)
         self.devices = DeviceWatch(
             setup.resources,
             effects.devices,
@@ -453,6 +455,7 @@ class Node(Generic[M_co]):
             self.members.tick,
             self.fork_watch.tick,
             self.devices.tick,
+            self.machine_use.tick,
             self.checks.tick,
             self.state.tick,
             lambda now: self.groups.settle(),

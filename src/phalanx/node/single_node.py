@@ -24,6 +24,7 @@ from phalanx.protocol.cluster_messages import (
     ForwardedAsk,
     ForwardedReply,
     JobKnown,
+    MachineSeen,
     NodeNumbers,
     NodeReport,
     ProcessEnded,
@@ -150,7 +151,7 @@ class SingleNodeMembership:
                 self._make_at = self._clock() + QUIET_S
             case JobKnown() | EnvironmentKnown() | ProcessEnded(is_driver=True):
                 self._kept.append(message)
-            case NodeReport() | DevicesSeen() | ProcessEnded() | NodeNumbers():
+            case NodeReport() | DevicesSeen() | MachineSeen() | ProcessEnded() | NodeNumbers():
                 pass  # the head learns these when it is made, and nothing has an owner yet
             case _:
                 self._make().on_message(self._prefix, message)

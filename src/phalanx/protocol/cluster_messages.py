@@ -109,6 +109,16 @@ class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
     holders: dict[int, list[str]] = {}
 
 
+class MachineSeen(msgspec.Struct, array_like=True, tag=145):
+    """Node to head: the use of its machine, which replaces earlier reports; may be lost.
+
+    `cpus`: CPUs that were busy on average since the report before. `memory_bytes`: memory in use.
+    """
+
+    cpus: float
+    memory_bytes: float
+
+
 class CloseDevices(msgspec.Struct, array_like=True, tag=123):
     """Head to node: exactly these GPUs are cordoned, so nothing new gets them.
 
@@ -487,6 +497,7 @@ ClusterMessage = (
     | Leave
     | NodeReport
     | DevicesSeen
+    | MachineSeen
     | CloseDevices
     | EndWork
     | View

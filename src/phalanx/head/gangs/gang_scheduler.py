@@ -60,6 +60,7 @@ from phalanx.head.jobs.priorities import Priorities
 from phalanx.head.jobs.requests import JobRequests
 from phalanx.head.jobs.signals import Signals
 from phalanx.head.jobs.steps import Steps
+from phalanx.head.machine_use import MachinesInUse
 from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.queues.control import Queues
 from phalanx.head.queues.table import QueueRecord
@@ -120,6 +121,7 @@ class GangScheduler:
         placement: PlacementPolicy,
         events: EventGathering,
         devices: Devices,
+        machines: MachinesInUse,
     ) -> None:
         outbox, state_store, clock = effects.outbox, effects.state_store, effects.clock
         meter, event_log = effects.meter, effects.event_log
@@ -251,7 +253,7 @@ class GangScheduler:
         )  # fmt: skip
         self._news = News(clock, nodes, registry, self.job_requests, self.gang_requests)
         self._numbers = TimeSeries(
-            clock, nodes, self._job_states, self._news.queue_rows, devices.busy
+            clock, nodes, self._job_states, self._news.queue_rows, devices.busy, machines.used
         )
         self.job_requests.follow, self.job_requests.forgotten = (
             self._job_changed,

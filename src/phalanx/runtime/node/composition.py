@@ -54,6 +54,7 @@ from phalanx.runtime.os.directory_space import DirectorySpace, Watched
 from phalanx.runtime.os.environment import python_version
 from phalanx.runtime.os.fork_client import CommandClient, how_it_ended
 from phalanx.runtime.os.job_files import JobDirectories
+from phalanx.runtime.os.machine_counters import read_machine
 from phalanx.runtime.os.memory_use import SessionMemory
 from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.ports import is_port_free
@@ -145,6 +146,7 @@ class EmbeddedNode:
             directories=self._directories,
             memory=SessionMemory(),
             usage=ThreadUsageMeter(),
+            read_machine=read_machine,
             devices=self._devices,
             checks=self._checks,
             store_files=SessionFiles(session),

@@ -6,8 +6,9 @@ from typing import Any
 
 from msgspec import structs
 
-from phalanx.head.time_series import MAX_SERIES, TimeSeries
-from phalanx.protocol.cluster_messages import NodeReport
+from phalanx.head.time_series import FRESH_S, MAX_SERIES, TimeSeries
+from phalanx.model.machines import MachineShare
+from phalanx.protocol.cluster_messages import MachineSeen, NodeReport
 from phalanx.protocol.requests.series import GetSeries
 
 from .nodes_world import World
@@ -48,16 +49,40 @@ def test_the_head_counts_how_busy_the_gpus_are_of_which_that_is_known():
     put(world, "runs")
     busy = {0: 0.75, 1: 0.0}
     numbers = TimeSeries(
-        world.shell.clock, world.shell.nodes, list, list, lambda _, number, __: busy.get(number)
+        world.shell.clock,
+        world.shell.nodes,
+        list,
+        list,
+        lambda _, number, __: busy.get(number),
+        lambda _: {},
     )
     numbers.tick(world.now)
     found = {(one.what, one.of): one.points[0] for one in numbers.tell(ASKER, GetSeries()).numbers}
     assert [mean for _, mean in found["used", "GPU"]] == [0.75]
     busy.clear()
-    numbers = TimeSeries(world.shell.clock, world.shell.nodes, list, list, lambda *_: None)
+    numbers = TimeSeries(
+        world.shell.clock, world.shell.nodes, list, list, lambda *_: None, lambda _: {}
+    )
     numbers.tick(world.now)
     told = {(one.what, one.of) for one in numbers.tell(ASKER, GetSeries()).numbers}
     assert ("used", "GPU") not in told
+
+
+def test_a_machine_counts_once_however_many_nodes_it_has():
+    world = World()
+    for name, machine in (("n1", "a"), ("n2", "a"), ("n3", "b")):
+        world.add(name, 4.0)
+        (record,) = (one for one in world.shell.nodes.living() if one.node_id == name)
+        record.machine = MachineShare(machine, {})
+    put(world, "runs")
+    for name, cpus in (("n1", 1.5), ("n2", 1.25), ("n3", 0.5)):
+        world.hear(name, MachineSeen(cpus, 2.0**30))
+    world.now += 10.0
+    world.shell.on_tick(world.now)
+    found = means(world)
+    assert found["used", "CPU"][-1] == 1.75
+    world.now += 100.0
+    assert world.shell.machines.used(FRESH_S) == {}, "no machine was read lately"
 
 
 def test_a_number_too_many_takes_the_place_of_one_of_a_queue_that_is_gone_or_none():
@@ -68,7 +93,7 @@ def test_a_number_too_many_takes_the_place_of_one_of_a_queue_that_is_gone_or_non
     (queue,) = (row for row in scheduler.gang_requests.queue_rows() if row.name == "default")
     queues = [structs.replace(queue, name=f"q{n}") for n in range(MAX_SERIES)]
     numbers = TimeSeries(
-        world.shell.clock, world.shell.nodes, list, lambda: queues, lambda *_: None
+        world.shell.clock, world.shell.nodes, list, lambda: queues, lambda *_: None, lambda _: {}
     )
     numbers.tick(world.now)
 

@@ -1,0 +1,46 @@
+"""How busy the machine of a node is, told to the head for its numbers over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from phalanx.node.head_link import HeadLink
+from phalanx.protocol.cluster_messages import MachineSeen
+
+LOOK_EVERY_S = 10.0
+"""Seconds between two readings."""
+
+
+class MachineReading(NamedTuple):
+    """One look at a machine."""
+
+    cpu_s: float
+    """CPU seconds that its processes have used since it started."""
+    memory_bytes: float
+    """Memory that is in use: all but what new processes could get without swapping."""
+
+
+class MachineUse:
+    """Reads the machine's counters from time to time, and reports the use between two readings."""
+
+    def __init__(self, read: Callable[[], MachineReading | None], head: HeadLink) -> None:
+        """`read` returns None where the machine's counters cannot be read."""
+        self._read = read
+        self._head = head
+        self._last: MachineReading | None = None
+        self._read_at = 0.0
+        self._due = 0.0
+
+    def tick(self, now: float) -> None:
+        """Read the counters, if they are due, and report the use since the reading before."""
+        if now < self._due:
+            return
+        self._due = now + LOOK_EVERY_S
+        last, seen = self._last, self._read()
+        passed_s = now - self._read_at
+        self._last, self._read_at = seen, now
+        if last is None or seen is None or passed_s <= 0 or not self._head.is_connected:
+            return
+        cpus = max(seen.cpu_s - last.cpu_s, 0.0) / passed_s
+        self._head.report(MachineSeen(cpus, seen.memory_bytes))

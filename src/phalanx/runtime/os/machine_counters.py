@@ -1,0 +1,31 @@
+"""The kernel's counters of the whole machine: CPU time and memory."""
+
+from __future__ import annotations
+
+import os
+
+from phalanx.node.machine_use import MachineReading
+
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_IDLE = (3, 4)
+"""Fields of the first line of /proc/stat (proc_stat(5)) in which no process ran: idle, iowait."""
+_GUEST = 8
+"""From this field on the times are part of earlier fields."""
+
+
+def read_machine() -> MachineReading | None:
+    """Return the machine's counters; None where the kernel does not show them."""
+    try:
+        with open("/proc/stat", "rb") as file:
+            ticks = [int(word) for word in file.readline().split()[1:]]
+        with open("/proc/meminfo", "rb") as file:
+            kib = {name: int(said.split()[0]) for name, _, said in map(_parts, file)}
+        busy = sum(count for field, count in enumerate(ticks[:_GUEST]) if field not in _IDLE)
+        used_kib = kib[b"MemTotal"] - kib[b"MemAvailable"]
+    except (OSError, ValueError, LookupError):
+        return None
+    return MachineReading(busy * _TICK_S, used_kib * 1024.0)
+
+
+def _parts(line: bytes) -> tuple[bytes, bytes, bytes]:
+    return line.partition(b":")
