@@ -15,6 +15,7 @@ from phalanx.dashboard.pages import (
     events,
     history,
     jobs,
+    member_use,
     nodes,
     objects,
     overview,
@@ -27,13 +28,14 @@ from phalanx.dashboard.watch import SessionView, Watch
 from phalanx.dashboard.what_if import WhatIf
 from phalanx.errors import JobNotFoundError, PhalanxError
 from phalanx.model.jobs import states as st
+from phalanx.model.rows.work import JobDescription
 from phalanx.observe.health import health
 from phalanx.protocol.messages import PROTOCOL_VERSION
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 from phalanx.protocol.requests.cluster import GetHealth
 from phalanx.protocol.requests.gangs import Explain, GetRules, ListCycles, ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.health import ListDevices
-from phalanx.protocol.requests.jobs import GetJob, ListElements
+from phalanx.protocol.requests.jobs import GetJob, GetMemberUse, ListElements
 from phalanx.protocol.requests.state import QueryState
 
 NAV = (
@@ -125,8 +127,26 @@ class Views:
                 array = arrays.array_grid(rows, words)
             except PhalanxError:
                 pass  # a record has no array tasks; the page says how to list them
-        page = jobs.job_page(job, why if why is not None and why.waits else None, steps, array)
+        uses = await self._uses(picture, job)
+        reason = why if why is not None and why.waits else None
+        page = jobs.job_page(job, reason, steps, array, uses)
         return View("job.html", short, f"phalanx job {short}", page, more)
+
+    async def _uses(
+        self, picture: SessionView, job: JobDescription
+    ) -> list[member_use.DrawnMember]:
+        """Ask for the usage of the first running members of a job."""
+        found = []
+        for member in member_use.drawn_members(job):
+            asked = GetMemberUse(f"{job.namespace}/{job.name}", member.name)
+            try:
+                use = await self._watch.shared(asked, picture.version)
+            except PhalanxError:  # it has just ended, or a record is shown, which has no usage
+                continue
+            one = member_use.drawn(member, use, picture.at)
+            if one is not None:
+                found.append(one)
+        return found
 
     async def _nodes(
         self, picture: SessionView, parts: Mapping[str, str], words: Mapping[str, str]

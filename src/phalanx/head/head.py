@@ -60,6 +60,7 @@ from phalanx.protocol.bundle_messages import (
     LogRead,
     MemberNews,
     MemberUsed,
+    MemberUseRead,
     Prepared,
     RunNews,
     StepEnded,
@@ -450,7 +451,7 @@ class Head:
                 self.drivers.environments[message.key] = message
             case StateReported() | EventsReported() | NodeLogRead() | NodeNumbers():
                 self._answered(prefix, message)
-            case LogRead() | StepStarted():
+            case LogRead() | MemberUseRead() | StepStarted():
                 self.gangs.node_answered(message)
 
     def _answered(

@@ -10,6 +10,7 @@ import msgspec
 from phalanx.model.exit_codes import KILLED, NOT_STARTED, SIGNALLED, TIMED_OUT
 from phalanx.model.ids import GangId, MemberId
 from phalanx.model.lost_output import MAY_BE_LOST
+from phalanx.model.member_use import MemberUse
 from phalanx.model.shortages import is_shortage
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
@@ -41,7 +42,9 @@ from phalanx.protocol.bundle_messages import (
     LogRead,
     MemberNews,
     MemberUsed,
+    MemberUseRead,
     ReadLog,
+    ReadMemberUse,
     Receivers,
     SignalMember,
     StartMember,
@@ -173,6 +176,7 @@ class JobMembers:
         table.on(StartStep, self.start_step)
         table.on(ForgetJob, self.forget)
         table.on(ReadLog, self.read_log)
+        table.on(ReadMemberUse, self._read_use)
 
     def __len__(self) -> int:
         """Return how many members are on this node."""
@@ -405,6 +409,12 @@ class JobMembers:
             self._followed.read(message.path, message.offset, self._clock())
         data, size, skipped = self._files.read(message.path, message.offset, message.limit)
         self._head.notify(LogRead(message.token, data, size, skipped))
+
+    def _read_use(self, message: ReadMemberUse) -> None:
+        members = (one for one in self._members.values() if one.log == message.path)
+        member = next(members, None)
+        use = MemberUse() if member is None else member.usage.over_time()
+        self._head.notify(MemberUseRead(message.token, use))
 
     # ---- processes ---------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from phalanx.model.attempts import Used
+from phalanx.model.member_use import MemberUse
 from phalanx.observe.accounting.series import Series
 
 SAMPLE_EVERY_S = 5.0
@@ -122,6 +123,15 @@ class MemberUsage:
             if used < IDLE_PART * self._cpus:
                 self._cpu_idle_s += length_s
         return length_s
+
+    def over_time(self) -> MemberUse:
+        """Return the usage since the attempt began, up to the last sample."""
+        return MemberUse(
+            cpus=list(self._cpu.pieces),
+            memory=list(self._memory.pieces),
+            gpus=list(self._gpu.pieces),
+            gpu_memory=list(self._gpu_memory.pieces),
+        )
 
     def total(self, now: float) -> Used:
         """Return the usage of the attempt, which has ended now."""

@@ -9,6 +9,7 @@ import msgspec
 from phalanx.model.attempts import Used
 from phalanx.model.ids import GangId, GroupId, JobId
 from phalanx.model.jobs.gang_view import EncodedView
+from phalanx.model.member_use import MemberUse
 
 
 class BundleInventory(msgspec.Struct, array_like=True):
@@ -359,6 +360,22 @@ class ReadLog(msgspec.Struct, array_like=True, tag=105):
     """Whether the reader has everything before the offset, and wants all that follows."""
 
 
+class ReadMemberUse(msgspec.Struct, array_like=True, tag=146):
+    """Head to node: tell what the member whose log is at `path` uses; answered by
+    MemberUseRead.
+    """
+
+    token: int
+    path: str
+
+
+class MemberUseRead(msgspec.Struct, array_like=True, tag=147):
+    """Node to head: the usage of a member; without points if it does not run."""
+
+    token: int
+    use: MemberUse
+
+
 class LogRead(msgspec.Struct, array_like=True, tag=106):
     """Node to head: a part of a log, and the bytes of the whole; -1: there is no such file.
 
@@ -408,5 +425,7 @@ BundleMessage = (
     | ForgetJob
     | ReadLog
     | LogRead
+    | ReadMemberUse
+    | MemberUseRead
     | ClaimRoom
 )

@@ -10,6 +10,7 @@ from phalanx.dashboard.watch import SessionView
 from phalanx.errors import JobNotFoundError
 from phalanx.model.attempts import Attempt
 from phalanx.model.jobs import states as st
+from phalanx.model.member_use import MemberUse
 from phalanx.model.rows.cluster import DefectInfo, NodeInfo, StatusInfo
 from phalanx.model.rows.cycles import CycleInfo, EvictedInfo, PlacedInfo, RefusedInfo
 from phalanx.model.rows.devices import DeviceInfo
@@ -39,7 +40,7 @@ from phalanx.protocol.requests.cluster import GetHealth, GetStatus
 from phalanx.protocol.requests.events import ListEvents
 from phalanx.protocol.requests.gangs import Explain, GetRules, ListCycles, ShowPlan, TakeSnapshot
 from phalanx.protocol.requests.health import ListDevices
-from phalanx.protocol.requests.jobs import CommandJob, GetJob, LogPart, ReadJobLog
+from phalanx.protocol.requests.jobs import CommandJob, GetJob, GetMemberUse, LogPart, ReadJobLog
 from phalanx.protocol.requests.metrics import GetMetrics, MetricsNews, MetricsSince
 from phalanx.protocol.requests.news import ClusterNews, GetNews, ListWaiting, Since, WaitInfo
 from phalanx.protocol.requests.series import GetSeries, NumberOverTime, SeriesNews
@@ -249,6 +250,7 @@ WHY = Explanation(
     reasons=[Reason(reason="quota", count=1, detail={}, sentence=EVIL, change=EVIL)],
     because=[Reason(reason="guarantee", count=1, detail={}, sentence=EVIL, change=EVIL)],
 )  # fmt: skip
+USE = MemberUse(cpus=[(5.0, 1.5), (5.0, 0.5)], memory=[(10.0, 2.0**30)])
 PRINTED = b"\x1b[31mred\x1b[0m <b>one</b>\n" + b" 1%\r 50%\r100%\n" + b"\x1b]0;title\x07end\n"
 
 
@@ -365,6 +367,8 @@ class Head:
             case QueryState(query):
                 counts: Any = [([EVIL, EVIL, "RUNNING"][-len(query.count_by) :], 3, 0.0)]
                 return StateAnswer(StatePart([], 3, 3, counts), [EVIL])
+            case GetMemberUse():
+                return USE
             case ReadJobLog(_, _, _, offset):
                 return LogPart(PRINTED[offset:], len(PRINTED))
             case CommandJob():

@@ -44,7 +44,7 @@ FOR_VISITORS = {
     *("CreateQueue", "UpdateQueue", "OpenQueue", "CloseQueue", "DeleteQueue", "ListQueues"),
     *("ApplyManifests", "CommandJob", "ResizeJob", "UpdateJob", "DeleteJob", "ListJobs", "GetJob"),
     *("ExplainActor", "ListActors", "ListGroups"),
-    *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog"),
+    *("ListElements", "ListFlows", "ListCrons", "ListHyperNodes", "ReadJobLog", "GetMemberUse"),
     *("BeginStep", "RunStep", "SignalJob"),
     *("AttachMember", "UndrainNode", "Reserve", "DeleteReservation", "ListReservations"),
     *("GetRules", "SetRules", "GetShares", "SetShares"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from phalanx.dashboard.pages.arrays import ArrayGrid
 from phalanx.dashboard.pages.events import Step
 from phalanx.dashboard.pages.lists import Asked, Listed, asked, cut
+from phalanx.dashboard.pages.member_use import DrawnMember
 from phalanx.dashboard.pages.metrics import jobs_by_state
 from phalanx.dashboard.watch import SessionView
 from phalanx.model.jobs import states as st
@@ -83,6 +84,8 @@ class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[Step]
     array: ArrayGrid | None = None
     """The tasks of an array."""
+    uses: list[DrawnMember] = []
+    """The usage of its first running members."""
 
 
 def job_page(
@@ -90,6 +93,7 @@ def job_page(
     why: Explanation | None,
     steps: list[Step],
     array: ArrayGrid | None = None,
+    uses: Sequence[DrawnMember] = (),
 ) -> JobPage:
     """Return the page of a job. `why`: why it waits, or None. `steps`: what happened to it."""
     is_over = job.finished is not None or job.state in st.FINISHED
@@ -103,4 +107,7 @@ def job_page(
         else:
             actions.append("suspend")
         actions.append("cancel")
-    return JobPage(job=job, why=why, is_over=is_over, actions=actions, steps=steps, array=array)
+    return JobPage(
+        job=job, why=why, is_over=is_over, actions=actions, steps=steps, array=array,
+        uses=list(uses),
+    )  # fmt: skip

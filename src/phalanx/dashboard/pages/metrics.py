@@ -87,7 +87,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     span_s: float
 
 
-_ROOM = 1.06
+ROOM = 1.06
 """How much higher a drawing is than its highest value."""
 SPANS_S = {"15m": 900.0, "24h": 86_400.0, "30d": 2_592_000.0}
 
@@ -109,4 +109,4 @@ def chart(
             lines.append(Line(name=kind, kind=kind, points=shown))
     top = max((value for line in lines for _, value in line.points), default=0.0)
     unit = next(iter(keys.values()))[1] if name in MAIN else ""
-    return Chart(name=name, unit=unit, lines=lines, top=top * _ROOM or 1.0, at=now, span_s=span_s)
+    return Chart(name=name, unit=unit, lines=lines, top=top * ROOM or 1.0, at=now, span_s=span_s)

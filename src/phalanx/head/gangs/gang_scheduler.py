@@ -85,6 +85,7 @@ from phalanx.protocol.bundle_messages import (
     LogRead,
     MemberNews,
     MemberUsed,
+    MemberUseRead,
     Prepared,
     RunNews,
     StepEnded,
@@ -92,7 +93,7 @@ from phalanx.protocol.bundle_messages import (
 )
 from phalanx.protocol.cluster_messages import QueueWeights
 from phalanx.protocol.requests.gangs import ListCycles, ShowPlan, TakeSnapshot
-from phalanx.protocol.requests.jobs import ReadJobLog
+from phalanx.protocol.requests.jobs import GetMemberUse, ReadJobLog
 from phalanx.protocol.requests.news import GetNews
 from phalanx.protocol.requests.request import Entry, RequestHandlers
 from phalanx.protocol.requests.series import GetSeries
@@ -281,6 +282,7 @@ class GangScheduler:
         signals = Signals(self._outbox, self._nodes, self.jobs, self.job_requests)
         return [
             ReadJobLog.handled_by(self.logs.read),
+            GetMemberUse.handled_by(self.logs.use),
             BeginStep.handled_by(steps.begin),
             RunStep.handled_by(steps.run),
             AttachMember.handled_by(steps.attach),
@@ -425,12 +427,12 @@ class GangScheduler:
         else:
             self.jobs.member_news(node_id, message)
 
-    def node_answered(self, message: LogRead | StepStarted) -> None:
-        """Pass a part of a log to Logs, and the start of a step to Steps."""
-        if isinstance(message, LogRead):
-            self.logs.answered(message)
-        else:
+    def node_answered(self, message: LogRead | MemberUseRead | StepStarted) -> None:
+        """Pass what was read of a member to its readers, and the start of a step to Steps."""
+        if isinstance(message, StepStarted):
             self.steps.started(message)
+        else:
+            self.logs.answered(message)
 
     def creator_gone(self, process: bytes, now: float) -> None:
         """Remove the gangs that the ended process created."""

@@ -18,6 +18,7 @@ from phalanx.protocol.bundle_messages import (
     LogRead,
     MemberNews,
     MemberUsed,
+    MemberUseRead,
     Prepared,
     RunNews,
     StepEnded,
@@ -92,9 +93,9 @@ class GangSchedulerInterface(Protocol):
         """
         ...
 
-    def node_answered(self, message: LogRead | StepStarted) -> None:
-        """Handle a part of a log that a node has read, or a node's answer about the start of a
-        step.
+    def node_answered(self, message: LogRead | MemberUseRead | StepStarted) -> None:
+        """Handle what a node has read of a member (its log, its usage), or its answer about the
+        start of a step.
         """
         ...
 
@@ -160,7 +161,7 @@ class NullGangScheduler:
     ) -> None:
         """Do nothing: there are no jobs."""
 
-    def node_answered(self, message: LogRead | StepStarted) -> None:
+    def node_answered(self, message: LogRead | MemberUseRead | StepStarted) -> None:
         """Do nothing: nothing was asked of the node."""
 
     def creator_gone(self, process: bytes, now: float) -> None:

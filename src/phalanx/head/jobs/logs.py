@@ -1,15 +1,17 @@
-"""Reads the output of jobs' members from the nodes that have the files."""
+"""Reads the output and the usage of jobs' members on their nodes."""
 
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from phalanx.errors import JobNotFoundError
 from phalanx.head.jobs.job_gangs import JobGangs
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
-from phalanx.protocol.bundle_messages import LogRead, ReadLog
-from phalanx.protocol.requests.jobs import LogPart, ReadJobLog
+from phalanx.model.member_use import MemberUse
+from phalanx.protocol.bundle_messages import LogRead, MemberUseRead, ReadLog, ReadMemberUse
+from phalanx.protocol.requests.jobs import GetMemberUse, LogPart, ReadJobLog
 from phalanx.protocol.requests.request import LATER, Asker, Later
 
 MAX_BYTES = 1 << 20
@@ -17,37 +19,60 @@ KEEP_ASKED = 1_000
 
 
 class Logs:
-    """The requests for logs that are on their way."""
+    """The questions about members that are on their way to nodes."""
 
     def __init__(self, outbox: Outbox, nodes: NodeDirectory, jobs: JobGangs) -> None:
         self._outbox = outbox
         self._nodes = nodes
         self._jobs = jobs
         self._tokens = itertools.count(1)
-        self._asked: dict[int, Asker[LogPart]] = {}
+        self._asked: dict[int, Asker[Any]] = {}
 
     def read(self, asker: Asker[LogPart], request: ReadJobLog) -> LogPart | Later:
         """Answer with a part of a member's log, now or after its node has read it."""
-        job, member, attempt = request.job, request.member, request.attempt
-        files = self._jobs.logs(job).get(member, [])
-        if not -len(files) <= attempt < len(files):
-            started = f"it was started {len(files)} times" if files else "it was not started yet"
-            raise JobNotFoundError(f"member {member} of job {job} has no such output: {started}")
-        node_id, path = files[attempt]
-        record = self._nodes.get(node_id)
-        if record is None or not self._outbox.is_connected(record.prefix):
+        node_id, path = self._file(request.job, request.member, request.attempt)
+        if not self._is_reached(node_id):
             return LogPart(b"", -1)
-        token = next(self._tokens)
-        self._asked[token] = asker
-        if len(self._asked) > KEEP_ASKED:
-            del self._asked[next(iter(self._asked))]
+        token = self._remember(asker)
         limit = MAX_BYTES if request.limit is None else min(max(request.limit, 0), MAX_BYTES)
         order = ReadLog(token, path, request.offset, limit, request.is_followed)
         self._outbox.send_node(node_id, order)
         return LATER
 
-    def answered(self, message: LogRead) -> None:
-        """Answer the asker whose log a node has read."""
+    def use(self, asker: Asker[MemberUse], request: GetMemberUse) -> MemberUse | Later:
+        """Answer with the usage of a member, after its node has told it."""
+        node_id, path = self._file(request.job, request.member, -1)
+        if not self._is_reached(node_id):
+            return MemberUse()
+        self._outbox.send_node(node_id, ReadMemberUse(self._remember(asker), path))
+        return LATER
+
+    def _file(self, job: str, member: str, attempt: int) -> tuple[str, str]:
+        """Return (the node, the path) of the output of an attempt. Raises JobNotFoundError."""
+        files = self._jobs.logs(job).get(member, [])
+        if not -len(files) <= attempt < len(files):
+            started = f"it was started {len(files)} times" if files else "it was not started yet"
+            raise JobNotFoundError(f"member {member} of job {job} has no such output: {started}")
+        return files[attempt]
+
+    def _is_reached(self, node_id: str) -> bool:
+        record = self._nodes.get(node_id)
+        return record is not None and self._outbox.is_connected(record.prefix)
+
+    def _remember(self, asker: Asker[Any]) -> int:
+        """Keep an asker, and return the token by which the node's answer finds it."""
+        token = next(self._tokens)
+        self._asked[token] = asker
+        if len(self._asked) > KEEP_ASKED:
+            del self._asked[next(iter(self._asked))]
+        return token
+
+    def answered(self, message: LogRead | MemberUseRead) -> None:
+        """Answer the asker whose question a node has answered."""
         asker = self._asked.pop(message.token, None)
-        if asker is not None:
+        if asker is None:
+            return
+        if isinstance(message, LogRead):
             asker.reply(LogPart(message.data, message.size, message.skipped))
+        else:
+            asker.reply(message.use)

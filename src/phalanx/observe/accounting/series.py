@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 KEPT = 256
 """The number of pieces of time that are kept apart. Once there are more, neighbours are joined."""
@@ -37,6 +37,11 @@ class Series:
             odd = self._pieces[-1:] if len(self._pieces) % 2 else []
             self._pieces = [_joined(*pair) for pair in pairs] + odd
             self._step_s = self._length_s / KEPT
+
+    @property
+    def pieces(self) -> Sequence[tuple[float, float]]:
+        """(seconds, mean value) of each piece of time, in order."""
+        return self._pieces
 
     @property
     def mean(self) -> float:

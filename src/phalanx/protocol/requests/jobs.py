@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from phalanx.model.member_use import MemberUse
 from phalanx.model.rights import Verb
 from phalanx.model.rows.cluster import HyperNodeInfo
 from phalanx.model.rows.work import (
@@ -205,6 +206,18 @@ class LogPart(msgspec.Struct, array_like=True):
     data: bytes
     size: int
     skipped: int = 0
+
+
+class GetMemberUse(Request[MemberUse]):
+    """Get what a running member of a job uses over time. Raises JobNotFoundError."""
+
+    kind: ClassVar[int] = 96
+    verb: ClassVar[Verb] = Verb.READ
+    effect: ClassVar[Effect] = Effect.READS
+    asked_by: ClassVar[tuple[Role, ...]] = EVERYBODY
+
+    job: str
+    member: str
 
 
 class ReadJobLog(Request[LogPart]):

@@ -1,0 +1,25 @@
+"""What a running member uses over time, asked of its node as the page of its job asks."""
+
+from __future__ import annotations
+
+import pytest
+from tests.polling import eventually
+
+from phalanx.errors import JobNotFoundError
+from phalanx.protocol.requests.jobs import GetMemberUse
+
+
+def test_the_use_of_a_running_member_grows_and_ends_with_it(running):
+    spin = "x = bytearray(50_000_000)\nwhile True: pass"
+    running.done("run", "-d", "-n", "busy", "--", "python3", "-c", spin)
+    asked = GetMemberUse("default/busy", "worker-0")
+    eventually(lambda: running.jobs()["busy"]["state"] == "Running")
+    eventually(lambda: len(running.ask(asked).memory) > 0)
+    use = running.ask(asked)
+    assert all(seconds > 0 and 0 <= cpus < 1024 for seconds, cpus in use.cpus)
+    assert max(bytes_used for _, bytes_used in use.memory) >= 50_000_000
+    assert use.gpus == [] and use.gpu_memory == [], "the node has no GPU to measure"
+    running.done("cancel", "busy")
+    eventually(lambda: running.ask(asked).memory == [])
+    with pytest.raises(JobNotFoundError, match="worker-7"):
+        running.ask(GetMemberUse("default/busy", "worker-7"))
