@@ -6,6 +6,7 @@ import contextlib
 import ipaddress
 import os
 import socket
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 from phalanx.cli import panels
@@ -254,6 +255,15 @@ def start(
             help="Group of accounts that may connect to a shared head. Default: all accounts.",
         ),
     ] = "",
+    system: Annotated[
+        bool,
+        Option(
+            "--system",
+            rich_help_panel=panels.NODE,
+            help="Run jobs as their submitters, through root's program phalanx-launch; see "
+            "docs/howto/people.md.",
+        ),
+    ] = False,
     insecure: Annotated[
         bool,
         Option(
@@ -288,8 +298,11 @@ def start(
         fail(f"{belong} are only for --head.", USAGE)
     if group and not shared:
         fail("--group is only for --shared: it names the accounts that share the head.", USAGE)
+    if system:
+        _check_system(is_head=address is None, is_shared=shared)
     _check_host(host)
     node = {
+        "launch": _launch_socket() if system else "",
         "node_name": node_name,
         "labels": _labels(labels or []),
         "host": host,
@@ -436,6 +449,7 @@ def _start_head(
         settings=settings,
         is_shared=sharers is not None,
         group=sharers or "",
+        launch_keys=_launch_keys() if node["launch"] else "",
     )
     try:
         started = start_head(options)
@@ -460,7 +474,8 @@ def _start_head(
     token = node["token_file"] or default_path()
     report(_what_next(where, token, node["insecure"]))
     if started.announcement.shared:
-        report(_shared_text(started.announcement.shared, sharers or ""))
+        is_system = bool(node["launch"])
+        report(_shared_text(started.announcement.shared, sharers or "", is_system))
 
 
 def _join(address: str, node: dict[str, Any], amounts: dict[str, Any], topology: str) -> None:
@@ -540,16 +555,48 @@ def _what_next(where: str, token: str, is_insecure: bool) -> str:
     return "\n".join(lines)
 
 
-def _shared_text(directory: str, group: str) -> str:
+def _shared_text(directory: str, group: str, is_system: bool) -> str:
     from phalanx.runtime.daemons.daemon_files import OF_SOCKET
 
     sharers = f"The accounts of the group {group}" if group else "All accounts of this machine"
-    return (
+    reach = (
         f"{sharers} reach the head at PHALANX_ADDRESS={OF_SOCKET}{directory}; they submit to the "
         "queues whose lists name them: phalanx queue update default --submit USER,@GROUP\n"
+    )
+    if is_system:
+        from phalanx.runtime.head.signing import public_path
+
+        return reach + (
+            "Jobs run as their submitters, on nodes whose phalanx-launch has this head's key: "
+            f"{public_path(_launch_keys())}"
+        )
+    return reach + (
         "All jobs run as the user of this node, so jobs can read and end each other: rights "
         "prevent mistakes here, not attacks (docs/explanation/security.md)."
     )
+
+
+def _launch_socket() -> str:
+    from phalanx.runtime.node.user_forks import LAUNCH
+
+    return os.environ.get("PHALANX_LAUNCH") or LAUNCH
+
+
+def _launch_keys() -> str:
+    return os.path.join(os.path.expanduser("~"), ".phalanx", "launch")
+
+
+def _check_system(is_head: bool, is_shared: bool) -> None:
+    if os.getuid() == 0:
+        fail(
+            "--system is for a node of an account without rights, such as phalanx: as root, start "
+            "phalanx-launch (docs/howto/people.md).",
+            USAGE,
+        )
+    if is_head and not is_shared:
+        fail("--system needs --shared: jobs are to run as the people who share the head.", USAGE)
+    if is_head and find_spec("cryptography") is None:
+        fail("--system needs the package cryptography: pip install 'phalanx[cluster]'.", FAILED)
 
 
 def _in_full(store: str) -> str:

@@ -141,7 +141,7 @@ class Head:
         )
         self._node_recorder = NodeRecorder(self.event_log)
         self._setup = setup
-        self._joining = Joining(self, setup.cluster, self._node_recorder)
+        self._joining = Joining(self, setup.cluster, self._node_recorder, rights.grants is not None)
         self.address = ""
         """HOST:PORT where nodes reach this head."""
         self.nodes = NodeDirectory(self, _NEVER_SILENT if setup.is_alone else setup.limits)
@@ -179,6 +179,7 @@ class Head:
         self._values = KeyValues(state_store)
         self.gangs: GangSchedulerInterface = NullGangScheduler()
         self.gangs_if_used: GangScheduler | None = None
+        self._grants = rights.grants
         self.rights = self._make_rights(rights)
         actor_requests = ActorRequests(self.actors, clock)
         self.handlers = self._make_handlers(actor_requests)
@@ -275,7 +276,14 @@ class Head:
                 devices=self.devices,
                 machines=self.machines,
             )
+            if self._grants is not None:
+                starter = self.gangs_if_used.jobs.starter
+                starter.grants, starter.name_of = self._grants, self._name_of
         return self.gangs_if_used
+
+    def _name_of(self, node_id: str) -> str:
+        record = self.nodes.get(node_id)
+        return "" if record is None else record.hostname
 
     def _restore(self, stored: StoredState, now: float) -> None:
         """Restore what an earlier head knew; each part looks at those restored before it."""

@@ -73,10 +73,13 @@ class _OtherVersion(NamedTuple):
 class Joining:
     """Decides about nodes that want to join one head."""
 
-    def __init__(self, head: Parts, cluster: str, recorder: NodeRecorder) -> None:
+    def __init__(
+        self, head: Parts, cluster: str, recorder: NodeRecorder, is_system: bool = False
+    ) -> None:
         """`cluster` is the cluster's name in the head's store; with an empty name the head takes in
-        nodes of any cluster.
+        nodes of any cluster. `is_system`: whether work runs as its owners.
         """
+        self._is_system = is_system
         self._head = head
         self._cluster = cluster
         self._recorder = recorder
@@ -160,6 +163,7 @@ class Joining:
             report = NodeReport(available=row.available, devices=row.devices)
             entry = record_of(row, message.hostname, message.epoch, message.name)
             entry.machine = message.machine
+            self._check_mode(message)
             self._check_place(entry)
             record = head.nodes.join(now, entry, report)
         except (StaleNodeError, ValueError) as error:
@@ -175,6 +179,14 @@ class Joining:
         self._lower_memory(record)
         self._know_again(record, message, now)
         self._give_up(message.given_up, but=prefix)
+
+    def _check_mode(self, message: Join) -> None:
+        """Raise ValueError for a node that would run the work of people as its own account."""
+        if self._is_system and not message.is_system:
+            raise ValueError(
+                "jobs of this cluster run as their submitters, which this node cannot do: start "
+                "phalanx-launch on its machine, and the node with --system"
+            )
 
     def _check_place(self, entry: NodeRecord) -> None:
         """Raise ValueError for a new node whose name another has, or that its machine has no room

@@ -46,6 +46,8 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The node's name for display; empty: the name of its machine."""
     machine: MachineShare | None = None
     """As in Join."""
+    is_system: bool = False
+    """As in Join."""
     patience_s: float = PATIENCE_S
     """Seconds after the loss of the head until a node that nothing needs ends."""
     patience_in_use_s: float = PATIENCE_IN_USE_S
@@ -201,6 +203,7 @@ class ClusterMembership:
                 self._given_up(),
                 self._options.name,
                 self._options.machine,
+                self._options.is_system,
             )
         )
 

@@ -130,6 +130,16 @@ class Command(msgspec.Struct, array_like=True):
     """The umask for its files; -1: that of the process that started the node."""
 
 
+class Grant(msgspec.Struct, array_like=True, frozen=True):
+    """The head's word that a member may run as an account of its node (the mode *system*)."""
+
+    user: str
+    uid: int
+    signed: bytes = b""
+    """The signed grant, as phalanx-launch reads it; empty where nothing may run, for `refusal`."""
+    refusal: str = ""
+
+
 class StartMember(msgspec.Struct, array_like=True, tag=101):
     """Head to node: run a member's commands in its bundle. Answered by MemberNews.
 
@@ -159,6 +169,8 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
 
     In a place that several array tasks had, the attempts of all of them are counted.
     """
+    grant: Grant | None = None
+    """The account that it runs as; None: that of its node."""
 
 
 class RunTask(msgspec.Struct, array_like=True):

@@ -401,6 +401,8 @@ class Join(msgspec.Struct, array_like=True, tag=109):
     name: str = ""
     machine: MachineShare | None = None
     """Its machine, whose amounts it shares with other nodes there; None: it is left out of that."""
+    is_system: bool = False
+    """Whether it runs jobs as their submitters."""
 
 
 class Joined(msgspec.Struct, array_like=True, tag=110):

@@ -117,7 +117,7 @@ class JobGangs:
         self.errors: dict[str, str] = {}
         """The last internal error about each job, if any."""
         self._gangs: dict[str, Gang] = {}
-        starter = Starter(nodes.address_of)
+        self.starter = starter = Starter(nodes.address_of)
         places = RunPlaces(
             jobs=self, outbox=outbox, state_store=state_store, registry=registry,
             reservations=reservations, starter=starter, records=self.records,

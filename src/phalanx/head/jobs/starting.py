@@ -8,6 +8,7 @@ import msgspec
 
 from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.member_states import ENDED, HELD
+from phalanx.head.grants import Grants, NoGrants
 from phalanx.head.jobs.environment import member_setup, process_argv, process_environment
 from phalanx.head.jobs.places import MemberPlace, MemberSetup, PlacedGang
 from phalanx.model.accelerators import VISIBLE
@@ -19,6 +20,7 @@ from phalanx.protocol.bundle_messages import (
     FILES,
     Command,
     ExtendRun,
+    Grant,
     RunTask,
     StartMember,
     Streams,
@@ -32,6 +34,9 @@ class Starter:
 
     def __init__(self, address_of: Callable[[str], str]) -> None:
         self._address_of = address_of
+        self.grants: Grants = NoGrants()
+        self.name_of: Callable[[str], str] = lambda node: node
+        """Returns a node's name by its id."""
 
     def orders(
         self, record: JobRecord, gang: Gang, wanted: list[int], ends: float | None
@@ -89,8 +94,13 @@ class Starter:
             own = {k: v for k, v in command.variables.items() if base.get(k) != v}
             run.append(RunTask(spec.uid, command.argv, own))
         like.attempt, like.start = first, 1
+        like.grant = self._grant(tasks[0], first, place)
         # How the place's last attempt ends is not known: it may fail before this order arrives.
         return ExtendRun(first, run, like, member.attempt - 1)
+
+    def _grant(self, spec: JobSpec, attempt: int, place: MemberPlace) -> Grant | None:
+        name = self.name_of(place.node)
+        return self.grants.grant(spec.user, spec.uid, attempt, name, place.devices)
 
     def step(
         self, record: JobRecord, gang: Gang, index: int, ends: float | None, wanted: WantedStep
@@ -139,6 +149,7 @@ class Starter:
             signal=0 if warning is None else warning.number,
             only_shell=warning is not None and warning.only_shell,
             is_followed=record.spec.is_followed,
+            grant=self._grant(record.spec, member.attempt, placed.places[name, number]),
         )
 
 

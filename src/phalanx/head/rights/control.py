@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from phalanx.errors import JobCommandError, JobNotFoundError, NotAllowedError
+from phalanx.head.grants import Grants
 from phalanx.head.rights.audit import (
     CHANGING,
     DENIED,
@@ -49,6 +50,8 @@ class RightsSetup(msgspec.Struct, frozen=True, kw_only=True):
     groups_of: GroupsOf = lambda user: ()
     know_tokens: Callable[[Hashes], None] = lambda hashes: None
     """Tells the gateway which tokens of people and robots there are."""
+    grants: Grants | None = None
+    """Grants work the accounts of its owners; None: work runs as the accounts of its nodes."""
 
 
 ONE_PERSON = RightsSetup()

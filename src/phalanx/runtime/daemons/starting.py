@@ -59,6 +59,7 @@ class HeadOptions(msgspec.Struct, kw_only=True):
     audit: str = ""
     is_shared: bool = False
     group: str = ""
+    launch_keys: str = ""
     limits: dict[str, Any] = {}
     placement: PlacementPolicy = PlacementPolicy()
     settings: SystemSettings = SystemSettings()
@@ -91,6 +92,7 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     spill_threshold: int = 0
     temp_dir: str | None = None
     is_private: bool = False
+    launch: str = ""
     env_vars: dict[str, str] = {}
     """Variables of the node's process, and so of its workers, added to those of this process."""
 
@@ -144,6 +146,7 @@ def start_head(options: HeadOptions, parent_fd: int = -1) -> Daemon:
         "audit": options.audit,
         "is_shared": options.is_shared,
         "group": options.group,
+        "launch_keys": options.launch_keys,
         "limits": options.limits,
         "placement": msgspec.to_builtins(options.placement),
         "settings": msgspec.to_builtins(options.settings),
@@ -157,7 +160,7 @@ def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
 
     Raises AuthenticationError when the token is not the cluster's, else SystemFailureError.
     """
-    session = sessions.create(options.temp_dir)
+    session = sessions.create(options.temp_dir, has_users=bool(options.launch))
     try:
         config = node_config(options, session)
     except ValueError:
@@ -205,6 +208,7 @@ def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
             "patience_s": options.patience_s,
         },
         "is_private": options.is_private,
+        "launch": options.launch,
     }
 
 

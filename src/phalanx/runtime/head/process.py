@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -67,6 +67,9 @@ from phalanx.storage.ledger import HistoryLimits
 from phalanx.storage.naming import storage_name
 from phalanx.storage.storage import Storage
 
+if TYPE_CHECKING:
+    from phalanx.runtime.head.signing import SignedGrants
+
 
 class HeadConfig(msgspec.Struct, kw_only=True):
     """The configuration of a head. Times are in seconds."""
@@ -91,6 +94,9 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     """Whether other users of the machine reach the head (the mode *shared*)."""
     group: str = ""
     """The group of accounts that reach it then; empty: everybody."""
+    launch_keys: str = ""
+    """The directory of the key with which it grants work the accounts of its owners; empty: work
+    runs as the accounts of its nodes."""
     audit: str = ""
     """The file of the audit log; empty: a file that is deleted with the session."""
     limits: HealthLimits = HealthLimits()
@@ -161,6 +167,7 @@ class HeadProcess:
                     audit=AuditFile(audit_path(config)),
                     groups_of=groups_of,
                     know_tokens=self._know_tokens,
+                    grants=_grants(config),
                 ),
             )
         self._warming = Warming()
@@ -351,6 +358,14 @@ class HeadProcess:
 def audit_path(config: HeadConfig) -> str:
     """Return the path of the head's audit log."""
     return config.audit or os.path.join(config.session.directory, "audit.log")
+
+
+def _grants(config: HeadConfig) -> SignedGrants | None:
+    if not config.launch_keys:
+        return None
+    from phalanx.runtime.head.signing import SignedGrants
+
+    return SignedGrants(config.launch_keys)
 
 
 def _open(config: HeadConfig) -> Storage | None:

@@ -147,6 +147,7 @@ class ClusterPart:
                 hostname=socket.gethostname(),
                 name=config.node_name,
                 machine=config.machine,
+                is_system=bool(config.launch),
                 patience_s=member.patience_s,
                 comes_back=member.comes_back,
             ),

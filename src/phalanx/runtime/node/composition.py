@@ -65,8 +65,11 @@ from phalanx.runtime.os.visible_devices import device_limits
 from phalanx.scheduler.devices.instances import NodeResources
 
 if TYPE_CHECKING:
+    from phalanx.node.member_effects import CommandEffects
     from phalanx.runtime.node.cluster_part import ClusterPart
     from phalanx.runtime.node.memory import MemoryMonitor
+    from phalanx.runtime.node.user_forks import UserForks
+    from phalanx.runtime.os.owned_job_files import OwnedJobDirectories
 
 LOOK_AT_MEMORY_EVERY_S = 0.25
 FILES_OF_A_WORKER = 3
@@ -116,6 +119,7 @@ class EmbeddedNode:
         self.has_lost_fork_server = False
         """Whether the fork server has ended for good."""
         self._cluster: ClusterPart | None = None
+        self._users: UserForks | None = None
         self.node: Node[Membership]
         setup = _setup(config)
         if config.member is None:
@@ -131,9 +135,25 @@ class EmbeddedNode:
             self.node = self._cluster.node
         self._forks.ordered = self.node.fork_watch.ordered
 
+    def _owned_work(self) -> tuple[UserForks, OwnedJobDirectories]:
+        """Return what runs jobs as their submitters."""
+        from phalanx.runtime.node.user_forks import UserForks  # not where jobs run as the node
+        from phalanx.runtime.os.owned_job_files import OwnedJobDirectories
+
+        files = OwnedJobDirectories(self._config.session.jobs)
+        users = UserForks(
+            self.loop, self._config.launch, files, own_time, self._command_exited, say
+        )
+        files.admit = users.admit
+        return users, files
+
     def _effects(self, reach: Reach) -> NodeEffects:
         session, loop, forks = self._config.session, self.loop, self._forks
         jobs = JobDirectories(session.jobs)
+        commands: CommandEffects = CommandClient(forks, jobs)
+        if self._config.launch:
+            self._users, jobs = self._owned_work()
+            commands = self._users
         return NodeEffects(
             clock=own_time,
             wall=time.time,
@@ -141,7 +161,7 @@ class EmbeddedNode:
             connections=_Connections(loop, reach),
             forks=forks,
             fork_server=forks,
-            commands=CommandClient(forks, jobs),
+            commands=commands,
             job_files=jobs,
             directories=self._directories,
             memory=SessionMemory(),
@@ -216,6 +236,8 @@ class EmbeddedNode:
         self.loop.serve()
         if self._forks.keeper is not None:
             self._forks.keeper.end_everything()
+        if self._users is not None:
+            self._users.end_everything()
         self._devices.end()
         self._checks.kill()
         if self._cluster is not None:
@@ -235,6 +257,8 @@ class EmbeddedNode:
         """Handle a message, by the connection that it came from."""
         if connection is self._forks.connection or connection is self._forks.kept:
             self._from_fork_server(connection, message)
+        elif self._users is not None and self._users.has(connection):
+            self._from_account(self._users.heard(connection, message))
         elif self._cluster is not None and self._cluster.is_gateway(connection):
             self._cluster.on_gateway(message)
         else:
@@ -246,7 +270,7 @@ class EmbeddedNode:
             self._fork_server_lost()
         elif self._cluster is not None and self._cluster.is_gateway(connection):
             self._cluster.gateway_lost()
-        else:
+        elif self._users is None or not self._users.lost(connection):
             is_about_token = connection.refusal_status == Status.WRONG_TOKEN
             is_given_up = connection.refusal_status == Status.GIVEN_UP
             self.node.on_lost(connection, connection.refusal, is_about_token, is_given_up)
@@ -258,6 +282,8 @@ class EmbeddedNode:
         self._keeper.tick(now)
         if self._forks.keeper is not None:
             self._forks.keeper.step()
+        if self._users is not None:
+            self._users.tick(now)
         self.node.on_tick(now)
         if now >= self._look_at_memory_at:
             self._look_at_memory_at = now + LOOK_AT_MEMORY_EVERY_S
@@ -265,6 +291,8 @@ class EmbeddedNode:
 
     def on_round(self) -> None:
         """Finish a round: all messages that had come are handled."""
+        if self._users is not None:
+            self._users.report()
         self.node.on_round()
         self.loop.wake_at(min(self._head_wakes_at, self.node.leases.look_at))
 
@@ -321,6 +349,16 @@ class EmbeddedNode:
                     self._worker_exited(message)
             case LogLine():
                 self.node.processes.printed(message)
+
+    def _from_account(self, message: Began | Exited | None) -> None:
+        match message:
+            case Began():
+                self.node.members.began(message.process, message.pid)
+            case Exited():
+                self._command_exited(message)
+
+    def _command_exited(self, message: Exited) -> None:
+        self.node.members.exited(message.process, how_it_ended(message))
 
     def _worker_exited(self, message: Exited) -> None:
         worker = message.process

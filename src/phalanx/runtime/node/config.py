@@ -70,3 +70,6 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     """The file of its log; empty: a file that is deleted with the session, and standard error."""
     is_private: bool = False
     """Whether `init(address="auto")` skips it."""
+    launch: str = ""
+    """The socket of phalanx-launch, through which jobs run as their submitters; empty: they run as
+    the node's account."""

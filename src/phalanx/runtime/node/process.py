@@ -105,7 +105,8 @@ class NodeForkServers:
 def come_back(config: NodeConfig) -> NoReturn:
     """Start this process again as a new node, which holds nothing: the head has given the old one
     up."""
-    again = as_another(config, sessions.create(os.path.dirname(config.session.directory)))
+    root = os.path.dirname(config.session.directory)
+    again = as_another(config, sessions.create(root, has_users=bool(config.launch)))
     text = json.dumps(msgspec.to_builtins(again)).encode() + b"\n"
     source = os.memfd_create("phalanx-node")
     os.write(source, text)

@@ -89,20 +89,25 @@ class CommandClient:
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
         """Start a command of a member, in its directory, with its log."""
-        place = self._directories.place(order, command)
-        self._server.post(
-            RunCommand(
-                process,
-                place.argv,
-                place.variables,
-                place.directory,
-                log,
-                int(command.memory_limit),
-                command.streams,
-                command.umask,
-                order.grace_s,
-            )
-        )
+        self._server.post(run_command(self._directories, process, order, command, log))
+
+
+def run_command(
+    directories: JobDirectories, process: bytes, order: StartMember, command: Command, log: str
+) -> RunCommand:
+    """Return the order to start a command of a member, in its directory, with its log."""
+    place = directories.place(order, command)
+    return RunCommand(
+        process,
+        place.argv,
+        place.variables,
+        place.directory,
+        log,
+        int(command.memory_limit),
+        command.streams,
+        command.umask,
+        order.grace_s,
+    )
 
 
 def how_it_ended(message: Exited) -> CommandEnd:

@@ -46,12 +46,12 @@ class JobDirectories:
     """
 
     def __init__(self, root: str) -> None:
-        self._root = root
+        self.root = root
 
     @functools.cached_property
     def _disk_bytes(self) -> int:
         """The size of the file system that has, or will have, the directories."""
-        path = self._root
+        path = self.root
         while not os.path.isdir(path):
             path = os.path.dirname(path)
         found = os.statvfs(path)
@@ -63,7 +63,7 @@ class JobDirectories:
         return min(LOG_BYTES, max(self._disk_bytes // LOG_PART, LEAST_LOG_BYTES))
 
     def _directory(self, job: JobId) -> str:
-        return os.path.join(self._root, _below(job))
+        return os.path.join(self.root, _below(job))
 
     def make(self, order: StartMember) -> str:
         """Write the member's files; return the path of its log."""
@@ -88,7 +88,7 @@ class JobDirectories:
             with contextlib.suppress(OSError):  # its log tells when the directory does not exist
                 self._make_home(order)
         files = os.path.join(directory, "files")
-        error = os.path.join(directory, _error(directory_name(order.name), _number(order)))
+        error = self.error_path(order)
 
         def placed(text: str) -> str:
             return text.replace(FILES, files).replace(ERROR_FILE, error)
@@ -96,18 +96,27 @@ class JobDirectories:
         return Placed(
             [placed(word) for word in command.argv],
             {name: placed(value) for name, value in command.variables.items()},
-            command.directory or os.path.join(directory, directory_name(order.name)),
+            command.directory or self.home(order),
         )
 
+    def home(self, order: StartMember) -> str:
+        """Return the directory in which a member's commands run that name no other."""
+        return os.path.join(self._directory(order.job), directory_name(order.name))
+
+    def error_path(self, order: StartMember) -> str:
+        """Return the file in which a member may say why it failed."""
+        name = _error(directory_name(order.name), _number(order))
+        return os.path.join(self._directory(order.job), name)
+
     def _make_home(self, order: StartMember) -> None:
-        make_below(self._root, f"{_below(order.job)}/{directory_name(order.name)}")
+        make_below(self.root, f"{_below(order.job)}/{directory_name(order.name)}")
 
     def error(self, order: StartMember, limit: int) -> bytes:
         """Return the error that a member has written, at most `limit` bytes."""
         path = f"{_below(order.job)}/{_error(directory_name(order.name), _number(order))}"
         with contextlib.suppress(OSError):
             # a pipe may have this path
-            fd = open_below(self._root, path, os.O_RDONLY | os.O_NONBLOCK)
+            fd = open_below(self.root, path, os.O_RDONLY | os.O_NONBLOCK)
             try:
                 return os.read(fd, limit)
             finally:
@@ -122,7 +131,7 @@ class JobDirectories:
         """Return (data, size, bytes skipped) of a log from an offset; size -1 without one."""
         data, size, skipped = b"", -1, 0
         with contextlib.suppress(OSError):
-            fd = open_below(self._root, os.path.relpath(path, self._root), os.O_RDONLY)
+            fd = open_below(self.root, os.path.relpath(path, self.root), os.O_RDONLY)
             with open(fd, "rb") as file:
                 size = os.fstat(fd).st_size
                 skipped = _length_of_hole(fd, offset)
@@ -160,7 +169,7 @@ class JobDirectories:
         with contextlib.suppress(OSError):
             if os.lstat(path).st_blocks * _STAT_BLOCK <= limit_bytes:
                 return
-            fd = open_below(self._root, os.path.relpath(path, self._root), os.O_WRONLY)
+            fd = open_below(self.root, os.path.relpath(path, self.root), os.O_WRONLY)
             try:
                 size = os.fstat(fd).st_size
                 end = size - limit_bytes // 2 if limit_bytes else size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterator
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 from phalanx.runtime.os.real_disks import LASTING, first_on_disk, private_directory
 
 SHM = "/dev/shm"
+PASSABLE = 0o711
 _SOCKET_PATH = 107
 _LONGEST_ROOT = _SOCKET_PATH - len("/" + 16 * "0" + "/s/" + 32 * "0")
 
@@ -124,14 +126,34 @@ def _disk_root(base: str) -> str:
     return first_on_disk([_below_temporary(one) for one in places], base)
 
 
-def create(base: str | None = None) -> Session:
+def _open_disk_root() -> str:
+    """Return the directory for the files of jobs that run as other accounts: they may pass through
+    it to their own. Raises PermissionError for one that this user does not have to itself.
+    """
+    base = os.path.join(LASTING, f"phalanx-jobs-{os.getuid()}")
+    try:
+        os.mkdir(base)
+        os.chmod(base, PASSABLE)
+    except FileExistsError:
+        found = os.lstat(base)
+        if found.st_uid != os.getuid() or found.st_mode != stat.S_IFDIR | PASSABLE:
+            raise PermissionError(
+                f"{base} must be a directory of this user with mode 0711: remove it"
+            ) from None
+    return base
+
+
+def create(base: str | None = None, has_users: bool = False) -> Session:
     """Make a new session's directories, and delete those of dead sessions.
 
-    All lie below `base` when it is given, except shared memory.
+    All lie below `base` when it is given, except shared memory. `has_users`: jobs run as other
+    accounts, and reach their files.
     """
     root = runtime_root(base)
     spill_root = root if base is not None else _spill_root(root)
     disk_root = root if base is not None else _disk_root(root)
+    if has_users:
+        disk_root = _open_disk_root()
     sweep(root)
     import secrets  # a command that only asks makes no session
 
@@ -145,6 +167,8 @@ def create(base: str | None = None) -> Session:
     try:
         for path in (directory, session.sockets, spill, disk, session.logs, shared):
             os.mkdir(path, mode=0o700)
+        if has_users:
+            os.chmod(disk, PASSABLE)
     except BaseException:
         remove(session)
         raise

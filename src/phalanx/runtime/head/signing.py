@@ -1,0 +1,88 @@
+"""The head's key, by which phalanx-launch knows that the head has granted work an account."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from phalanx.model.ids import JobId
+from phalanx.protocol.bundle_messages import Grant
+from phalanx.runtime.os.below import open_below
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+VALID_S = 120
+"""Seconds in which a node must use a grant."""
+LEAST_UID = 1000
+"""Accounts below are those of the machine, and no work runs as them."""
+_KEY, _PUBLIC = "launch.key", "launch.pub"
+_VERSION = 1
+
+
+class SignedGrants:
+    """Signs that a member may run as the account of its owner, once, on one node, and soon."""
+
+    def __init__(self, directory: str, clock: Callable[[], float] = time.time) -> None:
+        """`directory` has the key, which is made with the first head. Raises OSError, ValueError,
+        and ModuleNotFoundError without `cryptography`.
+        """
+        self._key = _key_in(directory)
+        self._clock = clock
+
+    def grant(
+        self, user: str, job: JobId, attempt: int, node: str, devices: Sequence[int]
+    ) -> Grant:
+        """Return the grant, or why there is none."""
+        try:
+            uid = pwd.getpwnam(user).pw_uid
+        except (KeyError, ValueError):
+            why = f"the head's machine has no account {user}, as which this job would run"
+            return Grant(user, 0, refusal=why)
+        if uid < LEAST_UID:
+            why = f"no job runs as {user}, an account of the machine itself (number {uid})"
+            return Grant(user, uid, refusal=why)
+        fields = {
+            "v": _VERSION,
+            "user": user,
+            "uid": uid,
+            "job": job,
+            "attempt": attempt,
+            "node": node,
+            "devices": list(devices),
+            "expires": int(self._clock()) + VALID_S,
+            "nonce": secrets.token_hex(16),
+        }
+        body = json.dumps(fields, separators=(",", ":")).encode()
+        return Grant(user, uid, self._key.sign(body) + body)
+
+
+def public_path(directory: str) -> str:
+    """Return the file with the public key, which root copies to each node."""
+    return os.path.join(directory, _PUBLIC)
+
+
+def _key_in(directory: str) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        fd = open_below(directory, _KEY, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        with open(fd, "wb") as file:
+            file.write(Ed25519PrivateKey.generate().private_bytes_raw())
+    with open(open_below(directory, _KEY, os.O_RDONLY), "rb") as file:
+        found = os.fstat(file.fileno())
+        if found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise PermissionError(f"{os.path.join(directory, _KEY)} is open to other users")
+        key = Ed25519PrivateKey.from_private_bytes(file.read(100))
+    public = public_path(directory)
+    with open(f"{public}.new", "w") as text:
+        text.write(key.public_key().public_bytes_raw().hex() + "\n")
+    os.replace(f"{public}.new", public)
+    return key

@@ -1,0 +1,445 @@
+#!/usr/bin/python3 -IS
+"""phalanx-launch: starts the work of other accounts for a node that is not root.
+
+This is all of Phalanx that runs as root. It uses the standard library and no file of Phalanx, so a
+copy of this file is the whole program (docs/explanation/security.md goes through it).
+
+The node's account sends one message: a grant with the head's signature, and one end of a socket. A
+child becomes the account of the grant for good, and then executes the program that root has named
+in the options; that program gets the socket, and nothing of root's. Nobody else is answered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import array
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+import pwd
+import select
+import signal
+import socket
+import stat
+import struct
+import time
+from typing import Any, NamedTuple, NoReturn
+
+LEAST_UID = 1000
+MOST_UID = 2**32 - 2
+MOST_BYTES = 1 << 16
+MOST_RUNNING = 256
+PATIENCE_S = 5.0
+VALID_S = 180
+"""Seconds that a grant is valid at most: the head's 120, and a minute between the two clocks."""
+KEPT_S = 600
+"""Seconds for which the number of a grant is kept after the grant has expired."""
+BEGUN, NO_ACCOUNT = b"begun", b"no account"
+SOCKET = 3
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+
+
+class RefusedError(Exception):
+    """The request is not carried out. The reason is for root's log alone."""
+
+
+class AccountError(RefusedError):
+    """The machine has no account that fits the grant."""
+
+
+class Grant(NamedTuple):
+    """The fields that the head has signed."""
+
+    v: int
+    user: str
+    uid: int
+    job: str
+    attempt: int
+    node: str
+    devices: list[int]
+    expires: int
+    nonce: str
+
+
+class Options(NamedTuple):
+    """The choices of root."""
+
+    node_uid: int
+    node: str
+    key: bytes
+    program: list[str]
+    used: str
+
+
+Point = tuple[int, int, int, int]
+"""A point of the curve in extended coordinates."""
+
+# ---- Ed25519 (RFC 8032), verification only: it handles nothing secret ----------------------------
+
+P = 2**255 - 19
+ORDER = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, P - 2, P) % P
+ROOT_OF_MINUS_1 = pow(2, (P - 1) // 4, P)
+
+
+def add(one: Point, other: Point) -> Point:
+    """Add two points."""
+    a = (one[1] - one[0]) * (other[1] - other[0]) % P
+    b = (one[1] + one[0]) * (other[1] + other[0]) % P
+    c, d = 2 * one[3] * other[3] * D % P, 2 * one[2] * other[2] % P
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+
+def sum_of(s: int, one: Point, h: int, other: Point) -> Point:
+    """Return s times a point plus h times another."""
+    found, both = (0, 1, 1, 0), add(one, other)
+    for bit in reversed(range(256)):
+        found = add(found, found)
+        which = s >> bit & 1, h >> bit & 1
+        if any(which):
+            found = add(found, both if all(which) else one if which[0] else other)
+    return found
+
+
+def is_same(one: Point, other: Point) -> bool:
+    """Whether two points are the same."""
+    x, y = one[0] * other[2] - other[0] * one[2], one[1] * other[2] - other[1] * one[2]
+    return not x % P and not y % P
+
+
+def point_of(data: bytes) -> Point | None:
+    """Return the point that 32 bytes stand for; None if they stand for none."""
+    y = int.from_bytes(data, "little")
+    sign, y = y >> 255, y & (1 << 255) - 1
+    if y >= P:
+        return None
+    square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    if (x * x - square) % P:
+        x = x * ROOT_OF_MINUS_1 % P
+    if (x * x - square) % P or (not x and sign):
+        return None
+    x = P - x if x & 1 != sign else x
+    return x, y, 1, x * y % P
+
+
+BASE = point_of((4 * pow(5, P - 2, P) % P).to_bytes(32, "little")) or (0, 1, 1, 0)
+
+
+def is_signed(key: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether the holder of the private half of `key` has signed these bytes."""
+    if len(key) != 32 or len(signature) != 64:
+        return False
+    a, r = point_of(key), point_of(signature[:32])
+    s = int.from_bytes(signature[32:], "little")
+    if a is None or r is None or s >= ORDER:
+        return False
+    h = int.from_bytes(hashlib.sha512(signature[:32] + key + message).digest(), "little") % ORDER
+    minus_a = P - a[0], a[1], a[2], P - a[3]
+    return is_same(sum_of(s, BASE, h, minus_a), r)
+
+
+# ---- the grant -----------------------------------------------------------------------------------
+
+
+def read_grant(data: bytes, options: Options, now: float) -> Grant:
+    """Return a grant that holds here and now. Nothing is parsed before its signature is right."""
+    signature, body = data[:64], data[64:]
+    if not is_signed(options.key, body, signature):
+        raise RefusedError("the signature is not the head's")
+    fields = json.loads(body)
+    if type(fields) is not dict or fields.keys() != set(Grant._fields):
+        raise RefusedError("the fields are not those of a grant")
+    grant = Grant(**fields)
+    kinds = (int, str, int, str, int, str, list, int, str)
+    if any(type(value) is not kind for value, kind in zip(grant, kinds, strict=True)):
+        raise RefusedError("a field has another type than in a grant")
+    if grant.v != 1 or len(grant.nonce) != 32 or set(grant.nonce) - set("0123456789abcdef"):
+        raise RefusedError("the version or the number is not one of a grant")
+    if grant.node != options.node:
+        raise RefusedError("the grant is for another node")
+    if not now < grant.expires <= now + VALID_S:
+        raise RefusedError("the grant has expired, or is valid for too long")
+    if not LEAST_UID <= grant.uid <= MOST_UID or grant.uid == options.node_uid:
+        raise RefusedError("the account is none that work may run as")
+    return grant
+
+
+def use_up(grant: Grant, directory: str) -> None:
+    """Note that the grant is used; a grant works once, also across a start of this program."""
+    if grant.expires <= floor_of(directory):
+        raise RefusedError("the grant is from before what is remembered")
+    path = os.path.join(directory, f"{grant.expires}-{grant.nonce}")
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
+    except FileExistsError:
+        raise RefusedError("the grant was used before") from None
+
+
+def floor_of(directory: str) -> int:
+    """Return the last expiry of which grants are forgotten: a clock may be set back."""
+    return max((int(name[6:]) for name in os.listdir(directory) if name[:6] == "floor-"), default=0)
+
+
+def forget_old(directory: str, now: float) -> None:
+    """Forget grants that expired long ago."""
+    numbers = [name.partition("-")[0] for name in os.listdir(directory)]
+    old = [int(one) for one in numbers if one.isdigit() and int(one) + KEPT_S < now]
+    if not old:
+        return
+    os.close(os.open(os.path.join(directory, f"floor-{max(old)}"), os.O_CREAT | os.O_WRONLY, 0o600))
+    for name in os.listdir(directory):
+        begin, _, end = name.partition("-")
+        number = int(end) if begin == "floor" else int(begin)
+        if number < max(old) or (number == max(old) and begin != "floor"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(directory, name))
+
+
+def account_of(grant: Grant) -> tuple[pwd.struct_passwd, list[int]]:
+    """Return the account of a grant as this machine knows it, and its groups."""
+    try:
+        account = pwd.getpwnam(grant.user)
+    except (KeyError, ValueError):
+        raise AccountError("there is no such account here") from None
+    if account.pw_uid != grant.uid:
+        raise AccountError("the account has another number here")
+    return account, os.getgrouplist(account.pw_name, account.pw_gid)
+
+
+# ---- one request ---------------------------------------------------------------------------------
+
+
+def receive(connection: socket.socket) -> tuple[bytes, int]:
+    """Return the one message of a connection, and the one descriptor that comes with it."""
+    room = socket.CMSG_SPACE(4 * 8)
+    data, extra, flags, _ = connection.recvmsg(MOST_BYTES, room, socket.MSG_CMSG_CLOEXEC)
+    passed: array.array[int] = array.array("i")
+    for level, kind, body in extra:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            passed.frombytes(body[: len(body) // 4 * 4])
+    cut = flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
+    if cut or len(passed) != 1 or not stat.S_ISSOCK(os.fstat(passed[0]).st_mode):
+        raise RefusedError("a message is one grant with one socket")
+    return data, passed[0]
+
+
+def handle(connection: socket.socket, options: Options) -> None:
+    """Carry out the request of a connection, and stay until what it has started has ended."""
+    connection.settimeout(PATIENCE_S)
+    try:
+        data, passed = receive(connection)
+        now = time.time()
+        grant = read_grant(data, options, now)
+        use_up(grant, options.used)
+        account, groups = account_of(grant)
+    except AccountError as error:
+        say(error)
+        connection.send(NO_ACCOUNT)
+        return
+    except (RefusedError, OSError, ValueError, RecursionError) as error:
+        say(error)
+        return
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    guard = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            become(account, groups, guard)
+            execute(account, passed, options.program)
+        finally:
+            os._exit(126)
+    os.close(passed)
+    say(f"started {pid} as {grant.user} for {grant.job!r}, attempt {grant.attempt}")
+    watch(connection, pid)
+
+
+def become(account: pwd.struct_passwd, groups: list[int], guard: int) -> None:
+    """Become an account for good: groups, then gid, then uid. Ends if anything is left of root."""
+    uid, gid = account.pw_uid, account.pw_gid
+    os.setsid()
+    os.umask(0o077)
+    os.setgroups(groups)
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    is_whole = os.getresuid() == (uid,) * 3 and os.getresgid() == (gid,) * 3
+    if not is_whole or set(os.getgroups()) != set(groups):
+        os._exit(126)
+    ways_back: list[tuple[Any, ...]] = [(os.setuid, 0), (os.seteuid, 0), (os.setreuid, -1, 0)]
+    ways_back += [(os.setgroups, [0])] if gid == 0 else [(os.setgroups, [0]), (os.setgid, 0)]
+    for call, *arguments in ways_back:
+        with contextlib.suppress(PermissionError):
+            call(*arguments)
+            os._exit(126)
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # changes of ids take it away, so it comes after them
+    if os.getppid() != guard:
+        os._exit(126)
+
+
+def execute(account: pwd.struct_passwd, passed: int, program: list[str]) -> NoReturn:
+    """Execute the program with the passed socket, and with nothing that this process had open."""
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    kept = os.dup(passed)
+    while kept <= SOCKET:  # it must be above the numbers that are overwritten
+        kept = os.dup(passed)
+    for number in range(3):
+        os.dup2(null, number)
+    os.dup2(kept, SOCKET)
+    os.set_inheritable(SOCKET, True)
+    os.closerange(SOCKET + 1, os.sysconf("SC_OPEN_MAX"))
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    name = account.pw_name
+    environment = {"USER": name, "LOGNAME": name, "HOME": account.pw_dir, "PATH": os.defpath}
+    environment["SHELL"] = account.pw_shell or "/bin/sh"
+    os.execve(program[0], program, environment)
+
+
+def watch(connection: socket.socket, pid: int) -> None:
+    """Wait until the program ends, or the node goes; then end all that is left of it."""
+    ended = os.pidfd_open(pid)
+    with contextlib.suppress(OSError):
+        connection.send(BEGUN)
+        poll = select.poll()
+        poll.register(ended, select.POLLIN)
+        poll.register(connection, select.POLLIN)
+        if ended not in dict(poll.poll()):
+            poll.unregister(connection)
+            poll.poll(PATIENCE_S * 1000)  # it ends by itself when its node is gone
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(ended, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+            for left in own_children():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(left, signal.SIGKILL)
+            time.sleep(0.01)
+
+
+def own_children() -> list[int]:
+    """Return the children of this process, which inherits what its descendants leave behind."""
+    found, me = [], os.getpid()
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            with open(f"/proc/{int(name)}/stat", "rb") as file:
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+            found += [int(name)] if parent == me else []
+    return found
+
+
+def prctl(option: int, value: int) -> None:
+    """Call prctl(2). Raises OSError."""
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def say(text: object) -> None:
+    """Write a line to root's log, with no other character than printable ones."""
+    line = f"phalanx-launch: {text}"
+    with contextlib.suppress(OSError):
+        os.write(2, "".join(c if c.isprintable() else "?" for c in line).encode() + b"\n")
+
+
+# ---- the daemon ----------------------------------------------------------------------------------
+
+
+def check_trusted(path: str) -> None:
+    """Raise PermissionError for a path of which anybody but root can change a part."""
+    parts = os.path.abspath(path).split(os.sep)
+    for count in range(1, len(parts) + 1):
+        part = os.sep.join(parts[:count]) or os.sep
+        found = os.lstat(part)
+        if stat.S_ISLNK(found.st_mode) or found.st_uid or found.st_mode & 0o022:
+            raise PermissionError(f"{part} must be root's, no link, and writable by root alone")
+
+
+def read_key(path: str) -> bytes:
+    """Return the head's public key: 64 hexadecimal digits in a file that only root can change."""
+    check_trusted(path)
+    with open(path, encoding="ascii") as file:
+        key = bytes.fromhex(file.read(100).strip())
+    if len(key) != 32 or point_of(key) is None:
+        raise ValueError(f"{path} has no public key")
+    return key
+
+
+def own_directory(path: str, mode: int) -> None:
+    """Make a directory of root's. Raises PermissionError when somebody else can change it."""
+    check_trusted(os.path.dirname(os.path.abspath(path)))
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path)
+    check_trusted(path)
+    os.chmod(path, mode)
+
+
+def serve(door: socket.socket, options: Options) -> NoReturn:
+    """Take requests of the node's account, each in a process of its own."""
+    running: set[int] = set()
+    forgotten = 0.0
+    while True:
+        connection, _ = door.accept()
+        while running and (ended := os.waitpid(-1, os.WNOHANG)[0]):
+            running.discard(ended)
+        if time.monotonic() - forgotten > KEPT_S:
+            forgotten = time.monotonic()
+            forget_old(options.used, time.time())
+        with connection:
+            peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            _, uid, _ = struct.unpack("3i", peer)
+            if uid != options.node_uid or len(running) >= MOST_RUNNING:
+                continue  # a stranger is told nothing
+            with contextlib.suppress(OSError):
+                pid = os.fork()
+                if pid == 0:
+                    try:
+                        door.close()
+                        handle(connection, options)
+                    finally:
+                        os._exit(0)
+                running.add(pid)
+
+
+def main() -> NoReturn:
+    """Read root's options, and serve."""
+    parser = argparse.ArgumentParser(prog="phalanx-launch", description=__doc__)
+    parser.add_argument("--user", required=True, help="the node's account")
+    parser.add_argument("--key", required=True, help="the file with the head's public key")
+    parser.add_argument("--python", required=True, help="the Python that has phalanx")
+    parser.add_argument("--node", default=socket.gethostname(), help="the node's name")
+    parser.add_argument("--run", default="/run/phalanx-launch", help="the socket's directory")
+    parser.add_argument("--state", default="/var/lib/phalanx-launch", help="used grants")
+    given = parser.parse_args()
+    if os.getuid():
+        parser.error("only root can start work as other accounts")
+    os.umask(0o077)
+    try:
+        node_uid = pwd.getpwnam(given.user).pw_uid
+        key = read_key(given.key)
+        own_directory(given.run, 0o755)
+        own_directory(given.state, 0o700)
+    except (OSError, ValueError, KeyError) as error:
+        parser.error(str(error))
+    program = [given.python, "-I", "-m", "phalanx.runtime.worker.user_fork_server"]
+    options = Options(node_uid, given.node, key, program, given.state)
+    path = os.path.join(given.run, "socket")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    door.bind(path)
+    os.chown(path, node_uid, -1)
+    door.listen(64)
+    say(f"serves {given.user} for the node {given.node}")
+    serve(door, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,264 @@
+"""The fork servers of the accounts that have work on a node, where jobs run as their submitters.
+
+phalanx-launch starts one when the first member of an account comes with the head's grant. It is
+kept for a while after its last command, so that the next one starts at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from phalanx.node.notes import Note
+from phalanx.protocol.bundle_messages import Command, Grant, Receivers, StartMember
+from phalanx.protocol.fork_messages import (
+    Began,
+    Exited,
+    RunCommand,
+    SendSignal,
+    SignalCommand,
+    decode_body,
+)
+from phalanx.runtime.os.connection import Connection
+from phalanx.runtime.os.fork_client import run_command
+from phalanx.runtime.os.job_files import JobDirectories
+
+KEPT_S = 900.0
+"""Seconds for which a fork server without commands is kept."""
+KILLED_S = 5.0
+"""Seconds after which an account whose fork server does not carry out a kill loses all its work
+here: the account may have stopped it."""
+MOST_BYTES = 1 << 20
+"""Bytes of a frame from a fork server, which is a process of somebody else's."""
+MOST_CPU_S = 1e12
+LAUNCH = "/run/phalanx-launch/socket"
+_BEGUN, _NO_ACCOUNT = b"begun", b"no account"
+_TERM, _KILL = 15, 9
+NO_LAUNCH = "phalanx-launch does not start work on this node"
+NO_GRANT = "its head has not granted it an account: start the head with --system"
+STREAMS = "a program with its streams over a connection runs only as the account of its node"
+
+
+class Watching(Protocol):
+    """The part of the node's loop that is used here."""
+
+    def watch(self, connection: Connection) -> None:
+        """Hand on the messages of a connection."""
+        ...
+
+    def forget(self, connection: Connection) -> bool:
+        """Close a connection, and do not report its end."""
+        ...
+
+    def read_from(self, fd: int, reader: Callable[[], None]) -> None:
+        """Call `reader` whenever there is something to read."""
+        ...
+
+    def unregister(self, fd: int) -> bool:
+        """Stop reading."""
+        ...
+
+
+class _Server:
+    """The fork server of one account."""
+
+    def __init__(self, grant: Grant, connection: Connection, door: socket.socket) -> None:
+        self.grant = grant
+        self.connection = connection
+        self.door = door
+        """The connection to phalanx-launch: when it closes, all work of the account here ends."""
+        self.processes: set[bytes] = set()
+        self.kept_until = 0.0
+        self.killed_since: dict[bytes, float] = {}
+        """When each process that must end, and has not, was to be killed."""
+        self.why = NO_LAUNCH
+        """Why nothing can begin, until it has begun."""
+        self.is_jobs_fault = False
+
+
+class UserForks:
+    """Starts and ends the commands of members, each as the account of its grant."""
+
+    def __init__(
+        self,
+        loop: Watching,
+        launch: str,
+        directories: JobDirectories,
+        clock: Callable[[], float],
+        exited: Callable[[Exited], None],
+        note: Note,
+    ) -> None:
+        """`launch`: the socket of phalanx-launch. `exited` takes the ends of processes."""
+        self._loop = loop
+        self._launch = launch
+        self._directories = directories
+        self._clock = clock
+        self._exited = exited
+        self._note = note
+        self._servers: dict[int, _Server] = {}
+        self._of_process: dict[bytes, _Server] = {}
+        self._failed: list[Exited] = []
+
+    # ---- orders ----------------------------------------------------------------------------------
+
+    def admit(self, order: StartMember) -> None:
+        """Use the grant of a member that will begin, while the grant is valid."""
+        grant = order.grant
+        if grant is None or grant.refusal:
+            return
+        server = self._servers.get(grant.uid) or self._open(grant)
+        if server is not None:
+            server.kept_until = self._clock() + order.rest_s + KEPT_S
+
+    def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
+        """Start a command of a member as the member's account."""
+        grant = order.grant
+        server = None if grant is None else self._servers.get(grant.uid)
+        if grant is None or grant.refusal:
+            self._fail(process, NO_GRANT if grant is None else grant.refusal)
+        elif command.streams is not None:
+            self._fail(process, STREAMS)
+        elif server is None:
+            self._fail(process, NO_LAUNCH, is_nodes=True)
+        else:
+            server.processes.add(process)
+            self._of_process[process] = server
+            server.kept_until = max(server.kept_until, self._clock() + KEPT_S)
+            server.connection.post(run_command(self._directories, process, order, command, log))
+
+    def terminate(self, process: bytes) -> None:
+        """Ask a command to end, by SIGTERM."""
+        self._post(process, SendSignal(process, _TERM))
+
+    def kill(self, process: bytes) -> None:
+        """Kill a command and all its children at once."""
+        server = self._of_process.get(process)
+        if server is not None:
+            server.killed_since.setdefault(process, self._clock())
+        self._post(process, SendSignal(process, _KILL))
+
+    def signal(self, process: bytes, number: int, to: Receivers) -> None:
+        """Send a command a signal."""
+        self._post(process, SignalCommand(process, number, to))
+
+    def _post(self, process: bytes, order: RunCommand | SendSignal | SignalCommand) -> None:
+        server = self._of_process.get(process)
+        if server is not None:
+            server.connection.post(order)
+
+    def _fail(self, process: bytes, reason: str, is_nodes: bool = False) -> None:
+        self._failed.append(Exited(process, 0, 1, reason, is_shortage=is_nodes))
+
+    # ---- fork servers ----------------------------------------------------------------------------
+
+    def _open(self, grant: Grant) -> _Server | None:
+        """Ask phalanx-launch for the fork server of an account; None when it is not there."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        door.setblocking(False)
+        with theirs:
+            try:
+                door.connect(self._launch)
+                socket.send_fds(door, [grant.signed], [theirs.fileno()])
+            except OSError as error:
+                self._note(f"{NO_LAUNCH}: {error.strerror}")
+                ours.close()
+                door.close()
+                return None
+        connection = Connection(ours, decode=decode_body, limit=MOST_BYTES)
+        server = self._servers[grant.uid] = _Server(grant, connection, door)
+        self._loop.watch(connection)
+        self._loop.read_from(door.fileno(), partial(self._told, server))
+        return server
+
+    def _told(self, server: _Server) -> None:
+        """Read the answer of phalanx-launch, or that the fork server and all below it are gone."""
+        told = b""
+        with contextlib.suppress(OSError):
+            told = server.door.recv(64)
+        if told == _BEGUN:
+            server.why = ""
+            return
+        if told == _NO_ACCOUNT:
+            user, uid = server.grant.user, server.grant.uid
+            server.why = f"this node has no account {user} with the number {uid}"
+            server.is_jobs_fault = True
+        self._end(server)
+
+    def _end(self, server: _Server) -> None:
+        """Close everything to an account's fork server; phalanx-launch ends what runs there."""
+        if self._servers.get(server.grant.uid) is not server:
+            return
+        del self._servers[server.grant.uid]
+        self._loop.unregister(server.door.fileno())
+        server.door.close()
+        self._loop.forget(server.connection)
+        for process in sorted(server.processes):
+            del self._of_process[process]
+            if server.why:
+                self._fail(process, server.why, is_nodes=not server.is_jobs_fault)
+            else:
+                self._failed.append(Exited(process, -1, -_KILL, is_parent_killed=True))
+
+    def lost(self, connection: Connection) -> bool:
+        """Handle the end of a connection; False when it led to no fork server of an account."""
+        server = self._of(connection)
+        if server is not None and not server.why:
+            self._end(server)  # before it has begun, phalanx-launch tells why
+        return server is not None
+
+    def has(self, connection: Connection) -> bool:
+        """Whether a connection leads to the fork server of an account."""
+        return self._of(connection) is not None
+
+    def _of(self, connection: Connection) -> _Server | None:
+        servers = self._servers.values()
+        return next((one for one in servers if one.connection is connection), None)
+
+    def heard(self, connection: Connection, message: Any) -> Began | Exited | None:
+        """Return a message of an account's fork server, as far as the account may say it.
+
+        The account decides what its fork server says. So it speaks of its own processes alone, and
+        says nothing of the node.
+        """
+        if not isinstance(message, Began | Exited):
+            return None
+        server = self._of_process.get(message.process)
+        if server is None or server.connection is not connection:
+            return None
+        if isinstance(message, Began):
+            return message
+        self._ended(server, message.process)
+        message.is_shortage = False
+        is_time = 0 <= message.cpu_s < MOST_CPU_S and message.memory >= 0
+        return message if is_time else Exited(message.process, message.pid, message.code)
+
+    def _ended(self, server: _Server, process: bytes) -> None:
+        del self._of_process[process]
+        server.processes.discard(process)
+        server.killed_since.pop(process, None)
+        server.kept_until = self._clock() + KEPT_S
+
+    def tick(self, now: float) -> None:
+        """End fork servers that nobody needs or that do not answer, and report failed starts."""
+        for server in list(self._servers.values()):
+            late = any(since < now - KILLED_S for since in server.killed_since.values())
+            if late:
+                self._note(f"the processes of {server.grant.user} did not end, and are all ended")
+            if late or (not server.processes and now >= server.kept_until):
+                self._end(server)
+        self.report()
+
+    def end_everything(self) -> None:
+        """End all work of accounts: the node ends."""
+        for server in list(self._servers.values()):
+            self._end(server)
+
+    def report(self) -> None:
+        """Report the ends of processes that did not begin, or have ended with their fork server."""
+        failed, self._failed = self._failed, []
+        for one in failed:
+            self._exited(one)

@@ -1,0 +1,35 @@
+"""Access lists of files (acl(5)): they let one more account use a file of this process's own."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+READ, WRITE, ENTER = 4, 2, 1
+_ACCESS, _DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
+_VERSION, _NOBODY = 2, 0xFFFF_FFFF
+_OWNER, _USER, _GROUP, _MASK, _OTHERS = 1, 2, 4, 16, 32
+_ALL = READ | WRITE | ENTER
+
+
+def let(target: str | int, uid: int, may: int, is_directory: bool = False) -> None:
+    """Let the account `uid` do `may` with a file, beside its owner; nobody else may do anything.
+
+    `target`: its path or descriptor. Raises OSError where the file system has no access lists.
+    """
+    mine = _ALL if is_directory else READ | WRITE
+    os.setxattr(target, _ACCESS, _list(mine, {uid: may}))
+
+
+def let_both_use_all_below(target: str, uid: int) -> None:
+    """Let the account use a directory, and let it and this process use all that is made there."""
+    both = {uid: _ALL, os.getuid(): _ALL}
+    os.setxattr(target, _DEFAULT, _list(_ALL, both))
+    let(target, uid, _ALL, is_directory=True)
+
+
+def _list(owner: int, users: dict[int, int]) -> bytes:
+    entries = [(_OWNER, owner, _NOBODY)]
+    entries += [(_USER, may, uid) for uid, may in sorted(users.items())]
+    entries += [(_GROUP, 0, _NOBODY), (_MASK, _ALL, _NOBODY), (_OTHERS, 0, _NOBODY)]
+    return struct.pack("<I", _VERSION) + b"".join(struct.pack("<HHI", *one) for one in entries)

@@ -1,0 +1,65 @@
+"""The files of jobs that run as their submitters: each account reaches those of its own jobs alone.
+
+They belong to the node, and access lists let the submitter in: it reads the files of its job, adds
+to its log, and has its member's directory to itself. It changes no directory in which the node
+follows names, so it cannot lead the node to other files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+
+from phalanx.protocol.bundle_messages import StartMember
+from phalanx.runtime.os.access_lists import ENTER, READ, WRITE, let, let_both_use_all_below
+from phalanx.runtime.os.below import open_below
+from phalanx.runtime.os.job_files import JobDirectories
+
+
+class OwnedJobDirectories(JobDirectories):
+    """The directories of jobs of several accounts."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.admit: Callable[[StartMember], None] = lambda order: None
+        """Called for each member that is to begin."""
+
+    def make(self, order: StartMember) -> str:
+        """Write the member's files; return the path of its log. Raises OSError."""
+        self.admit(order)
+        log = super().make(order)
+        uid = -1 if order.grant is None or order.grant.refusal else order.grant.uid
+        for path in (log, self.error_path(order)):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK
+            fd = open_below(self.root, os.path.relpath(path, self.root), flags)
+            try:
+                if uid >= 0:
+                    let(fd, uid, READ | WRITE)
+            finally:
+                os.close(fd)
+        if uid < 0:
+            return log
+        self._let_into(os.path.dirname(log), uid)
+        files = os.path.join(os.path.dirname(log), "files")
+        for name in os.listdir(files) if order.files else ():
+            let(os.path.join(files, name), uid, READ)
+        if order.files:
+            let(files, uid, READ | ENTER, is_directory=True)
+        return log
+
+    def _make_home(self, order: StartMember) -> None:
+        super()._make_home(order)
+        if order.grant is None or order.grant.refusal:
+            return
+        home = self.home(order)
+        self._let_into(os.path.dirname(home), order.grant.uid)
+        let_both_use_all_below(home, order.grant.uid)
+
+    def _let_into(self, directory: str, uid: int) -> None:
+        """Let an account into the directory of its job, and into those above it."""
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(self.root, 0o711)
+        while directory != self.root:
+            let(directory, uid, READ | ENTER, is_directory=True)
+            directory = os.path.dirname(directory)

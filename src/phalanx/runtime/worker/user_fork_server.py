@@ -1,0 +1,35 @@
+"""The fork server of one account, which starts that account's commands for a node of another.
+
+phalanx-launch executes it as that account, with the socket to the node under the number 3. It ends
+when the node closes the socket, and all that it has started ends with it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import NoReturn
+
+from phalanx.runtime.os.file_modes import keep_private
+from phalanx.runtime.os.fork_server import ForkServer
+from phalanx.runtime.os.process_names import FORK_SERVER, name_process
+from phalanx.runtime.os.session import Session
+
+_SOCKET = 3
+_NOWHERE = "/nonexistent"
+
+
+def main() -> NoReturn:
+    """Serve the node until its socket closes."""
+    keep_private()
+    os.set_inheritable(_SOCKET, False)
+    name_process(FORK_SERVER)
+    nothing = Session(
+        name="", directory=_NOWHERE, shared=_NOWHERE, spill=_NOWHERE, disk=_NOWHERE
+    )  # the node's session is closed to this account
+    ForkServer(socket.socket(fileno=_SOCKET), nothing).serve()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

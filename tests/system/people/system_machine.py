@@ -1,0 +1,168 @@
+"""A machine whose jobs run as their submitters, with accounts that only its processes know."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from tests.system.cli.conftest import COMMAND, PATIENCE_S
+
+from phalanx.runtime.launch import program
+
+OWN_MACHINE = os.path.join(os.path.dirname(__file__), "own_machine.py")
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+NODE_USER = "phalanx-node"
+_FIRST = 100_000 + os.getpid() % 100_000 * 4
+"""Numbers that no other process of these tests uses at the same time."""
+ACCOUNTS = {NODE_USER: _FIRST, "ana": _FIRST + 1, "bo": _FIRST + 2, "robot": 640}
+NODE = "m1"
+RUN, STATE, KEY = "/run/phalanx-launch", "/run/phalanx-launch-state", "/run/launch.pub"
+
+
+class SystemMachine:
+    """The accounts, root's phalanx-launch, and the head and the node of an account of their own."""
+
+    def __init__(self) -> None:
+        self.directory = tempfile.mkdtemp(prefix="phs-", dir="/tmp")
+        os.chmod(self.directory, 0o755)
+        for name in ("passwd", "group"):
+            shutil.copy(f"/etc/{name}", os.path.join(self.directory, name))
+            with open(os.path.join(self.directory, name), "a") as file:
+                for account, uid in ACCOUNTS.items():
+                    rest = f":{uid}::{self.home(account)}:/bin/sh" if name == "passwd" else ":"
+                    file.write(f"{account}:x:{uid}{rest}\n")
+        needed = [sys.prefix, sys.base_prefix, ROOT]
+        self._holder = subprocess.Popen(
+            [sys.executable, OWN_MACHINE, "hold", self.directory, *needed],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._holder.stdout is not None
+        assert self._holder.stdout.readline() == "ready\n"
+        os.mkdir(os.path.join(self.directory, "home"), 0o755)
+        for account, uid in ACCOUNTS.items():
+            for path in (self.home(account), self.runtime(account)):
+                os.mkdir(path, 0o700)
+                os.chown(path, uid, uid)
+        self.shared = os.path.join(self.directory, "shared")
+        os.mkdir(self.shared, 0o755)
+        os.chown(self.shared, ACCOUNTS[NODE_USER], -1)
+        self.launch: subprocess.Popen[str] | None = None
+
+    def home(self, account: str) -> str:
+        """The home directory of an account."""
+        return os.path.join(self.directory, "home", account)
+
+    def runtime(self, account: str) -> str:
+        """The runtime directory of an account."""
+        return os.path.join(self.directory, f"run-{account}")
+
+    def begin(self, account: str, *words: str, **env: str) -> subprocess.Popen[str]:
+        """Start a program of an account on the machine."""
+        home = self.home(account) if account in ACCOUNTS else "/root"
+        variables = {
+            "PATH": os.environ["PATH"],
+            "HOME": home,
+            "USER": "victim",
+            "PHALANX_SHARED_DIR": self.shared,
+            "NO_COLOR": "1",
+            "COLUMNS": "200",
+        }
+        if account in ACCOUNTS:
+            variables["XDG_RUNTIME_DIR"] = self.runtime(account)
+        return subprocess.Popen(
+            [sys.executable, OWN_MACHINE, "within", str(self._holder.pid), account, *words],
+            env=variables | env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, account: str, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of an account to its end."""
+        with self.begin(account, *words, **env) as process:
+            try:
+                out, err = process.communicate(timeout=PATIENCE_S)
+            except BaseException:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+    def python(self, account: str, code: str, *words: str, **env: str) -> str:
+        """Run a program in Python, which must succeed; return its output."""
+        ended = self.run(account, sys.executable, "-c", code, *words, **env)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    def phalanx(self, account: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of an account."""
+        return self.run(account, sys.executable, "-c", COMMAND, *words)
+
+    def said(self, account: str, *words: str) -> str:
+        """Run a command of an account, which must succeed; return its output."""
+        return self.python(account, COMMAND, *words)
+
+    def job(self, name: str) -> dict[str, Any]:
+        """The row of a job."""
+        rows = json.loads(self.said(NODE_USER, "jobs", "--all", "--json"))
+        found: dict[str, Any] = next(row for row in rows if row["name"] == name)
+        return found
+
+    def start(self, *options: str) -> None:
+        """Start the head with a node, and root's program with the head's key."""
+        self.said(
+            NODE_USER, "start", "--head", "--port", "0", "--shared", "--system",
+            "--node-name", NODE, "--num-cpus", "4", "--num-gpus", "0", *options,
+        )  # fmt: skip
+        public = os.path.join(self.home(NODE_USER), ".phalanx", "launch", "launch.pub")
+        done = self.run("root", "/bin/cp", public, KEY)
+        assert done.returncode == 0, done.stderr
+        self.start_launch()
+        self.said(NODE_USER, "queue", "update", "default", "--submit", "ana,bo,robot")
+
+    def start_launch(self, **options: str) -> None:
+        """Start root's program, and wait until it serves."""
+        chosen = {"user": NODE_USER, "key": KEY, "python": sys.executable, "node": NODE}
+        chosen |= {"run": RUN, "state": STATE} | options
+        words = [word for name, value in chosen.items() for word in (f"--{name}", value)]
+        started = self.begin("root", sys.executable, "-I", "-S", program.__file__, *words)
+        assert started.stderr is not None
+        line = started.stderr.readline()
+        if "serves" not in line:
+            line += started.stderr.read()
+            started.communicate()
+            raise AssertionError(line)
+        self.launch = started
+
+    def end(self) -> None:
+        """End all that was started."""
+        with contextlib.suppress(AssertionError):
+            self.said(NODE_USER, "stop", "--force")
+        if self.launch is not None:
+            self.launch.kill()
+            self.launch.communicate()
+        self._holder.communicate()
+        for uid in range(_FIRST, _FIRST + 3):
+            for pid in processes_of(uid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def processes_of(uid: int) -> list[int]:
+    """The processes of an account."""
+    found = []
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError, ValueError):
+            if os.stat(f"/proc/{int(name)}").st_uid == uid:
+                found.append(int(name))
+    return found

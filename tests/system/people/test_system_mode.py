@@ -1,0 +1,199 @@
+"""Jobs that run as their submitters: two accounts of one machine, made by the test as root."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+from tests.polling import eventually
+from tests.system.people.system_machine import (
+    ACCOUNTS,
+    NODE_USER,
+    RUN,
+    SystemMachine,
+    processes_of,
+)
+
+ANA, BO = ACCOUNTS["ana"], ACCOUNTS["bo"]
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[SystemMachine]:
+    if os.getuid() != 0:
+        pytest.skip("only root can start phalanx-launch, and make a machine of its own")
+    made = SystemMachine()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.end()
+
+
+def ran(machine: SystemMachine, account: str, name: str, script: str) -> str:
+    """The output of a job of an account."""
+    machine.said(account, "run", "--name", name, "--", "sh", "-c", script)
+    return machine.said(account, "logs", name)
+
+
+def test_a_job_is_its_submitters_in_all_respects(machine: SystemMachine) -> None:
+    script = "id -u; id -G; id -un; echo $HOME $USER; umask; stat -c %u . $PHALANX_NOTHING; "
+    script += "grep -E 'NoNewPrivs|CapEff|Groups' /proc/self/status; echo told >> /dev/stderr"
+    said = ran(machine, "ana", "whole", script)
+    lines = said.split("\n")
+    assert lines[:4] == [f"{ANA}", f"{ANA}", "ana", f"{machine.home('ana')} ana"], said
+    assert "NoNewPrivs:\t1" in said and "CapEff:\t0000000000000000" in said
+    assert f"Groups:\t{ANA}" in said and "told" in said
+    assert machine.job("whole")["user"] == "ana"
+    assert f"{BO}" in ran(machine, "bo", "other", "id -u")
+
+
+def test_no_way_leads_back_to_root_or_to_the_node(machine: SystemMachine) -> None:
+    tries = "import os, signal\n"
+    tries += f"for uid in (0, {ACCOUNTS[NODE_USER]}, {BO}):\n"
+    tries += " for call in (os.setuid, os.seteuid, os.setgid, lambda u: os.setgroups([u])):\n"
+    tries += "  try: call(uid); print('back', uid)\n"
+    tries += "  except PermissionError: pass\n"
+    tries += "pid = os.getppid()\n"
+    tries += "while pid > 1:\n"
+    tries += " stat = open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()\n"
+    tries += f" if os.stat(f'/proc/{{pid}}').st_uid != {ANA}:\n"
+    tries += "  try: os.kill(pid, signal.SIGKILL); print('killed', pid)\n"
+    tries += "  except PermissionError: print('held')\n"
+    tries += " pid = int(stat[1])\n"
+    said = ran(machine, "ana", "back", f"$PHALANX_PYTHON - <<'E'\n{tries}\nE")
+    assert "held" in said and "back" not in said and "killed" not in said, said
+
+
+def test_neither_account_reaches_the_work_of_the_other(machine: SystemMachine) -> None:
+    script = "echo the-secret-of-ana; echo mine > $HOME/note; sleep 600"
+    machine.said("ana", "run", "-d", "--name", "held", "--", "sh", "-c", script)
+    eventually(lambda: "the-secret" in machine.said("ana", "logs", "held"))
+    (pid,) = [pid for pid in processes_of(ANA) if command_of(pid).startswith("sleep")]
+    log = os.readlink(f"/proc/{pid}/fd/1")
+    server = next(pid for pid in processes_of(ANA) if "user_fork_server" in command_of(pid))
+    session = os.path.join(machine.runtime(NODE_USER), "phalanx")
+    tries = [
+        f"cat {log}",
+        f"ls {os.path.dirname(log)}",
+        f"ls {os.path.dirname(os.path.dirname(log))}",
+        f"cat {machine.home('ana')}/note",
+        f"cat /proc/{pid}/environ",
+        f"cat /proc/{pid}/fd/1",
+        f"ls /proc/{pid}/cwd/",
+        f"ls -l /proc/{pid}/fd",
+        f"cat /proc/{pid}/maps",
+        f"kill -9 {pid}",
+        f"kill -STOP {server}",
+        "ls /dev/shm/phalanx-*",
+        f"ls {session}",
+        f"cat {machine.home(NODE_USER)}/.phalanx/token",
+        f"ls {RUN}-state",
+        "ls /var/tmp/phalanx-jobs-*/",
+    ]
+    script = "; ".join(f"{{ {one}; }} >/dev/null 2>&1; echo $?" for one in tries)
+    attach = f"import ctypes; print('attach', ctypes.CDLL(None).ptrace(16, {pid}, 0, 0))"
+    door = f"import socket; socket.socket(1, 5).connect('{RUN}/socket')"
+    script += f'; $PHALANX_PYTHON -c "{attach}"; $PHALANX_PYTHON -c "{door}" 2>&1 | tail -1'
+    said = ran(machine, "bo", "nosy", script).split("\n")
+    codes = dict(zip(tries, said, strict=False))
+    assert all(code not in ("0", "") for code in codes.values()), codes
+    assert said[len(tries)] == "attach -1" and "PermissionError" in said[len(tries) + 1]
+    assert machine.job("held")["state"] == "Running"
+    assert "may not" in machine.phalanx("bo", "cancel", "held").stderr
+    machine.said("ana", "cancel", "held")
+    eventually(lambda: machine.job("held")["state"] not in ("Running", "Terminating"))
+    assert not [pid for pid in processes_of(ANA) if command_of(pid).startswith("sleep")]
+
+
+def test_tasks_of_a_job_run_as_its_submitter(machine: SystemMachine) -> None:
+    program = os.path.join(machine.directory, "tasks.py")
+    with open(program, "w") as file:
+        file.write(
+            "import os, phalanx\n"
+            "phalanx.init(num_cpus=2, object_store_memory=80_000_000)\n"
+            "@phalanx.remote\n"
+            "def uid(): return os.getuid()\n"
+            "@phalanx.remote\n"
+            "class Actor:\n"
+            "    def uid(self): return os.getuid()\n"
+            "value = phalanx.put(bytes(2_000_000))\n"
+            "print('uids', set(phalanx.get([uid.remote() for _ in range(4)])),\n"
+            "      phalanx.get(Actor.remote().uid.remote()), len(phalanx.get(value)), flush=True)\n"
+            "shared = [one for one in os.listdir('/dev/shm') if f'-{os.getuid()}-' in one]\n"
+            "print('closed', {oct(os.stat(f'/dev/shm/{one}').st_mode & 0o777) for one in shared})\n"
+        )
+    os.chmod(program, 0o644)
+    for account in ("ana", "bo"):
+        said = ran(machine, account, f"tasks-{account}", f"$PHALANX_PYTHON {program}")
+        uid = ACCOUNTS[account]
+        assert f"uids {{{uid}}} {uid} 2000000" in said and "closed {'0o700'}" in said, said
+
+
+def test_arrays_gangs_and_scripts_find_their_files(machine: SystemMachine) -> None:
+    manifest = os.path.join(machine.directory, "gang.yaml")
+    script = "id -u; cat $VC_ONE_HOSTS_FILE /dev/null; touch here; ls"
+    container = {"name": "main", "image": "none", "command": ["sh", "-c", script]}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    job = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "pair"},
+        "spec": {
+            "minAvailable": 2,
+            "plugins": {"svc": []},
+            "tasks": [{"name": "one", "replicas": 2, "template": template}],
+        },
+    }
+    with open(manifest, "w") as file:
+        json.dump(job, file)
+    os.chmod(manifest, 0o644)
+    machine.said("ana", "submit", manifest)
+    eventually(lambda: machine.job("pair")["state"] == "Completed")
+    assert machine.said("ana", "logs", "pair").count(str(ANA)) == 2
+
+
+def test_a_job_that_kills_all_of_its_account_touches_no_other(machine: SystemMachine) -> None:
+    machine.said("bo", "run", "-d", "--name", "beside", "--", "sleep", "600")
+    eventually(lambda: machine.job("beside")["state"] == "Running")
+    machine.phalanx("ana", "run", "--name", "wild", "--", "sh", "-c", "kill -9 -1; kill -9 $PPID")
+    assert machine.job("wild")["state"] == "Failed"
+    assert machine.job("beside")["state"] == "Running"
+    assert str(ANA) in ran(machine, "ana", "again", "id -u")
+    machine.said("bo", "cancel", "beside")
+
+
+def test_a_stopped_fork_server_keeps_no_job_alive(machine: SystemMachine) -> None:
+    script = 'kill -STOP "$(grep PPid /proc/$PPID/status | cut -f2)"; sleep 600'
+    words = ("--grace", "1s", "--name", "stopper", "--", "sh", "-c", script)
+    machine.said("ana", "run", "-d", *words)
+    eventually(lambda: "State:\tT" in "".join(map(status_of, processes_of(ANA))))
+    machine.said("ana", "cancel", "stopper")
+    eventually(lambda: not processes_of(ANA))
+    assert str(ANA) in ran(machine, "ana", "after-stop", "id -u")
+
+
+def test_work_of_accounts_that_no_work_runs_as_is_refused_with_the_reason(
+    machine: SystemMachine,
+) -> None:
+    ended = machine.phalanx("robot", "run", "--name", "low", "--", "true")
+    assert ended.returncode == 1 and "no job runs as robot" in ended.stderr
+    assert not processes_of(ACCOUNTS["robot"])
+    assert str(BO) in ran(machine, "bo", "still", "id -u"), "the node stays in service"
+
+
+def command_of(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline") as file:
+            return file.read().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def status_of(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            return file.read()
+    except OSError:
+        return ""
