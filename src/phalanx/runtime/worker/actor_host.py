@@ -1,4 +1,4 @@
-"""An actor inside its worker: construction, and calls in order, in threads, or on an event loop."""
+"""An actor inside its worker: construction, calls in order or in threads, and its end."""
 
 from __future__ import annotations
 
@@ -10,20 +10,15 @@ import sys
 import threading
 import time
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, NoReturn
-
-import msgspec
+from typing import Any, NoReturn
 
 from phalanx.errors import AsyncioActorExit, RuntimeEnvSetupError, WorkerExit
 from phalanx.objects import failures
-from phalanx.objects.reference import ObjectRef
-from phalanx.owner.children import Children
-from phalanx.owner.peers.connections import Peers
 from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.messages import Call, Done, Failed, Message
 from phalanx.protocol.node_messages import ActorFailed, ActorLeaving, ActorReady, CreateActor
-from phalanx.runtime.driver.reactor import Reactor, Waiter
-from phalanx.runtime.driver.transport import NodeConnection
+from phalanx.runtime.driver.reactor import Waiter
+from phalanx.runtime.driver.runtime import Runtime
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.worker.actor_groups import GroupThreads
@@ -31,11 +26,8 @@ from phalanx.runtime.worker.actor_methods import ActorMethods
 from phalanx.runtime.worker.devices import DeviceEnvironment
 from phalanx.runtime.worker.ending import end_process
 from phalanx.runtime.worker.event_loops import (
-    cancelled,
     is_cancellation,
     is_inside_loop,
-    new_loop,
-    start_loop,
 )
 from phalanx.runtime.worker.result_outbox import ResultOutbox
 from phalanx.runtime.worker.run_times import Began, begins
@@ -47,56 +39,48 @@ from phalanx.worker.actor_calls import ActorCalls
 from phalanx.worker.assigned import AssignedWork, Entry, Key
 from phalanx.worker.context import TaskContext, current, lease_info, of_process
 
-if TYPE_CHECKING:
-    import asyncio
-
 _SHUTDOWN_S = 30.0
-_LAST_CALLS_S = 30.0
+LAST_CALLS_S = 30.0
 """Seconds that an ending actor waits for its other running calls: some never end."""
 _LONGEST_NAME = 256
 _EXIT_ACTOR = "The actor died because it called exit_actor()."
 
 
 class ActorHost:
-    """The one actor of this worker."""
+    """The one actor of this worker, whose methods are no coroutines."""
+
+    is_async = False
 
     def __init__(
         self,
         message: CreateActor,
-        node: NodeConnection,
-        reactor: Reactor,
+        creation: Creation,
+        runtime: Runtime,
+        *,
         values: TaskValues,
         results: TaskResults,
         outbox: ResultOutbox,
         devices: DeviceEnvironment,
-        peers: Peers,
-        children: Children,
     ) -> None:
-        self._node = node
-        self._reactor = reactor
+        self._node = runtime.node
+        self._reactor = runtime.reactor
+        self._peers = runtime.owner.peers
+        self._children = runtime.owner.children
         self._values = values
         self._results = results
         self._outbox = outbox
         self._devices = devices
-        self._peers = peers
-        self._children = children
         self.actor = message.actor
-        self._creation = msgspec.msgpack.decode(message.creation, type=Creation)
+        self._creation = creation
         self._lease = lease_info(message)
-        self.is_async = self._creation.is_async
         self._instance: Any = None
         self.restarted = message.lived_before
         self.name = message.name
-        self._calls = ActorCalls(self._creation.max_concurrency, self._creation.groups, time.time)
+        self._calls = ActorCalls(creation.max_concurrency, creation.groups, time.time)
         self._waiter: Waiter | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: dict[Key, asyncio.Task[Any]] = {}
         self._pools = GroupThreads(self._run_in_thread)
-        self._loops: dict[str, asyncio.AbstractEventLoop] = {}
-        """The loops of an async actor that has groups, by group."""
         self._admitting = threading.Lock()
         """Guards the groups of an actor with several threads."""
-        self._flush_planned = False
         self._exit_reason = ""
         self._crash: SystemExit | None = None
         """The exit with which the process must end, when that is a crash."""
@@ -116,16 +100,16 @@ class ActorHost:
 
     def serve(self) -> int:
         """Construct the actor and run its calls until it ends; return the exit code."""
-        creation = self._creation
         of_process.lease = of_process.actor = self._lease
         gang = self._lease.gang
         cpus = self._lease.resources.get("CPU", 1)
         self._devices.show(self._lease.devices, cpus, gang.env if gang else None)
-        if creation.is_async:
-            return self._serve_on_loops() if creation.groups else self._serve_async()
+        return self._serve()
+
+    def _serve(self) -> int:
         if not _result_of(self._construct()):
             return self._end_unmade()
-        if creation.max_concurrency > 1 or creation.groups:
+        if self._creation.max_concurrency > 1 or self._creation.groups:
             self._serve_threads()
         else:
             self._serve_in_order()
@@ -182,8 +166,6 @@ class ActorHost:
     def drain(self) -> None:
         """End once the calls that have come are done."""
         self._draining = True
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._end_if_drained)
         self._wake()
 
     def _finish(self) -> None:
@@ -235,11 +217,8 @@ class ActorHost:
 
     def receive(self, connection: assigned.Connection, call: Call) -> None:
         """Take a call. Called in the thread that leads the reactor."""
-        if self._loop is not None:
-            self._begin_async((connection, call))
-        else:
-            self._calls.received.append((connection, call))
-            self._wake()
+        self._calls.received.append((connection, call))
+        self._wake()
 
     def _wake(self) -> None:
         waiter = self._waiter
@@ -249,9 +228,6 @@ class ActorHost:
     def cancel(self, key: Key) -> None:
         """Cancel a call that its caller no longer wants."""
         self._calls.cancel(key)
-        task = self._tasks.get(key)
-        if task is not None:
-            task.get_loop().call_soon_threadsafe(task.cancel)
 
     # ---- one after another -------------------------------------------------------------------
 
@@ -259,7 +235,7 @@ class ActorHost:
         received, outbox = self._calls.received, self._outbox
         while not self._exit_reason:
             if (entry := received.take()) is not None:
-                connection, call = _parts(entry)
+                connection, call = parts_of(entry)
                 mean = self._means.get(call.method, 1.0)
                 outbox.flush_before(mean)
                 started = begins()
@@ -380,10 +356,6 @@ class ActorHost:
     def _begin_end(self) -> None:
         """Let running calls end. Calls that have not begun never do: their callers hear of the
         actor's end."""
-        loop = self._loop
-        if loop is not None:
-            loop.call_soon_threadsafe(self._end_if_drained)
-            loop.call_soon_threadsafe(loop.call_later, _LAST_CALLS_S, self._over.set)
         self._wake()
 
     # ---- in threads --------------------------------------------------------------------------
@@ -406,7 +378,7 @@ class ActorHost:
 
     def _await_last_calls(self) -> None:
         """Wait for running calls, and send their results."""
-        deadline = own_time() + _LAST_CALLS_S
+        deadline = own_time() + LAST_CALLS_S
         while self._calls.are_running and own_time() < deadline:
             waiter = Waiter()
             self._waiter = waiter
@@ -421,16 +393,16 @@ class ActorHost:
                 return
             group = self._calls.group_of(entry)
             needed = self._calls.running(group)
-        if self._loops:
-            loop = self._loops[group]
-            loop.call_soon_threadsafe(self._spawn, entry, loop)
-            return
+        self._begin(group, entry, needed)
+
+    def _begin(self, group: str, entry: Entry, needed: int) -> None:
+        """Let a call of a group begin, which has `needed` calls under way with it."""
         self._pools.hand(group, entry, needed)
 
     def _run_in_thread(self, group: str, first: Entry) -> None:
         entry: Entry | None = first
         while entry is not None:
-            connection, call = _parts(entry)
+            connection, call = parts_of(entry)
             message = self._run(connection, call)
             if message is not None:
                 self._outbox.post(connection, message)
@@ -449,135 +421,6 @@ class ActorHost:
             self._calls.drop_waiting()
         return self._calls.finished(entry)
 
-    # ---- on an event loop for each group -----------------------------------------------------
-
-    def _serve_on_loops(self) -> int:
-        """Serve with a loop for each group, in a thread of its own.
-
-        So a call that blocks holds up only its own group.
-        """
-        self._loops = {group: start_loop() for group in self._calls.groups}
-        import asyncio
-
-        made = asyncio.run_coroutine_threadsafe(self._construct(), self._loops[""])
-        if not made.result():
-            return self._end_unmade()
-        self._serve_threads()
-        self._finish()
-        return 0
-
-    # ---- on one event loop -------------------------------------------------------------------
-
-    def _serve_async(self) -> int:
-        import asyncio
-
-        loop = new_loop()
-        asyncio.set_event_loop(loop)
-        self._over = asyncio.Event()
-        try:
-            return loop.run_until_complete(self._async_main(loop))
-        finally:
-            asyncio.set_event_loop(None)
-
-    async def _async_main(self, loop: asyncio.AbstractEventLoop) -> int:
-        if not await self._construct():
-            return self._end_unmade()
-        with self._reactor.lead_on(loop):
-            self._loop = loop
-            while (entry := self._calls.received.take()) is not None:
-                self._begin_async(entry)
-            self._end_if_drained()
-            await self._over.wait()
-        self._finish()
-        return 0
-
-    def _begin_async(self, entry: Entry) -> None:
-        if not self._exit_reason and self._calls.admit(entry):
-            assert self._loop is not None
-            self._spawn(entry, self._loop)
-
-    def _spawn(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
-        connection, call = _parts(entry)
-        context = self._context(connection, call)  # now: the call may be cancelled before it begins
-        loop.create_task(self._run_async(entry, (connection.peer, call.number), context))
-
-    async def _run_async(self, entry: Entry, key: Key, context: TaskContext) -> None:
-        from asyncio import current_task
-
-        task = current_task()
-        assert task is not None
-        self._tasks[key] = task
-        connection, call = _parts(entry)
-        current.set(context)  # the asyncio task has its own copy of the context
-        values = self._values
-        started = begins()
-        message: Message | None
-        try:
-            self._check(call, context)
-            method = self._methods.find(call.method)
-            args, kwargs = values.arguments(call.args, call.inputs, context)
-            run = watched(method, context.name, kwargs, context)
-            result = run(*args, **kwargs)
-            del args, kwargs, run, method  # so that an ending actor releases its instance at once
-            # A reference can be awaited, too, but a method that returns one passes it on.
-            if inspect.isawaitable(result) and not isinstance(result, ObjectRef):
-                result = await result
-            _check_end(context)
-            if inspect.isasyncgen(result):
-                message = await self._results.stream_async(
-                    connection, call, result, context, started
-                )
-            elif call.returns == 1 and not inspect.isgenerator(result):
-                value = values.pack(result, connection, call.number, context.name)
-                message = Done(call.number, value, started.wall, started.ended())
-            else:
-                message = self._results.pack_many(connection, call, result, context, started)
-        except AsyncioActorExit:
-            message = self._leaving(call, WorkerExit(), started)
-        except SystemExit as error:
-            message = self._leaving(call, error, started)
-        except BaseException as error:
-            message = self._failure(call, error, context, started)
-        finally:
-            self._ended(key)
-            self._tasks.pop(key, None)
-        if context.adopted is not None:
-            values.settle_borrows(context, connection)
-        if message is not None:
-            self._outbox.post(connection, message)
-        self._plan_flush()
-        with self._admitting:
-            following = self._following(entry)
-        if following is not None:
-            self._spawn(following, task.get_loop())
-        if self._exit_reason or self._draining:
-            self._end_if_drained()
-
-    def _check(self, call: Call, context: TaskContext) -> None:
-        """Raise for a call that should not run."""
-        if context.is_cancelled:
-            raise cancelled()
-        self._calls.check_group(call, self._creation.class_name)
-
-    def _plan_flush(self) -> None:
-        if self._loop is None:
-            self._outbox.flush()
-        elif not self._flush_planned:
-            self._flush_planned = True
-            self._loop.call_soon(self._flush_now)
-
-    def _flush_now(self) -> None:
-        self._flush_planned = False
-        self._outbox.flush()
-
-    def _end_if_drained(self) -> None:
-        if self._loop is None:
-            self._wake()
-        elif (self._exit_reason and not self._calls.are_running) or (
-            self._draining and self._calls.is_idle
-        ):
-            self._over.set()
-
 
 def _result_of(construction: Coroutine[Any, Any, bool]) -> bool:
     """Return the result of a coroutine that waits for nothing."""
@@ -588,15 +431,7 @@ def _result_of(construction: Coroutine[Any, Any, bool]) -> bool:
     raise RuntimeError("only an async actor's constructor can wait")
 
 
-def _check_end(context: TaskContext) -> None:
-    """Raise the end of a call again when user code has caught it: the result is not wanted."""
-    if context.leaves:
-        raise WorkerExit
-    if context.is_cancelled:
-        raise cancelled()
-
-
-def _parts(entry: Entry) -> tuple[Connection, Call]:
+def parts_of(entry: Entry) -> tuple[Connection, Call]:
     connection, call = entry
     assert isinstance(connection, Connection)
     assert isinstance(call, Call)

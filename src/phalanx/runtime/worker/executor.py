@@ -15,30 +15,24 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from multiprocessing.process import current_process
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import msgspec
+
 from phalanx.errors import RuntimeEnvSetupError
 from phalanx.model.raw_bytes import all_native, native
-from phalanx.model.system_settings import SystemSettings
 from phalanx.objects import failures
 from phalanx.owner import transport
-from phalanx.owner.cancelling import Cancelling
-from phalanx.owner.children import Children
-from phalanx.owner.objects.references import References
-from phalanx.owner.objects.table import ObjectTable
-from phalanx.owner.peers.connections import Peers
 from phalanx.owner.peers.redialling import GIVE_UP_S
+from phalanx.protocol.actor_creation import Creation
 from phalanx.protocol.messages import Done, Failed, Message, Task
 from phalanx.protocol.node_messages import CreateActor, JobSetup
 from phalanx.runtime.driver.interrupts import come_again, in_runtime, interruptible
 from phalanx.runtime.driver.job_settings import JobSettings
-from phalanx.runtime.driver.reactor import Reactor, Waiter
-from phalanx.runtime.driver.transport import NodeConnection
-from phalanx.runtime.driver.values import Packed, Values
-from phalanx.runtime.driver.waiting import Waiting
+from phalanx.runtime.driver.reactor import Waiter
+from phalanx.runtime.driver.runtime import Runtime
 from phalanx.runtime.engine.tracing import CARRIED
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.file_modes import mask_of_work
@@ -68,45 +62,37 @@ class WorkerExecutor:
 
     def __init__(
         self,
-        me: bytes,
-        node: NodeConnection,
-        reactor: Reactor,
-        lock: AbstractContextManager[Any],
-        flush: Callable[[], None],
-        waiting: Waiting,
-        values: Values,
-        pack: Callable[[Any], Packed],
-        peers: Peers,
-        objects: ObjectTable,
-        references: References,
-        cancelling: Cancelling,
-        children: Children,
+        runtime: Runtime,
         job: JobSettings,
-        go_by: Callable[[SystemSettings], None],
         devices: Mapping[str, str],
+        *,
+        flush: Callable[[], None],
     ) -> None:
-        """Build it of its parts.
-
-        `flush` sends everything posted. `job` takes the settings of the job that this worker is set
-        up for, `go_by` those of the cluster. `devices`: see DeviceEnvironment.
+        """`job` takes the settings of the job that this worker is set up for. `devices`: see
+        DeviceEnvironment. `flush` sends everything posted.
         """
-        self._node = node
-        self._reactor = reactor
-        self._lock = lock
-        self._peers = peers
-        self._cancelling = cancelling
-        self._children = children
+        owner = runtime.owner
+        me, references = runtime.process_id, owner.references
+        self._runtime = runtime
+        self._node = runtime.node
+        self._reactor = runtime.reactor
+        self._lock = runtime.lock
+        self._children = owner.children
         self._job = job
-        self._go_by = go_by
         self._setup_error: RuntimeEnvSetupError | None = None
         """The error of the job's setup hook, which prevents all work here; or None."""
         self._references = references
         self._task_references = task_references = TaskReferences(me, references, GIVE_UP_S)
-        self.core = WorkerCore(me, node, task_references, self, clock=own_time, wall=time.time)
+        self.core = WorkerCore(
+            me, self._node, task_references, self, clock=own_time, wall=time.time
+        )
         self.handle: Callable[[Connection, Message], bool] = self.core.handle
         self._outbox = ResultOutbox(flush)
-        self._values = TaskValues(lock, waiting, values, pack, objects, references, task_references)
-        self._results = TaskResults(self._values, self._outbox, self.core.streams, reactor)
+        self._values = TaskValues(
+            runtime.lock, runtime.waiting, runtime.values, runtime.packer.pack, owner.objects,
+            references, task_references,
+        )  # fmt: skip
+        self._results = TaskResults(self._values, self._outbox, self.core.streams, self._reactor)
         self._devices = DeviceEnvironment(devices)
         self.actor: ActorHost | None = None
         self._waiter: Waiter | None = None
@@ -152,11 +138,11 @@ class WorkerExecutor:
     def cancel_children(self, parent: Key) -> None:
         """Cancel the work that a task or call has started."""
         with self._lock:
-            self._cancelling.cancel_children(parent)
+            self._runtime.owner.cancelling.cancel_children(parent)
 
     def set_up(self, message: JobSetup) -> None:
         """Prepare the process for a job; nothing runs before."""
-        self._go_by(message.settings)
+        self._runtime.go_by(message.settings)
         self._results.stream_items = message.settings.stream_items
         for path in reversed(message.path):
             if native(path) not in sys.path:
@@ -205,19 +191,20 @@ class WorkerExecutor:
 
     def become(self, message: CreateActor) -> ActorHost:
         """Make the actor that this worker is from now on."""
-        # Imported here: asyncio is slow to import, and the fork server has it already.
+        # Imported here: workers that run tasks need neither, and asyncio is slow to import.
         from phalanx.runtime.worker.actor_host import ActorHost
 
-        self.actor = ActorHost(
+        creation, host = msgspec.msgpack.decode(message.creation, type=Creation), ActorHost
+        if creation.is_async:
+            from phalanx.runtime.worker.async_actor_host import AsyncActorHost as host
+        self.actor = host(
             message,
-            self._node,
-            self._reactor,
-            self._values,
-            self._results,
-            self._outbox,
-            self._devices,
-            self._peers,
-            self._children,
+            creation,
+            self._runtime,
+            values=self._values,
+            results=self._results,
+            outbox=self._outbox,
+            devices=self._devices,
         )
         return self.actor
 
@@ -229,7 +216,7 @@ class WorkerExecutor:
 
     def peer_lost(self, process: bytes) -> None:
         """Handle the loss of the last connection to a process."""
-        self.core.peer_lost(process, is_gone=self._peers.is_here(process))
+        self.core.peer_lost(process, is_gone=self._runtime.owner.peers.is_here(process))
 
     def inputs_from(self, prefix: bytes) -> list[str]:
         """Return the files of a node's processes that waiting work will read."""

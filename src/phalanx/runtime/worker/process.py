@@ -32,32 +32,14 @@ def main(worker_id: bytes, session: Session, devices: Mapping[str, str]) -> int:
         sys.modules["numpy"].random.seed()
     node = connect(session.socket_of(b"node"))
     runtime = Runtime(session, worker_id, "worker", node)
-    owner = runtime.owner
-    job = JobSettings(owner.requests)
+    job = JobSettings(runtime.owner.requests)
 
     def flush() -> None:
         for output in outputs:
             output.let_go()
         runtime.flush()
 
-    executor = WorkerExecutor(
-        worker_id,
-        runtime.node,
-        runtime.reactor,
-        runtime.lock,
-        flush,
-        runtime.waiting,
-        runtime.values,
-        runtime.packer.pack,
-        owner.peers,
-        owner.objects,
-        owner.references,
-        owner.cancelling,
-        owner.children,
-        job,
-        runtime.go_by,
-        devices,
-    )
+    executor = WorkerExecutor(runtime, job, devices, flush=flush)
     if "PYTHONBREAKPOINT" not in os.environ:
         sys.breakpointhook = functools.partial(_stop, session)
     runtime.attach(executor)
