@@ -1,4 +1,4 @@
-"""What a running member of a job uses over time."""
+"""The usage of a running member of a job over time."""
 
 from __future__ import annotations
 
