@@ -43,6 +43,8 @@ def drawn(member: MemberInfo, use: MemberUse, now: float) -> DrawnMember | None:
 
 def _chart(name: str, unit: str, pieces: Pieces, now: float) -> Chart:
     span_s = sum(length_s for length_s, _ in pieces)
+    digits = 0 if unit == "memory" else 2
+    pieces = [(length_s, round(value, digits)) for length_s, value in pieces]
     points = [(span_s, pieces[0][1])]
     passed_s = 0.0
     for length_s, value in pieces:

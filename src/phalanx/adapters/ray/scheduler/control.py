@@ -12,6 +12,7 @@ from phalanx.head.gangs.member_states import HOLDING
 from phalanx.head.head import Head
 from phalanx.head.nodes import HealthLimits, NodeRecord
 from phalanx.head.outbox import Outbox
+from phalanx.head.setup import HeadSetup, HeadShell
 from phalanx.head.state_store import StateStore, StoredState
 from phalanx.model.ids import GroupId, node_prefix
 from phalanx.protocol.cluster_messages import ForwardedReply, NodeReport
@@ -79,17 +80,18 @@ class RayHead(Head):
         limits: HealthLimits,
         placement: PlacementPolicy,
     ) -> None:
-        self._effects = effects
+        self._ray = effects
         super().__init__(
             RayOutbox(effects, state_store),
             state_store,
-            SystemClock(),
-            unforeseeable(),
-            ThreadProber(),
+            HeadShell(
+                clock=SystemClock(),
+                rng=unforeseeable(),
+                prober=ThreadProber(),
+                report_defect=log_defect,
+            ),
             stored=stored,
-            limits=limits,
-            placement=placement,
-            report_defect=log_defect,
+            setup=HeadSetup(limits=limits, placement=placement),
         )
 
     @property
@@ -124,7 +126,7 @@ class RayHead(Head):
         """Pass a node's message on; the Ray side handles what concerns Ray before the head takes
         it in.
         """
-        self._effects.incoming(prefix, message, lambda passed: self.take_in(prefix, passed))
+        self._ray.incoming(prefix, message, lambda passed: self.take_in(prefix, passed))
 
     def take_in(self, prefix: bytes, message: Any) -> None:
         """Give a node's message to the head now."""
@@ -154,5 +156,5 @@ class RayHead(Head):
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
         """Give a node up (an effect of the node directory)."""
-        self._effects.node_dead(record.prefix)
+        self._ray.node_dead(record.prefix)
         super().node_dead(record, reason)
