@@ -1,4 +1,6 @@
-"""The description with which a worker makes an actor: from its owner, opaque to node and head."""
+"""The description from which a worker makes an actor. The actor's owner writes it; node and head
+cannot read it.
+"""
 
 from __future__ import annotations
 
@@ -21,4 +23,6 @@ class Creation(msgspec.Struct, array_like=True):
     is_async: bool
     out_of_order: bool
     sources: list[tuple[bytes, int]] = []
-    """(owner, number) of the objects whose values are the inputs, for fetching lost ones again."""
+    """(owner, number) of the objects whose values are the inputs, so that lost values can be
+    fetched again.
+    """

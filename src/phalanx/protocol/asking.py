@@ -1,5 +1,4 @@
-"""The two messages by which a process asks its node, and a visitor any daemon, a request.
-
+"""The two messages by which a process sends a request to its node, and a visitor to any daemon.
 They have a module of their own, so that a command need not import all other messages.
 """
 

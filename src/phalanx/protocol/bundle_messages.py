@@ -13,7 +13,7 @@ from phalanx.model.member_use import MemberUse
 
 
 class BundleInventory(msgspec.Struct, array_like=True):
-    """All that a node knows of bundles, for a head that restarted or that the node joins again.
+    """The bundles that a node knows, for a head that restarted or that the node joins again.
 
     `held`: (group, bundle index, attempt, whether it is committed). `ended`: the last attempt of
     each group that ended here.
@@ -34,9 +34,8 @@ class PrepareBundles(msgspec.Struct, array_like=True, tag=86):
 
 
 class Prepared(msgspec.Struct, array_like=True, tag=87):
-    """Node to head: whether the bundles are set aside, and which devices for each.
-
-    `busy`: the requested ports that are in use.
+    """Node to head: whether the bundles are set aside, and the devices of each. `busy`: the
+    requested ports that are in use.
     """
 
     group: GroupId
@@ -47,9 +46,8 @@ class Prepared(msgspec.Struct, array_like=True, tag=87):
 
 
 class CommitBundles(msgspec.Struct, array_like=True, tag=88):
-    """Head to node: what was prepared may be used.
-
-    `gangs`: what each bundle's member knows of its gang (`model.jobs.gang_view`).
+    """Head to node: the prepared bundles may be used. `gangs`: the view of its gang for the member
+    of each bundle (`model.jobs.gang_view`).
     """
 
     group: GroupId
@@ -58,7 +56,7 @@ class CommitBundles(msgspec.Struct, array_like=True, tag=88):
 
 
 class Committed(msgspec.Struct, array_like=True, tag=97):
-    """Node to head: whether the prepared bundles were still there to be kept."""
+    """Node to head: whether the node still had the prepared bundles and has kept them."""
 
     group: GroupId
     attempt: int
@@ -66,9 +64,8 @@ class Committed(msgspec.Struct, array_like=True, tag=97):
 
 
 class GiveBackBundles(msgspec.Struct, array_like=True, tag=89):
-    """Head to node: give these bundles of the group back, and end what runs in them.
-
-    Work in them ends after `grace_s`; with `warn`, it gets SIGTERM at once.
+    """Head to node: give these bundles of the group back, and end the work in them. The work is
+    killed after `grace_s`; with `warn`, it gets SIGTERM at once.
     """
 
     group: GroupId
@@ -79,7 +76,7 @@ class GiveBackBundles(msgspec.Struct, array_like=True, tag=89):
 
 
 class GroupKnown(msgspec.Struct, array_like=True, tag=90):
-    """Head to nodes that asked about a group: its state, and where its bundles are."""
+    """Head to nodes that asked about a group: the group's state, and the nodes of its bundles."""
 
     group: GroupId
     state: str
@@ -90,22 +87,23 @@ class GroupKnown(msgspec.Struct, array_like=True, tag=90):
 
 
 class BundlesGone(msgspec.Struct, array_like=True, tag=94):
-    """Node to head: what ran in the bundles that were given back has ended; they are free."""
+    """Node to head: the work in bundles that were given back has ended, and the bundles are
+    free.
+    """
 
     group: GroupId
     attempt: int
 
 
 FILES = "\0files"
-"""Stands in a command for the directory of its job's files, which only the node knows."""
+"""Stands in a command for the directory with the job's files, which only the node knows."""
 ERROR_FILE = "\0error"
-"""Stands in a command for the file in which its member may say why it failed."""
+"""Stands in a command for the file to which the member may write why it failed."""
 
 
 class Streams(msgspec.Struct, array_like=True, frozen=True):
-    """A program's input and output go over a connection to `process`, its stand-in on its node.
-
-    With `is_terminal` the program has a terminal.
+    """A program's input and output go over a connection to `process`, a process id of the node that
+    stands for the program. With `is_terminal` the program has a terminal.
     """
 
     process: bytes
@@ -115,9 +113,8 @@ class Streams(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Command(msgspec.Struct, array_like=True):
-    """One program of a member: its words, its variables, its directory, its memory limit.
-
-    `directory` "": the member's own. `memory_limit`: bytes above which it is ended; 0: none.
+    """One program of a member: its words, variables, directory and memory limit. `directory` "":
+    the member's own directory. `memory_limit`: bytes above which the program is ended; 0: no limit.
     """
 
     argv: list[str]
@@ -125,9 +122,9 @@ class Command(msgspec.Struct, array_like=True):
     directory: str = ""
     memory_limit: int = 0
     streams: Streams | None = None
-    """Its streams; None: it reads nothing, and prints into the log."""
+    """The program's streams; None: the program has no input, and its output goes to the log."""
     umask: int = -1
-    """The umask for its files; -1: that of the process that started the node."""
+    """The umask for the program's files; -1: the umask of the process that started the node."""
 
 
 class Grant(msgspec.Struct, array_like=True, frozen=True):
@@ -143,10 +140,11 @@ class Grant(msgspec.Struct, array_like=True, frozen=True):
 class StartMember(msgspec.Struct, array_like=True, tag=101):
     """Head to node: run a member's commands in its bundle. Answered by MemberNews.
 
-    The commands of `before` run one after another, then the others side by side. `files` (by name)
-    go into the job's directory of files. `time_limit_s` 0: none. `signal` (see WarnMember), if not
-    0, is sent instead of SIGTERM when its place is taken away; SIGTERM follows at half of its
-    grace. `rest_s`: seconds until the commands begin, as the member has crashed before.
+    The commands of `before` run one after another; then the other commands run at the same time.
+    `files` (by name) are written into the job's directory of files. `time_limit_s` 0: no limit.
+    `signal` (see WarnMember), if not 0, is sent instead of SIGTERM when the member is evicted;
+    SIGTERM follows after half of the grace. `rest_s`: seconds until the commands begin, because the
+    member has crashed before.
     """
 
     group: GangId
@@ -163,19 +161,20 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     only_shell: bool = False
     rest_s: float = 0.0
     is_followed: bool = False
-    """Whether a command in the foreground reads all output: none is dropped before it has."""
+    """Whether a command in the foreground reads all output: no output is dropped before it was
+    read.
+    """
     start: int = 0
-    """The number by which the files of this attempt are named, where it is not `attempt`; 0: it is.
-
-    In a place that several array tasks had, the attempts of all of them are counted.
+    """The number in the names of this attempt's files; 0: `attempt` is that number. In a bundle
+    that several array tasks used one after another, the attempts of all of them are counted.
     """
     grant: Grant | None = None
     """The account that it runs as; None: that of its node."""
 
 
 class RunTask(msgspec.Struct, array_like=True):
-    """An array task of a run: its job, its words, and its variables that differ from the order's
-    own.
+    """An array task of a run: its job, its words, and those of its variables that differ from the
+    order's variables.
     """
 
     job: JobId
@@ -184,26 +183,26 @@ class RunTask(msgspec.Struct, array_like=True):
 
 
 class ExtendRun(msgspec.Struct, array_like=True, tag=142):
-    """Head to node: run these array tasks one after another in a bundle, behind what runs there.
-
-    They are like `like`, and are its attempts from number `first` on. Each begins once the one
-    before has ended with exit code 0. The order may come twice: numbers that the node has taken
-    before mean nothing. Good ends are reported in RunNews; a task that runs longer, or ends
-    otherwise, is reported in MemberNews.
+    """Head to node: run these array tasks one after another in a bundle, after the task that runs
+    there. The tasks are like the member `like`, and count as its attempts from number `first` on.
+    Each begins once the one before it has ended with exit code 0. The order may come twice: the
+    node ignores numbers that it has already taken. Ends with exit code 0 are reported in RunNews; a
+    task that runs longer, or ends otherwise, is reported in MemberNews.
     """
 
     first: int
     tasks: list[RunTask]
     like: StartMember
     behind: int = 0
-    """The head knows how all attempts up to this number have ended in the place. The node returns
-    the tasks if a later one has ended otherwise than well, as the head decides what follows that.
+    """The number up to which the head knows how all attempts in the bundle have ended. If a later
+    attempt has ended otherwise than with exit code 0, the node returns the tasks, because the head
+    decides what follows.
     """
 
 
 class StopRun(msgspec.Struct, array_like=True, tag=143):
     """Head to node: return the tasks of a run that have not begun. Answered by RunNews, and by
-    MemberNews of the task that runs.
+    MemberNews of the running task.
     """
 
     group: GangId
@@ -211,7 +210,7 @@ class StopRun(msgspec.Struct, array_like=True, tag=143):
 
 
 class EndMember(msgspec.Struct, array_like=True, tag=102):
-    """Head to node: end a member: SIGTERM, and SIGKILL after its grace."""
+    """Head to node: end a member with SIGTERM, and with SIGKILL after its grace."""
 
     group: GangId
     index: int
@@ -233,19 +232,17 @@ class WarnMember(msgspec.Struct, array_like=True, tag=115):
 
 
 Receivers = Literal["started", "command", "all"]
-"""The receivers of a signal.
-
-For a command, `started`: the command and all that it has started, except a shell, which is spared;
-`command`: the command alone; `all`: the command and all that it has started. For a member,
-`started`: all its steps, or its commands (in the sense above) if it has no steps; otherwise its
-commands, and with `all` its steps, too.
+"""The receivers of a signal. For a command, `started` is the command and all processes that it has
+started, without the command itself if it is a shell; `command` is the command alone; `all` is the
+command and all processes that it has started. For a member with steps, `started` is all its steps,
+`command` its commands, and `all` both. For a member without steps, each word means its commands, as
+above.
 """
 
 
 class SignalMember(msgspec.Struct, array_like=True, tag=127):
-    """Head to node: send these processes of a running member a signal, which does not end it.
-
-    It is lost with the connection, and never sent again.
+    """Head to node: send a signal to these processes of a running member, which goes on. The
+    message is lost if the connection ends, and is never sent again.
     """
 
     group: GangId
@@ -256,11 +253,10 @@ class SignalMember(msgspec.Struct, array_like=True, tag=127):
 
 
 class MemberNews(msgspec.Struct, array_like=True, tag=103):
-    """Node to head: a member's commands run (`code` None), or have ended.
-
-    `ran_s`: seconds for which they have run. `log`: the file of their output. `used`: what they
-    used, once they have ended. `is_nodes_fault`: they have not begun because the node is not well;
-    the member waits again. `signal`: the signal that ended them; 0: none.
+    """Node to head: a member's commands run (`code` None), or have ended. `ran_s`: seconds for
+    which the commands have run. `log`: the file with their output. `used`: their usage, once they
+    have ended. `is_nodes_fault`: the commands have not begun because the node is unhealthy; the
+    member waits again. `signal`: the signal that ended them; 0: none.
     """
 
     group: GangId
@@ -274,11 +270,13 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
     is_nodes_fault: bool = False
     signal: int = 0
     is_parent_killed: bool = False
-    """They have ended because the parent of one of them was killed, most likely by itself."""
+    """Whether the commands have ended because the parent process of one was killed, most likely by
+    the command itself.
+    """
 
 
 class RunEnd(msgspec.Struct, array_like=True):
-    """A task of a run has ended with exit code 0, `ago_s` seconds before this was sent."""
+    """A task of a run has ended with exit code 0, `ago_s` seconds before this message was sent."""
 
     attempt: int
     used: Used
@@ -286,10 +284,9 @@ class RunEnd(msgspec.Struct, array_like=True):
 
 
 class RunNews(msgspec.Struct, array_like=True, tag=144):
-    """Node to head: tasks of a run have ended well; others are returned.
-
-    `log`: the file with the output of the first of them. `returned`: the first and the last number
-    of the attempts that will not begin; None: none are returned. Repeated, it changes nothing.
+    """Node to head: tasks of a run have ended with exit code 0, and others are returned. `log`: the
+    file with the output of the first ended task. `returned`: the first and the last number of the
+    attempts that will not begin; None: no attempt is returned. A repeated message changes nothing.
     """
 
     group: GangId
@@ -300,10 +297,7 @@ class RunNews(msgspec.Struct, array_like=True, tag=144):
 
 
 class MemberUsed(msgspec.Struct, array_like=True, tag=126):
-    """Node to head: the usage of a member whose place was taken away.
-
-    There is no other news of its end.
-    """
+    """Node to head: the usage of an evicted member. No other message reports the member's end."""
 
     group: GangId
     index: int
@@ -314,8 +308,8 @@ class MemberUsed(msgspec.Struct, array_like=True, tag=126):
 class StartStep(msgspec.Struct, array_like=True, tag=116):
     """Head to node: run one more program inside a running member. Answered by StepStarted.
 
-    It ends with the member; how it ends changes nothing for the member. The order is lost with the
-    connection.
+    The program ends with the member; its own end does not concern the member. The order is lost if
+    the connection ends.
     """
 
     token: int
@@ -324,16 +318,16 @@ class StartStep(msgspec.Struct, array_like=True, tag=116):
     attempt: int
     command: Command
     step: int = -1
-    """The number of the step whose task it is; -1: of none, and its end is not reported."""
+    """The number of the step that the program is a task of; -1: of no step, and the program's end
+    is not reported.
+    """
     task: int = 0
     """The number of the task within the step."""
 
 
 class StepEnded(msgspec.Struct, array_like=True, tag=125):
-    """Node to head: a task of a step has ended, with what it used.
-
-    `is_cut`: it was ended with its member. It comes before the news of the member's end; repeated,
-    it counts once.
+    """Node to head: a task of a step has ended, with its usage. `is_cut`: the task was ended with
+    its member. The message comes before the news of the member's end; a repeated one counts once.
     """
 
     group: GangId
@@ -345,7 +339,7 @@ class StepEnded(msgspec.Struct, array_like=True, tag=125):
     is_cut: bool
     used: Used
     signal: int = 0
-    """The signal that ended it; 0: none."""
+    """The signal that ended the task; 0: none."""
 
 
 class StepStarted(msgspec.Struct, array_like=True, tag=117):
@@ -356,7 +350,7 @@ class StepStarted(msgspec.Struct, array_like=True, tag=117):
 
 
 class ForgetJob(msgspec.Struct, array_like=True, tag=104):
-    """Head to nodes: the job is gone; the files of its members may go."""
+    """Head to nodes: the job is gone; delete the files of its members."""
 
     job: JobId
 
@@ -389,7 +383,8 @@ class MemberUseRead(msgspec.Struct, array_like=True, tag=147):
 
 
 class LogRead(msgspec.Struct, array_like=True, tag=106):
-    """Node to head: a part of a log, and the bytes of the whole; -1: there is no such file.
+    """Node to head: a part of a log, and the size of the whole log in bytes; -1: there is no such
+    file.
 
     `skipped`: bytes missing from the offset on, after which `data` begins.
     """
@@ -401,10 +396,8 @@ class LogRead(msgspec.Struct, array_like=True, tag=106):
 
 
 class ClaimRoom(msgspec.Struct, array_like=True, tag=108):
-    """Head to node: keep this much free for a waiting gang, for `seconds`.
-
-    It only holds back tasks that come after the gang in the node's order. Without needs: keep
-    nothing any more.
+    """Head to node: keep these amounts free for a waiting gang, for `seconds`. Only tasks that come
+    after the gang in the node's order are held back. Without needs: keep nothing free any more.
     """
 
     group: GangId

@@ -25,7 +25,7 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 class Via(msgspec.Struct, array_like=True, tag=70):
-    """A message from, or for, a process of another node, which its node passes on.
+    """A message from or to a process of another node, which this node passes on.
 
     `body` is the msgpack list of messages that a frame carries.
     """
@@ -35,7 +35,7 @@ class Via(msgspec.Struct, array_like=True, tag=70):
 
 
 class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
-    """Node to head: a request of process `origin` (empty: a visitor), as it came.
+    """Node to head: an unchanged request of the process `origin` (empty: a visitor).
 
     Answered by ForwardedReply.
     """
@@ -45,9 +45,8 @@ class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
     kind: int
     body: msgspec.Raw
     is_again: bool = False
-    """Whether it was sent before, over a connection that ended without an answer.
-
-    The head may have carried it out.
+    """Whether the request was sent before over a connection that ended without an answer, so that
+    the head may already have carried it out.
     """
     principal: Principal | None = None
     """The asker as the node has authenticated it; None for the node itself."""
@@ -62,18 +61,18 @@ class ForwardedReply(msgspec.Struct, array_like=True, tag=72):
 
 
 REPORT_EVERY_S = 1.0
-"""Seconds between the reports of a node that has no news; the head relies on them."""
+"""Seconds between two reports of a node without news; the head relies on these reports."""
 
 
 class NodeReport(msgspec.Struct, array_like=True, tag=73):
-    """Node to head, its heartbeat: what is free, what waits, how long tasks run.
+    """Node to head, as its heartbeat: free amounts, waiting requests, and run times of tasks.
 
     Amounts are by resource. `devices`: the units of 1/10000 left on each numbered device. `queued`:
     (resources, workers wanted) for each class that waits. `run_s` is the mean run time in seconds
-    and `bandwidth` is in bytes a second; both are exponential averages. `total`: only when it
-    changed. `yields`: what ordinary tasks hold whose workers go to others after the running task.
-    `unwell`: the GPUs that are suspect or bad. `trouble`: why nothing is known of them now.
-    `checks`: those that are not ok.
+    and `bandwidth` is in bytes a second; both are exponential averages. `total`: set only when it
+    has changed. `yields`: the amounts held by ordinary tasks whose workers serve others after the
+    running task. `unwell`: the GPUs that are suspect or bad. `trouble`: why nothing is known about
+    the GPUs now. `checks`: the checks that are not ok.
     """
 
     available: dict[str, float]
@@ -88,21 +87,22 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     trouble: str = ""
     checks: list[CheckState] = []
     directories: str = ""
-    """The trouble with the directories that the node works in, in one clause."""
+    """The trouble with the directories in which the node works, in one clause; empty: none."""
     shortage: str = ""
-    """The reason why no command can be started for now: what the node has run out of."""
+    """The reason why the node can start no command now: the thing that it has run out of; empty: it
+    can.
+    """
     command_groups: str = ""
-    """How commands are held together (see `model.command_groups`)."""
+    """The way in which the node finds all processes of a command (see `model.command_groups`)."""
     parts_killed: int = 0
-    """How often a process beside the node's own was killed, and started again."""
+    """The number of times that another of the node's own processes was killed and started again."""
     last_killed: str = ""
     """The last of these events, in one clause."""
 
 
 class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
-    """Node to head: the latest samples of its GPUs, which replace earlier ones; may be lost.
-
-    `holders`: the names of those who were given each device.
+    """Node to head: the latest samples of its GPUs, which replace earlier ones; the message may be
+    lost. `holders`: the names of the holders of each device.
     """
 
     samples: list[DeviceSample]
@@ -120,9 +120,8 @@ class MachineSeen(msgspec.Struct, array_like=True, tag=145):
 
 
 class CloseDevices(msgspec.Struct, array_like=True, tag=123):
-    """Head to node: exactly these GPUs are cordoned, so nothing new gets them.
-
-    `excused`: GPUs that somebody has declared well; only later errors count against them.
+    """Head to node: exactly these GPUs are cordoned and get no new work. `excused`: GPUs that a
+    user has declared healthy; only later errors count against them.
     """
 
     cordoned: list[int]
@@ -132,8 +131,8 @@ class CloseDevices(msgspec.Struct, array_like=True, tag=123):
 class EndWork(msgspec.Struct, array_like=True, tag=124):
     """Head to node: end the workers of tasks and actors, since the node must be empty now.
 
-    They get SIGTERM, or are killed `by_force`. The order may come twice. Members of jobs and gangs
-    are ended by the parts that hold their places.
+    The workers get SIGTERM; with `by_force` they are killed. The order may come twice. Members of
+    jobs and gangs are ended by other orders.
     """
 
     reason: str
@@ -156,26 +155,32 @@ class ViewRow(msgspec.Struct, array_like=True):
     run_s: float = 0.0
     bandwidth: float = 0.0
     ports: str = ""
-    """The ports that gangs may use there, if its configuration says so."""
+    """The ports that gangs may use on the node, if its configuration names them."""
     limits: dict[str, int] = {}
-    """The most numbered devices it can have, by resource, if its environment shows it only some."""
+    """The most numbered devices that the node can have, by resource, if its environment shows it
+    only some of the machine's.
+    """
 
 
 class View(msgspec.Struct, array_like=True, tag=74):
-    """Head to nodes: the rows that changed, or all rows, so that other nodes are forgotten."""
+    """Head to nodes: the rows that changed, or all rows; nodes that are missing among all rows are
+    forgotten.
+    """
 
     rows: list[ViewRow]
     is_whole: bool = False
 
 
 class NodeDied(msgspec.Struct, array_like=True, tag=75):
-    """Head to nodes, and nodes to their processes: nothing more comes from that node."""
+    """Head to nodes, and nodes to their processes: that node is dead, and nothing more comes from
+    it.
+    """
 
     prefix: bytes
     node_id: str
     reason: str
     death: str = ""
-    """How it ended (see `model.node_deaths`)."""
+    """The way in which the node ended (see `model.node_deaths`)."""
 
 
 class PlaceActor(msgspec.Struct, array_like=True, tag=76):
@@ -193,13 +198,13 @@ class PlaceActor(msgspec.Struct, array_like=True, tag=76):
     strategy: dict[str, Any]
     priority: int
     restarts: bool = False
-    """Whether it is made again when its worker ends."""
+    """Whether the actor is made again when its worker ends."""
     lived_before: bool = False
-    """Whether it is made again now, because its former worker has ended."""
+    """Whether the actor is now made again, because its former worker has ended."""
 
 
 class WithdrawActor(msgspec.Struct, array_like=True, tag=77):
-    """Head to node: the actor needs no worker there."""
+    """Head to node: the actor no longer needs a worker on this node."""
 
     actor: bytes
 
@@ -229,15 +234,18 @@ class ActorLost(msgspec.Struct, array_like=True, tag=80):
     reason: str
     preempted: bool = False
     code: str = ""
-    """The code of the error with which its calls fail, if that is not just ActorDiedError."""
+    """The code of the error with which the actor's calls fail, if that error is not a plain
+    ActorDiedError.
+    """
     is_parent_killed: bool = False
-    """It ended because its parent process was killed, most likely by itself."""
+    """Whether the worker ended because its parent process was killed, most likely by the worker
+    itself.
+    """
 
 
 class ActorRefused(msgspec.Struct, array_like=True, tag=81):
-    """Node to head: it has no worker for the actor, for now or for ever.
-
-    For ever if there is the code of an error.
+    """Node to head: the node has no worker for the actor. With the code of an error, it will never
+    have one; without a code, it has none for now.
     """
 
     actor: bytes
@@ -253,9 +261,8 @@ class ProcessEnded(msgspec.Struct, array_like=True, tag=82):
 
 
 class JobEnded(msgspec.Struct, array_like=True, tag=83):
-    """Head to nodes: end a job's workers and drop its driver's objects.
-
-    The workers of the detached actors `keep` stay, and the `files` from which these are made again.
+    """Head to nodes: end a job's workers and drop its driver's objects. The workers of the detached
+    actors `keep` stay, and so do the `files` from which these actors are made again.
     """
 
     job: bytes
@@ -265,9 +272,8 @@ class JobEnded(msgspec.Struct, array_like=True, tag=83):
 
 
 class JobKnown(msgspec.Struct, array_like=True, tag=84):
-    """The description of a job for its workers, sent to a node before its first work for the job.
-
-    `driver` is the process that gets their output.
+    """The description of a job for its workers, sent to a node before the node's first work for the
+    job. `driver` is the process that gets the workers' output.
     """
 
     job: bytes
@@ -289,21 +295,23 @@ class JobKnown(msgspec.Struct, array_like=True, tag=84):
 
 
 class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
-    """The variables of an environment's key, sent to a node before the first use there."""
+    """The variables that an environment's key stands for, sent to a node before their first use
+    there.
+    """
 
     key: bytes
     variables: dict[str, str]
 
 
 class Reported(msgspec.Struct, array_like=True, tag=95):
-    """Node to head: `body`, the body of a frame, which is confirmed with Acked."""
+    """Node to head: the body of a frame, `body`, which the head confirms with Acked."""
 
     token: int
     body: bytes
 
 
 class Acked(msgspec.Struct, array_like=True, tag=96):
-    """Head to node: its report was written down."""
+    """Head to node: the node's report was written to the store."""
 
     token: int
 
@@ -315,15 +323,16 @@ class SetTotals(msgspec.Struct, array_like=True, tag=91):
 
 
 class CopyMade(msgspec.Struct, array_like=True, tag=92):
-    """Node to node: the sender has a copy of this object, and must be told when the object goes."""
+    """Node to node: the sender has a copy of this object, and must be told when the object is
+    deleted.
+    """
 
     name: str
 
 
 class WantSource(msgspec.Struct, array_like=True, tag=134):
-    """Node to node: the sender wants a copy of this large object, which the receiver has written.
-
-    It asks from which node to take it.
+    """Node to node: the sender wants a copy of this large object, which the receiver has written,
+    and asks from which node to take the copy.
     """
 
     name: str
@@ -331,7 +340,9 @@ class WantSource(msgspec.Struct, array_like=True, tag=134):
 
 
 class SourceFor(msgspec.Struct, array_like=True, tag=135):
-    """Node to node: take this object from the node with the prefix `source`; empty: wait."""
+    """Node to node: take a copy of this object from the node with the prefix `source`; empty:
+    wait.
+    """
 
     name: str
     source: bytes
@@ -344,7 +355,9 @@ class SourceFree(msgspec.Struct, array_like=True, tag=136):
 
 
 class Prefetch(msgspec.Struct, array_like=True, tag=93):
-    """Process to its node: these objects (name, bytes), some of other nodes, will be read here."""
+    """Process to its node: these objects (name, bytes) will be read on this node; some lie on other
+    nodes.
+    """
 
     objects: list[tuple[str, int]]
 
@@ -356,7 +369,7 @@ class Happened(msgspec.Struct, array_like=True, tag=98):
 
 
 class GatherEvents(msgspec.Struct, array_like=True, tag=99):
-    """Head to nodes: report what has happened. Answered by EventsReported with this number."""
+    """Head to nodes: report your cluster events. Answered by EventsReported with this number."""
 
     number: int
 
@@ -375,20 +388,19 @@ class QueueWeights(msgspec.Struct, array_like=True, tag=107):
 
 
 class ActorHere(NamedTuple):
-    """An actor on a node: its worker, empty while it waits for one, and its incarnation."""
+    """An actor on a node: its worker (empty while the actor waits for one) and its incarnation."""
 
     worker: bytes
     incarnation: int
 
 
 class Join(msgspec.Struct, array_like=True, tag=109):
-    """Node to head, its first message: it joins, for the first time or again.
-
-    Answered by Joined or Expelled. `epoch`: that of its last stay, 0 for none. `actors`: the actors
-    on the node. `cluster`: the name of the cluster that it belongs to; empty if it has not joined,
-    or if its head keeps nothing. `given_up`: the prefixes of nodes that a head has declared dead,
-    which a restarted head may not know. `hostname`: the name of its machine, or the node's own name
-    for display, which is then also in `name`.
+    """Node to head, the node's first message: it joins, for the first time or again. Answered by
+    Joined or Expelled. `epoch`: the epoch of the node's last stay; 0: it was never there. `actors`:
+    the actors on the node. `cluster`: the name of the node's cluster; empty if it has not joined
+    before, or if its head keeps nothing. `given_up`: the prefixes of nodes that a head has declared
+    dead, which a restarted head may not know. `hostname`: the name of the node's machine or, if a
+    name was given to the node, that name, which is then also in `name`.
     """
 
     row: ViewRow
@@ -400,7 +412,9 @@ class Join(msgspec.Struct, array_like=True, tag=109):
     given_up: list[bytes] = []
     name: str = ""
     machine: MachineShare | None = None
-    """Its machine, whose amounts it shares with other nodes there; None: it is left out of that."""
+    """The node's machine, whose amounts it shares with other nodes there; None: the node does not
+    share.
+    """
     is_system: bool = False
     """Whether it runs jobs as their submitters."""
 
@@ -420,8 +434,8 @@ class Joined(msgspec.Struct, array_like=True, tag=110):
 class Expelled(msgspec.Struct, array_like=True, tag=111):
     """Head to node: the node does not belong to the cluster.
 
-    `is_stale`: it was given up, and may come back as a new node. `is_foreign`: it belongs to
-    another cluster, whose head may come back at this address.
+    `is_stale`: the node was declared dead, and may come back as a new node. `is_foreign`: the node
+    belongs to another cluster, whose head may come back at this address.
     """
 
     reason: str
@@ -430,15 +444,15 @@ class Expelled(msgspec.Struct, array_like=True, tag=111):
 
 
 class Leave(msgspec.Struct, array_like=True, tag=112):
-    """Node to head: the node ends by its own will."""
+    """Node to head: the node ends on purpose."""
 
     reason: str
     is_failure: bool = False
-    """Whether it has to end, because one of its own processes was killed."""
+    """Whether the node has to end because one of its own processes was killed."""
 
 
 class GatherState(msgspec.Struct, array_like=True, tag=113):
-    """Head to node: report what the node and its processes have for a listing.
+    """Head to node: report the rows of the node and its processes for a listing.
 
     Answered by StateReported within `within_s` seconds. `ip`: the node's address in the cluster.
     """
@@ -450,17 +464,22 @@ class GatherState(msgspec.Struct, array_like=True, tag=113):
 
 
 class StateReported(msgspec.Struct, array_like=True, tag=114):
-    """Node to head: its part of a listing. `silent`: processes that did not answer in time."""
+    """Node to head: the node's part of a listing. `silent`: processes that did not answer in
+    time.
+    """
 
     number: int
     part: StatePart
     silent: list[str] = []
     pids: dict[str, int] = {}
-    """In a listing of tasks: the pids of the living workers here, by the hex of their ids."""
+    """In a listing of tasks: the pids of the living workers on the node, by the hex of their
+    ids.
+    """
 
 
 class ReadNodeLog(msgspec.Struct, array_like=True, tag=118):
-    """Head to node: read its log, or a worker's, after `offset` in `file` (see LogPiece).
+    """Head to node: read the log of the node or of a worker, from `offset` in `file` on (see
+    LogPiece).
 
     Answered by NodeLogRead.
     """
@@ -481,9 +500,8 @@ class NodeLogRead(msgspec.Struct, array_like=True, tag=119):
 
 
 class NodeNumbers(msgspec.Struct, array_like=True, tag=120):
-    """Node to head: its metrics; the next ones replace them.
-
-    A list of `observe.metrics.definitions.Numbers`, as msgpack, whose labels lack `node`.
+    """Node to head: the node's metrics, which replace its earlier ones. They are the msgpack of a
+    list of `observe.metrics.definitions.Numbers` without the label `node`.
     """
 
     numbers: bytes

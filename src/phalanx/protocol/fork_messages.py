@@ -23,10 +23,10 @@ class Fork(msgspec.Struct, array_like=True, tag=0):
 
 
 class RunCommand(msgspec.Struct, array_like=True, tag=1):
-    """Start a command in its own process group. Answered with Began.
-
-    It gets these variables in addition to the fork server's own. Its output is appended to the file
-    `log`. `memory_bytes`: the most memory it may use, with all that it starts; 0: any amount.
+    """Start a command in its own process group. Answered with Began. The command gets these
+    variables in addition to the fork server's own. Its output is appended to the file `log`.
+    `memory_bytes`: the most memory that the command may use together with all processes that it
+    starts; 0: any amount.
     """
 
     process: bytes
@@ -36,13 +36,17 @@ class RunCommand(msgspec.Struct, array_like=True, tag=1):
     log: str
     memory_bytes: int
     streams: Streams | None = None
-    """Where its input comes from, and where its output goes in addition to the log."""
+    """The streams of the command's input and output; the output also goes to the log."""
     umask: int = -1
     """The umask for its files, as in Command."""
     grace_s: float = 0.0
-    """With streams: seconds to end after the last connection to them has ended."""
+    """With streams: seconds that the command has to end after the last connection to the streams
+    has ended.
+    """
     exit_file: str = ""
-    """The path of its exit file: then it goes on when its node ends. "": it ends with the node."""
+    """The path of the command's exit file; a command with one goes on when its node ends. "": the
+    command ends with its node.
+    """
 
 
 class SendSignal(msgspec.Struct, array_like=True, tag=2):
@@ -61,18 +65,18 @@ class SignalCommand(msgspec.Struct, array_like=True, tag=4):
 
 
 class ReadOutput(msgspec.Struct, array_like=True, tag=3):
-    """Pass on all that workers have printed by now; answered with OutputRead."""
+    """Pass on all output that workers have printed so far. Answered with OutputRead."""
 
 
 class EndKept(msgspec.Struct, array_like=True, tag=5):
-    """The node is ending on purpose: kept commands end with it, too."""
+    """End kept commands, too, because the node ends on purpose."""
 
 
 # ---- from the fork server ----------------------------------------------------------------------
 
 
 class Began(msgspec.Struct, array_like=True, tag=10):
-    """A command has begun. `shield`: its parent, 0 when it has its own."""
+    """A command has begun. `shield`: the pid of the command's shield; 0: it has none."""
 
     process: bytes
     pid: int
@@ -80,7 +84,9 @@ class Began(msgspec.Struct, array_like=True, tag=10):
 
 
 class Forked(msgspec.Struct, array_like=True, tag=13):
-    """A worker was forked. Its parent has the ends of its output open under these numbers."""
+    """A worker was forked. `shield`: the pid of its shield. The fork server has the reading ends of
+    the worker's output open under these numbers.
+    """
 
     worker: bytes
     pid: int
@@ -90,11 +96,10 @@ class Forked(msgspec.Struct, array_like=True, tag=13):
 
 
 class Exited(msgspec.Struct, array_like=True, tag=11):
-    """A process has ended: `code` is negative for a signal.
-
-    `reason`: why it could not even be started (`pid` is 0 then), or why the kernel ended it, as far
-    as known. `cpu_s`: its CPU seconds, including the children that it waited for. `memory`: bytes
-    of the largest of these processes; 0 if unknown.
+    """A process has ended; `code` is negative for a signal. `reason`: why the process could not be
+    started (`pid` is then 0), or why the kernel ended it, as far as known. `cpu_s`: the CPU seconds
+    of the process and of the children that it waited for. `memory`: bytes of the largest of these
+    processes; 0 if unknown.
     """
 
     process: bytes
@@ -104,9 +109,13 @@ class Exited(msgspec.Struct, array_like=True, tag=11):
     cpu_s: float = 0.0
     memory: int = 0
     is_parent_killed: bool = False
-    """Its parent was killed, most likely by itself, and it ended with its parent."""
+    """Whether the process ended because its parent was killed, most likely by the process
+    itself.
+    """
     is_shortage: bool = False
-    """It could not be started for want of processes, memory or descriptors."""
+    """Whether the process could not be started because processes, memory or descriptors had run
+    out.
+    """
 
 
 class OutputRead(msgspec.Struct, array_like=True, tag=12):

@@ -1,4 +1,5 @@
-"""The one module that knows wire bytes: frames of messages, bounded before they are allocated.
+"""The only module that makes and reads bytes on the wire: frames of messages, whose size is checked
+before memory is allocated.
 
 A frame is a 4-byte big-endian length and a msgpack list of messages.
 """
@@ -44,15 +45,17 @@ def encode_frame(messages: list[msgspec.Struct]) -> bytes:
 
 
 class Unsendable(NamedTuple):
-    """A message that fits into no frame."""
+    """A message that is too large for any frame."""
 
     message: Any
     reason: str
-    """Its size and the limit, as the end of a sentence."""
+    """The size of the message and the limit, as the end of a sentence."""
 
 
 def split_frames(messages: list[msgspec.Struct]) -> tuple[list[bytes], list[Unsendable]]:
-    """Return frames for messages with too many bytes for one, and the messages that fit in none."""
+    """Return the frames for messages that have too many bytes for one frame, and the messages that
+    are too large for any frame.
+    """
     frames: list[bytes] = []
     unsendable: list[Unsendable] = []
     batch: list[bytes] = []
@@ -96,7 +99,7 @@ def decode_body(body: bytes | bytearray | memoryview) -> list[Message]:
 
 
 def decode_asks(body: bytes | bytearray | memoryview) -> list[Message]:
-    """Return the requests of one frame's body, from somebody who may send nothing else.
+    """Return the requests of one frame's body, from a peer that may send nothing else.
 
     Raises ProtocolError for any other bytes.
     """
@@ -107,7 +110,7 @@ def decode_asks(body: bytes | bytearray | memoryview) -> list[Message]:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into messages; keeps the rest of an unfinished frame."""
+    """Cuts a stream of bytes into messages, and keeps the bytes of an unfinished frame."""
 
     __slots__ = ("_buffer", "_decode", "_limit", "_limit_now")
 
@@ -117,8 +120,9 @@ class FrameReader:
         first_limit: int | None = None,
         decode: Callable[[Any], list[Any]] = decode_body,
     ) -> None:
-        """`limit`: the most bytes of a frame. `first_limit`: the same for the first frame, if it
-        differs. `decode`: decodes a body, for sockets that carry another set of messages.
+        """`limit`: the most bytes of a frame. `first_limit`: the limit of the first frame, if it
+        differs. `decode`: the function that decodes a body, for sockets with another set of
+        messages.
         """
         self._decode = decode
         self._buffer = bytearray()

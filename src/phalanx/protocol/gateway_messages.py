@@ -14,9 +14,8 @@ from phalanx.errors import ProtocolError
 
 
 class AddressBook(msgspec.Struct, array_like=True, tag=0):
-    """Where the gateways of other nodes listen: (host, port) by node; port 0 removes a node.
-
-    `full`: nodes that are not named here are gone.
+    """The addresses of the gateways of other nodes: (host, port) by node; port 0 removes a node.
+    `full`: nodes that are not named in this message are gone.
     """
 
     addresses: dict[str, tuple[str, int]]
@@ -26,8 +25,9 @@ class AddressBook(msgspec.Struct, array_like=True, tag=0):
 class Pull(msgspec.Struct, array_like=True, tag=1):
     """Fetch an object's file of `size` bytes from the first of these nodes that gives it.
 
-    `on_disk`: write it where spilled objects lie, not into shared memory. `spare`: an object that
-    is gone; its file, named by `spare_file`, may be overwritten, and is deleted otherwise.
+    `on_disk`: write the file where spilled objects lie, not into shared memory. `spare`: an object
+    that is gone. Its file, named by `spare_file`, may be overwritten with the new object; if it is
+    not, it is deleted.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Pull(msgspec.Struct, array_like=True, tag=1):
 
 
 class CancelPull(msgspec.Struct, array_like=True, tag=2):
-    """Stop fetching this object, for which nobody waits. Answered by `Pulled`."""
+    """Stop fetching this object, because no process waits for it. Answered by `Pulled`."""
 
     name: str
 
@@ -50,7 +50,9 @@ class LetGo(msgspec.Struct, array_like=True, tag=3):
 
 
 class KnowTokens(msgspec.Struct, array_like=True, tag=4):
-    """The tokens of people and robots: the hashes of each by its id. They replace earlier ones."""
+    """The tokens of people and robots: the hashes of each token by its id. They replace all earlier
+    ones.
+    """
 
     tokens: dict[str, list[bytes]]
 
@@ -64,7 +66,7 @@ class Listening(msgspec.Struct, array_like=True, tag=10):
     host: str
     port: int
     fingerprint: str = ""
-    """The SHA-256 of its certificate in hex; empty when it has none."""
+    """The SHA-256 of the gateway's certificate in hex; empty when it has none."""
 
 
 class Unable(msgspec.Struct, array_like=True, tag=11):
@@ -75,10 +77,9 @@ class Unable(msgspec.Struct, array_like=True, tag=11):
 
 
 class Pulled(msgspec.Struct, array_like=True, tag=12):
-    """A transfer has ended: the file lies where it was to go, or `reason` says why not.
-
-    `size`: bytes that came. `seconds`: from the command to the end. `may_pass`: it failed only
-    because the nodes could not be reached.
+    """A transfer has ended: the file is in its place, or `reason` says why it is not. `size`: the
+    received bytes. `seconds`: the time from the command to the end. `may_pass`: the transfer failed
+    only because the nodes could not be reached.
     """
 
     name: str
@@ -90,14 +91,18 @@ class Pulled(msgspec.Struct, array_like=True, tag=12):
 
 
 class AuthFailed(msgspec.Struct, array_like=True, tag=13):
-    """`count` more connections from this address did not prove that they belong here."""
+    """`count` more connections from this address failed to prove that they belong to the
+    cluster.
+    """
 
     address: str
     count: int
 
 
 class Knocked(msgspec.Struct, array_like=True, tag=14):
-    """The node with this prefix lives and speaks another protocol version; sent repeatedly."""
+    """The node with this prefix lives and speaks another protocol version. The message is sent
+    repeatedly.
+    """
 
     prefix: bytes
     version: int
@@ -105,9 +110,8 @@ class Knocked(msgspec.Struct, array_like=True, tag=14):
 
 
 class GivenUp(msgspec.Struct, array_like=True, tag=15):
-    """The head has declared this node dead, which speaks another version of the protocol.
-
-    The gateway tells the node when it knocks again. Harmless when repeated.
+    """The head has declared dead this node, which speaks another version of the protocol. The
+    gateway tells the node so when the node knocks again. A repeated message changes nothing.
     """
 
     prefix: bytes

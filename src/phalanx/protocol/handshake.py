@@ -54,13 +54,15 @@ class Role(enum.IntEnum):
     """The purpose of a dial."""
 
     DIAL = 1
-    """To be connected to the target, a process of the gateway's node."""
+    """To be connected to a process of the gateway's node, the target."""
     TRANSFER = 2
     """To transfer bytes of objects that lie on the node."""
     KNOCK = 3
     """To report that the dialler, whose own id is the target, lives and speaks another version."""
     CLIENT = 4
-    """To ask the head as the holder of a token of a person or robot, whose id is the target."""
+    """To send requests to the head with the token of a person or robot; the target is the token's
+    id.
+    """
 
 
 class Status(enum.IntEnum):
@@ -78,7 +80,7 @@ class Status(enum.IntEnum):
     UNREACHABLE = 6
     BUSY = 7
     GIVEN_UP = 8
-    """The head has declared the node dead: its work also runs elsewhere, or will."""
+    """The head has declared the node dead; the node's work runs elsewhere, or will do so."""
 
 
 class OtherVersionError(ProtocolError):
@@ -98,8 +100,8 @@ class ClientHello(msgspec.Struct, frozen=True):
 def read_hello(raw: bytes) -> ClientHello:
     """Return a dialler's first message. Raises ProtocolError for any other bytes.
 
-    All versions keep its size, and the places of magic and version, so that a gateway can tell a
-    newer dialler which version it speaks itself.
+    All versions keep the size of this message and the places of magic and version in it, so that a
+    gateway can tell a newer dialler which version the gateway speaks.
     """
     if len(raw) != HELLO_BYTES:
         raise ProtocolError(f"a hello has {HELLO_BYTES} bytes, not {len(raw)}")
@@ -164,7 +166,7 @@ class DiallersHandshake:
     def finish(self, verdict: bytes) -> Status:
         """Return the gateway's decision.
 
-        Raises AuthenticationError when it refused the proof, or did not give one itself.
+        Raises AuthenticationError when the gateway refused the proof, or gave no proof of its own.
         """
         if len(verdict) != VERDICT_BYTES:
             raise ProtocolError(f"a verdict has {VERDICT_BYTES} bytes, not {len(verdict)}")
@@ -181,7 +183,7 @@ class DiallersHandshake:
 
 
 class GatewaysHandshake:
-    """The dialled side, after a knock or a hello of its own version."""
+    """The side of the gateway, after a knock or a hello of the gateway's own version."""
 
     def __init__(
         self, token: bytes, hello: ClientHello, *, nonce: bytes, binding: bytes = NO_BINDING
@@ -208,7 +210,7 @@ class ClientsHandshake(DiallersHandshake):
 
     The head keeps only the secret's hash. Both sides use the hash as their key, and the proof is
     the secret under a pad that the key and the transcript make: a gateway that has the hash can
-    take the pad off and hash the secret, and a reader of the hash alone can make no proof.
+    remove the pad and hash the secret, but a reader of the hash alone cannot make a proof.
     """
 
     def __init__(self, token_id: bytes, secret: bytes, *, nonce: bytes) -> None:
@@ -222,7 +224,7 @@ class ClientsHandshake(DiallersHandshake):
 
 
 class ClientAtGateway(GatewaysHandshake):
-    """The gateway's side for a person or robot: `keys` are the hashes that a token has now."""
+    """The side of the gateway for a person or robot. `keys` are the token's present hashes."""
 
     def __init__(
         self,

@@ -22,7 +22,8 @@ INLINE, SHARED, FAILED = 0, 1, 2
 
 
 class Value(msgspec.Struct, array_like=True, gc=False):
-    """A value that is more than one pickle: it has buffers, contains references, or is an error.
+    """A value that is more than a single pickle, because it has buffers, contains references, or is
+    an error.
 
     kind INLINE: `data` is the pickle, `buffers` its out-of-band buffers. kind SHARED: `data` is the
     ASCII name of the object's file in shared memory, `size` its bytes. kind FAILED: `data` is a
@@ -41,21 +42,21 @@ Payload = bytes | Value
 
 
 class Hello(msgspec.Struct, array_like=True, tag=0):
-    """The first message in each direction: it introduces the sender."""
+    """The first message in each direction, which introduces the sender."""
 
     version: int
     process: bytes
     kind: str  # driver, worker, node
     pid: int
     again: bool = False
-    """Whether an earlier connection between these two processes has ended."""
+    """Whether these two processes had an earlier connection, which has ended."""
 
 
 # ---- owner to worker -------------------------------------------------------------------------
 
 
 class Lease(msgspec.Struct, array_like=True, tag=1):
-    """Work for the sender from now on, with these resources and device numbers."""
+    """Run the sender's tasks from now on, with these resources and device numbers."""
 
     lease: int
     job: bytes
@@ -64,7 +65,7 @@ class Lease(msgspec.Struct, array_like=True, tag=1):
     placement_group: GroupId | None = None
     capture: bool = False
     gang: EncodedView = NO_VIEW
-    """The view of its gang that a member has (`model.jobs.gang_view`)."""
+    """The gang as the member sees it (`model.jobs.gang_view`)."""
 
 
 class Function(msgspec.Struct, array_like=True, tag=2):
@@ -91,7 +92,9 @@ class Task(msgspec.Struct, array_like=True, tag=3, gc=False):
 
 
 class Call(msgspec.Struct, array_like=True, tag=4, gc=False):
-    """Run an actor's method; fields as in Task. `name`: its caller's name for it, if any."""
+    """Run an actor's method; the fields are as in Task. `name`: the caller's name for the call, if
+    any.
+    """
 
     number: int
     method: str
@@ -106,7 +109,7 @@ class Call(msgspec.Struct, array_like=True, tag=4, gc=False):
 
 
 class Cancel(msgspec.Struct, array_like=True, tag=5):
-    """Stop task `number` of the sender, and its children when `recursive`."""
+    """Stop the sender's task `number`, and with `recursive` also the tasks that it submitted."""
 
     number: int
     recursive: bool
@@ -121,7 +124,7 @@ class Consumed(msgspec.Struct, array_like=True, tag=6):
 
 
 class Recall(msgspec.Struct, array_like=True, tag=7):
-    """Give back the tasks that were not started."""
+    """Return the tasks that have not started."""
 
 
 class Unlease(msgspec.Struct, array_like=True, tag=8):
@@ -144,9 +147,9 @@ class Done(msgspec.Struct, array_like=True, tag=10, gc=False):
 class Failed(msgspec.Struct, array_like=True, tag=11):
     """Task `number` raised, or did not run.
 
-    `error` is pickled. `kind` is `cancelled` when the task was asked to stop, and `lost` when
-    values of its arguments were not there: then `error` names their files, and the task did not
-    run. `values`: the first results of a generator with a fixed number of results.
+    `error` is pickled. `kind` is `cancelled` if the task was asked to stop. It is `lost` if values
+    of its arguments were missing: then `error` names their files, and the task did not run.
+    `values`: the first results of a generator with a fixed number of results.
     """
 
     number: int
@@ -173,7 +176,7 @@ class Returned(msgspec.Struct, array_like=True, tag=13):
 
 
 class Leaving(msgspec.Struct, array_like=True, tag=14):
-    """The worker ends by plan (max_calls reached): send no more work."""
+    """The worker ends on purpose (it has reached max_calls): send no more work."""
 
 
 # ---- objects, between any two processes ------------------------------------------------------
@@ -199,15 +202,16 @@ class Borrow(msgspec.Struct, array_like=True, tag=22):
 
 
 class Unborrow(msgspec.Struct, array_like=True, tag=23):
-    """The sender holds them no longer: (object, number of registrations to undo)."""
+    """The sender no longer holds references to these objects: (object, number of registrations to
+    undo).
+    """
 
     counts: list[tuple[int, int]]
 
 
 class Holds(msgspec.Struct, array_like=True, tag=28):
-    """All objects of yours that the sender holds, and the number of registrations of each.
-
-    The first message on a connection after an earlier one had ended.
+    """All objects of the receiver to which the sender holds references, with the number of
+    registrations of each. It is the first message on a connection that follows an earlier one.
     """
 
     counts: list[tuple[int, int]]
@@ -242,7 +246,7 @@ class CancelOwned(msgspec.Struct, array_like=True, tag=27):
 class Recover(msgspec.Struct, array_like=True, tag=61):
     """A reader did not find file `name`, the value of your object `number`.
 
-    Make it again, unless that was done, and answer with Fetched.
+    Make the value again, unless it was already made again, and answer with Fetched.
     """
 
     number: int
@@ -254,8 +258,7 @@ class Recover(msgspec.Struct, array_like=True, tag=61):
 
 class Handed(msgspec.Struct, array_like=True, tag=60):
     """Gateway to process: the socket passed with this frame leads to a process of another node.
-
-    `token`: the id of the token of a person or robot, who is at the other end instead.
+    `token`: the id of the token, if a person or robot is at the other end instead.
     """
 
     address: str

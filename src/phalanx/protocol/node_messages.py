@@ -1,7 +1,7 @@
 """Messages between a process and its node: leases, actors, files of objects, ends.
 
-A driver asks its node for workers and for whatever the head knows. A worker gets its work from its
-node, and reports the outcome.
+A driver asks its node for workers and for everything that the head knows. A worker gets its work
+from its node, and reports the outcome.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.protocol.asking import Ask, Reply
 
 PREEMPTED = "preempted"
-"""The kind of a worker's end that was caused for others: it costs its task or actor no retry."""
+"""The kind of end of a worker that was ended for other work; it costs the task or actor no
+retry.
+"""
 
 
 OVER = -1
-"""In place of a number of workers: the class will never want any again, and can be forgotten."""
+"""Stands for a number of workers: the class will never want workers again, and can be forgotten."""
 
 
 class LeaseWanted(msgspec.Struct, array_like=True, tag=32):
-    """The sender would use `count` more workers of this class (0 withdraws, OVER ends it).
-
-    `seen`: the grants that the sender knew of; later ones count against `count`.
+    """The sender wants `count` more workers of this class (0 withdraws the wish; OVER: see there).
+    `seen`: the number of grants that the sender knew of; later grants count against `count`.
     """
 
     scheduling_class: int
@@ -39,7 +40,7 @@ class LeaseWanted(msgspec.Struct, array_like=True, tag=32):
     queue: str = ""
     seen: int = 0
     retriable: bool = True
-    """Whether its tasks run again when their worker is ended for lack of memory."""
+    """Whether the tasks run again when their worker is ended for lack of memory."""
 
 
 class Granted(msgspec.Struct, array_like=True, tag=33):
@@ -54,9 +55,8 @@ class Granted(msgspec.Struct, array_like=True, tag=33):
 
 
 class Refused(msgspec.Struct, array_like=True, tag=34):
-    """No worker for this class: a warning (its tasks wait), or `fatal` (its tasks fail).
-
-    `code`: the error with which they fail (`protocol.wire_errors`).
+    """There is no worker for this class. This is a warning (the tasks wait) or `fatal` (the tasks
+    fail). `code`: the error with which they fail (`protocol.wire_errors`).
     """
 
     scheduling_class: int
@@ -66,7 +66,7 @@ class Refused(msgspec.Struct, array_like=True, tag=34):
 
 
 class LeaseReturned(msgspec.Struct, array_like=True, tag=35):
-    """The sender does not need lease `lease` any more; `reusable`: its worker may serve again."""
+    """The sender no longer needs lease `lease`. `reusable`: the worker may serve others."""
 
     lease: int
     reusable: bool = True
@@ -79,7 +79,7 @@ class LeaseDue(msgspec.Struct, array_like=True, tag=36):
 
 
 class Blocked(msgspec.Struct, array_like=True, tag=37):
-    """The sender's task waits in `get`: its CPUs may be lent."""
+    """The sender's task waits in `get`, so its CPUs may be lent to others."""
 
 
 class Unblocked(msgspec.Struct, array_like=True, tag=38):
@@ -122,7 +122,7 @@ class CreateActor(msgspec.Struct, array_like=True, tag=41):
     capture: bool = False
     gang: EncodedView = NO_VIEW
     lived_before: bool = False
-    """Whether it was made before and restarts now, which its program may ask."""
+    """Whether the actor was made before and now restarts, which its program may ask."""
 
 
 class ActorReady(msgspec.Struct, array_like=True, tag=42):
@@ -143,27 +143,26 @@ class ActorFailed(msgspec.Struct, array_like=True, tag=43):
 
 
 class ActorLeaving(msgspec.Struct, array_like=True, tag=44):
-    """Worker to node: the actor ends by its own will; do not restart it."""
+    """Worker to node: the actor ends itself; do not restart it."""
 
     actor: bytes
     reason: str
 
 
 class WorkerLeaving(msgspec.Struct, array_like=True, tag=133):
-    """Worker to node: its process ends by plan, which is no crash."""
+    """Worker to node: the worker's process ends on purpose, so its end is no crash."""
 
     reason: str
 
 
 class WorkerEnding(msgspec.Struct, array_like=True, tag=141):
-    """Worker to node: its work is done and its results were sent.
-
-    The process runs its exit handlers, then ends.
+    """Worker to node: the work is done and the results were sent. The process now runs its exit
+    handlers and ends.
     """
 
 
 class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
-    """Node to watchers: where the actor is, or why it is not there.
+    """Node to watchers: the worker of the actor, or the reason why there is none.
 
     `error`: what its constructor raised (pickled). `code`: the error for which it could not be
     placed. `repr_name`: the actor's name for itself.
@@ -199,20 +198,22 @@ class Sealed(msgspec.Struct, array_like=True, tag=48):
 
 
 class Dropped(msgspec.Struct, array_like=True, tag=49):
-    """An object's file is gone, or may go; its `size` in bytes returns to the store."""
+    """An object's file is gone, or may be deleted; its `size` in bytes is free in the store
+    again.
+    """
 
     name: str
     size: int
 
 
 class Spilled(msgspec.Struct, array_like=True, tag=50):
-    """Node to the writer: these objects are on disk now, or gone; unmap their memory."""
+    """Node to the writer: these objects are now on disk, or gone; unmap their memory."""
 
     names: list[str]
 
 
 class Used(msgspec.Struct, array_like=True, tag=57):
-    """The sender has mapped an object, which is thus not the least recently used one."""
+    """The sender has mapped an object, so the object counts as just used."""
 
     name: str
 
@@ -224,7 +225,9 @@ class Unwanted(msgspec.Struct, array_like=True, tag=128):
 
 
 class GivenBack(msgspec.Struct, array_like=True, tag=129):
-    """Owner to node, and node to the writer: this object is gone, and its file is the writer's."""
+    """Owner to node, and node to the writer: this object is gone; the writer may use its file
+    again.
+    """
 
     name: str
 
@@ -247,8 +250,8 @@ class Stop(msgspec.Struct, array_like=True, tag=52):
 class JobSetup(msgspec.Struct, array_like=True, tag=53):
     """Node to worker: a job's import path, working directory and environment, and the settings.
 
-    With the driver's `authkey` the worker can speak with processes that the driver started by
-    multiprocessing, as its children can.
+    With the driver's `authkey` the worker can connect to processes that the driver started by
+    multiprocessing, like the driver's own children.
     """
 
     job: bytes
@@ -282,22 +285,23 @@ class Claimed(msgspec.Struct, array_like=True, tag=55):
 
 
 class Settled(msgspec.Struct, array_like=True, tag=56):
-    """Process to node: the sender has claimed all that a dead worker had sent to it."""
+    """Process to node: the sender has claimed all objects that a dead worker had sent to it."""
 
     worker: bytes
 
 
 class ReadersReported(msgspec.Struct, array_like=True, tag=58):
-    """Process to node, after another node's death: it has reported what it still reads.
-
-    It has named by Used all that it may still read of that node's objects.
+    """Process to node, after another node's death: the sender has named by Used every object of the
+    dead node that it may still read.
     """
 
     prefix: bytes
 
 
 class GatherRows(msgspec.Struct, array_like=True, tag=59):
-    """Node to process: report rows for a listing; answered by RowsReported. `ip`: the node's."""
+    """Node to process: report rows for a listing. Answered by RowsReported. `ip`: the node's
+    address.
+    """
 
     number: int
     query: StateQuery
@@ -312,7 +316,8 @@ class RowsReported(msgspec.Struct, array_like=True, tag=62):
 
 
 class ProcessNumbers(msgspec.Struct, array_like=True, tag=121):
-    """Process to node: its counts since the last of these messages, and gauges that were set.
+    """Process to node: the sender's counts since its last such message, and the gauges that were
+    set.
 
     A list of `observe.metrics.definitions.Numbers`, as msgpack.
     """
@@ -321,9 +326,8 @@ class ProcessNumbers(msgspec.Struct, array_like=True, tag=121):
 
 
 class Kept(msgspec.Struct, array_like=True, tag=132):
-    """Process to node: an object that the sender wrote is gone.
-
-    The sender keeps the file for its next object, until the memory is needed.
+    """Process to node: an object that the sender wrote is gone; the sender keeps the file for its
+    next object, until the memory is needed.
     """
 
     name: str

@@ -1,4 +1,5 @@
-"""Messages between a program whose input and output go over a connection, and its user there.
+"""Messages between a program whose input and output go over a connection, and the client at the
+other end.
 
 The frames are those of `protocol.frames`; the messages are a set of their own, of bytes and
 numbers: nothing in them is ever unpickled.
@@ -22,7 +23,7 @@ class Begin(msgspec.Struct, array_like=True, tag=0):
 
 
 class Typed(msgspec.Struct, array_like=True, tag=1):
-    """Bytes of the program's input; none: the input has ended."""
+    """Bytes of the program's input; no bytes: the input has ended."""
 
     data: bytes
 
@@ -35,7 +36,7 @@ class Resized(msgspec.Struct, array_like=True, tag=2):
 
 
 class Signalled(msgspec.Struct, array_like=True, tag=3):
-    """Send this signal to the program and to what it has started."""
+    """Send this signal to the program and to the processes that it has started."""
 
     number: int
 
@@ -51,7 +52,7 @@ class Printed(msgspec.Struct, array_like=True, tag=10):
 
 
 class Ended(msgspec.Struct, array_like=True, tag=11):
-    """The program has ended, with this exit code as shells give it."""
+    """The program has ended with this exit code, counted as shells do."""
 
     code: int
 

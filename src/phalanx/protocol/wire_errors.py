@@ -12,10 +12,8 @@ Field = str | int | None
 
 
 class WireError(msgspec.Struct, array_like=True, frozen=True):
-    """An exception as it travels.
-
-    `details`: the fields from which its class is made, by name; empty if it is made from its
-    message alone.
+    """An exception as it travels. `details`: the arguments of the class's constructor, by name;
+    empty if the constructor takes only the message.
     """
 
     code: str
@@ -82,7 +80,9 @@ ERROR_CLASSES: dict[str, type[Exception]] = {
     "invalid_value": ValueError,
     "invalid_type": TypeError,
 }
-"""The class that each code stands for. Codes are on the wire: they are never used again."""
+"""The class that each code stands for. A code is never used again for another class, because codes
+are on the wire.
+"""
 
 _FIELDS: dict[type[Exception], tuple[str, ...]] = {
     errors.TaskCancelledError: ("task_id", "error_message"),
@@ -119,13 +119,15 @@ def to_wire(error: BaseException) -> WireError:
 
 
 def is_defect(error: BaseException) -> bool:
-    """Whether an error is internal, not meant for the asker, such as a KeyError."""
+    """Whether an error is an internal error, such as a KeyError, which is not meant for the
+    asker.
+    """
     is_known = isinstance(error, errors.SystemFailureError)
     return not is_known and to_wire(error).code == code_of(errors.SystemFailureError)
 
 
 def from_wire(error: WireError) -> Exception:
-    """Return the exception; a PhalanxError that names the code where that is unknown here."""
+    """Return the exception; for an unknown code, a PhalanxError that names the code."""
     made = ERROR_CLASSES.get(error.code)
     if made is None:
         return errors.PhalanxError(f"{error.message} (an error of the unknown code {error.code!r})")

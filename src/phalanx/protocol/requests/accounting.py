@@ -25,7 +25,7 @@ class ListAttempts(Request[AttemptPage]):
 
 
 class GetUsage(Request[list[UsageRow]]):
-    """Return users' usage in a period, by user and queue. Raises as ListAttempts does."""
+    """Return the usage in a period, by user and queue. Raises the same errors as ListAttempts."""
 
     kind: ClassVar[int] = 117
     verb: ClassVar[Verb] = Verb.SEE

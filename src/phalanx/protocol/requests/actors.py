@@ -13,13 +13,11 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class ActorSpec(msgspec.Struct, array_like=True):
-    """An actor to be made.
-
-    A node with room for `place` is chosen; the actor holds `hold` while it lives. `environment` is
-    the key of its runtime environment, `strategy` says where it may be. `handle` describes its
-    methods for those who find it by its name, opaque here. `max_restarts` -1: any number.
-    `call_site`: where in the program it is made, if that is recorded. `task_events`: whether
-    listings of tasks show its creation.
+    """An actor to be made. A node with room for `place` is chosen; the actor holds `hold` while it
+    lives. `environment` is the key of its runtime environment; `strategy` limits the nodes on which
+    it may be. `handle` describes the actor's methods for programs that find the actor by its name;
+    it is opaque here. `max_restarts` -1: any number. `call_site`: the place in the program that
+    makes the actor, if it is recorded. `task_events`: whether listings of tasks show its creation.
     """
 
     actor: bytes
@@ -53,7 +51,9 @@ class ExplainActor(Request[Explanation]):
 
 
 class KnownActor(msgspec.Struct, array_like=True):
-    """An actor's id, and the description of its methods. `existed`: it was there before."""
+    """An actor's id, and the description of its methods. `existed`: the actor existed before the
+    request.
+    """
 
     actor: bytes
     handle: bytes
@@ -61,11 +61,9 @@ class KnownActor(msgspec.Struct, array_like=True):
 
 
 class RegisterActor(Request[KnownActor]):
-    """Make an actor.
-
-    `creation` is what its worker needs for that, opaque here; it reads `files` in shared memory.
-    Raises ActorAlreadyExistsError for a name that is taken, unless `get_if_exists`: then the answer
-    is the actor of that name.
+    """Make an actor. `creation` is the description for the actor's worker, opaque here; the worker
+    reads `files` in shared memory. Raises ActorAlreadyExistsError for a name that is taken, unless
+    `get_if_exists`: then the answer is the actor of that name.
     """
 
     kind: ClassVar[int] = 40
@@ -79,7 +77,9 @@ class RegisterActor(Request[KnownActor]):
 
 
 class AnnounceActor(Request[None]):
-    """Announce an actor that will be registered when its constructor's arguments are there."""
+    """Announce an actor, which will be registered when the arguments of its constructor are
+    ready.
+    """
 
     kind: ClassVar[int] = 41
     verb: ClassVar[Verb] = Verb.USE
@@ -110,7 +110,7 @@ class GetActorHandle(Request[KnownActor]):
 
 
 class WatchActor(Request[None]):
-    """Tell the asker where an actor is (`ActorUpdate`), now and whenever that changes."""
+    """Tell the asker the actor's worker (`ActorUpdate`), now and whenever it changes."""
 
     kind: ClassVar[int] = 44
     verb: ClassVar[Verb] = Verb.USE
@@ -119,9 +119,8 @@ class WatchActor(Request[None]):
 
 
 class KillActor(Request[None]):
-    """Kill an actor at once; without `no_restart` it may restart.
-
-    Answered when its process has ended.
+    """Kill an actor at once; without `no_restart` the actor may restart. Answered when its process
+    has ended.
     """
 
     kind: ClassVar[int] = 45
@@ -132,7 +131,7 @@ class KillActor(Request[None]):
 
 
 KILLED = "The actor is dead because it was killed by `ray.kill` (phalanx.kill)."
-"""The reason of the end of a killed actor, with the words that programs for Ray look for."""
+"""The reason for the end of a killed actor, in the words that programs for Ray look for."""
 
 
 class ListActors(Request[list[ActorInfo]]):

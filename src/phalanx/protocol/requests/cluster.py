@@ -55,10 +55,9 @@ class ListClusterEvents(Request[list[dict[str, Any]]]):
 
 
 class DrainNode(Request[bool]):
-    """Drain a node: give it nothing new. False when it drains already.
-
-    Raises ValueError for an unknown node. `within_s`: seconds after which its work is ended; 0: the
-    work goes on, and an earlier deadline stays. `by`: who asks, as USER@HOST.
+    """Drain a node: give it no new work. Returns False if the node already drains. Raises
+    ValueError for an unknown node. `within_s`: seconds after which the node's work is ended; 0: the
+    work goes on, and an earlier deadline stays. `by`: the asking user, as USER@HOST.
     """
 
     kind: ClassVar[int] = 26
@@ -72,7 +71,8 @@ class DrainNode(Request[bool]):
 
 
 class UndrainNode(Request[bool]):
-    """Let a node have new work again, unless something else holds it. False when it does not drain.
+    """Let a node take new work again, unless something else keeps it closed. Returns False if the
+    node does not drain.
 
     Raises ValueError for an unknown node.
     """
@@ -85,7 +85,7 @@ class UndrainNode(Request[bool]):
 
 
 class ChangeTotals(Request[None]):
-    """Set a node's totals of these resources.
+    """Set the total amounts of these resources of a node.
 
     Raises ValueError for an unknown node and for invalid amounts.
     """
@@ -113,7 +113,7 @@ class GetStatus(Request[StatusInfo]):
 
 
 class GetHealth(Request[HeadReport]):
-    """Return the head's health. Its lag is the longest since anybody last asked."""
+    """Return the head's health. The reported lag is the longest one since the last such request."""
 
     kind: ClassVar[int] = 33
     verb: ClassVar[Verb] = Verb.SEE

@@ -14,13 +14,13 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class CreateGang(Request[str]):
-    """Create a gang, which waits in a queue from now on. Returns its name in listings.
-
-    `needs`: the request of each member; `min_members` of them must have places for any to start.
-    `topology`: a word for closeness ("" for none). `ports`: how many ports must be free on
-    every node of the gang. `grace_s`: seconds between SIGTERM and SIGKILL when members are evicted.
-    Repeated after a head came back, it changes nothing. Raises QueueUnavailableError,
-    GangInfeasibleError, and ValueError for an unknown topology.
+    """Create a gang, which waits in a queue from now on. Returns the gang's name in listings.
+    `needs`: the request of each member. Members start only when at least `min_members` of them are
+    placed. `topology`: the word for the required closeness; "" for none. `ports`: the number of
+    ports that must be free on every node of the gang. `grace_s`: seconds between SIGTERM and
+    SIGKILL when members are evicted. A request that is repeated after a restart of the head changes
+    nothing. Raises QueueUnavailableError, GangInfeasibleError, and ValueError for an unknown
+    topology.
     """
 
     kind: ClassVar[int] = 60
@@ -58,9 +58,9 @@ class ListGangs(Request[list[GangInfo]]):
 
 
 class Explain(Request[Explanation]):
-    """Explain why a gang or job waits: reasons, possible changes, its position in its queue.
-
-    `name`: of a job or gang, or the group of a gang in hex. Raises JobNotFoundError.
+    """Explain why a gang or job waits: the reasons, the changes that would help, and the position
+    in the queue. `name`: the name of a job or gang, or the group of a gang in hex. Raises
+    JobNotFoundError.
     """
 
     kind: ClassVar[int] = 63
@@ -73,8 +73,7 @@ class Explain(Request[Explanation]):
 
 class TakeSnapshot(Request[bytes]):
     """Return everything that a scheduling cycle looks at, as a snapshot file in JSON.
-
-    `has_past_runs`: for a job without a time limit, the run time is estimated from past runs.
+    `has_past_runs`: estimate the run time of jobs without a time limit from past runs.
     """
 
     kind: ClassVar[int] = 64
@@ -86,9 +85,8 @@ class TakeSnapshot(Request[bytes]):
 
 
 class ShowPlan(Request[TimePlan]):
-    """Return the forecast of which waiting work starts when and where.
-
-    It also says until when running work holds its places, as far as run times are known.
+    """Return the forecast: when and where waiting work starts, and until when running work holds
+    its places, as far as run times are known.
     """
 
     kind: ClassVar[int] = 65
@@ -98,9 +96,8 @@ class ShowPlan(Request[TimePlan]):
 
 
 class ListCycles(Request[list[CycleInfo]]):
-    """List the last cycles, the oldest first and without names.
-
-    With a number: that cycle, after the one before it. Raises JobNotFoundError for a number that is
+    """List the last cycles, the oldest first, without names of gangs. With a number: return the
+    cycle before it and the cycle itself, with names. Raises JobNotFoundError for a number that is
     not known (any more).
     """
 

@@ -12,11 +12,10 @@ from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request,
 
 
 class CreateGroup(Request[None]):
-    """Reserve bundles, all or none, by a strategy of Ray's.
-
-    `selectors`: labels for each bundle, or none at all. `soft_target`: the node that STRICT_PACK
-    prefers. Repeated after a head came back, it changes nothing. Raises ValueError for invalid
-    bundles.
+    """Reserve these bundles, all of them or none, by a strategy of Ray's. `selectors`: the required
+    labels for each bundle, or an empty list. `soft_target`: the node that STRICT_PACK prefers. A
+    request that is repeated after a restart of the head changes nothing. Raises ValueError for
+    invalid bundles.
     """
 
     kind: ClassVar[int] = 50
@@ -35,9 +34,8 @@ class CreateGroup(Request[None]):
 
 
 class WatchGroup(Request[bool]):
-    """Tell the asking node about a group (`GroupKnown`), now and whenever it changes.
-
-    False when there is no such group.
+    """Tell the asking node about a group (`GroupKnown`), now and whenever the group changes.
+    Returns False if there is no such group.
     """
 
     kind: ClassVar[int] = 51
@@ -48,7 +46,9 @@ class WatchGroup(Request[bool]):
 
 
 class WaitGroup(Request[bool]):
-    """Wait until work may run in a group (True), or the group is removed (False)."""
+    """Wait until work may run in a group (returns True), or until the group is removed (returns
+    False).
+    """
 
     kind: ClassVar[int] = 52
     verb: ClassVar[Verb] = Verb.USE

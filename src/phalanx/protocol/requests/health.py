@@ -12,10 +12,9 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class Cordon(Request[bool]):
-    """Give a node, or only these of its GPUs, nothing new until it is uncordoned.
-
-    Running work goes on. False where everything named is cordoned already. Raises ValueError for an
-    unknown node or device. `by`: who asks, as USER@HOST.
+    """Keep new work away from a node, or only from these GPUs of the node, until it is uncordoned.
+    Running work goes on. Returns False if everything named is already cordoned. Raises ValueError
+    for an unknown node or device. `by`: the asking user, as USER@HOST.
     """
 
     kind: ClassVar[int] = 35
@@ -29,10 +28,9 @@ class Cordon(Request[bool]):
 
 
 class Uncordon(Request[bool]):
-    """Let a node, or these of its GPUs, have new work again.
-
-    A bad GPU counts as well until it has a new error. False where nothing was cordoned or bad.
-    Raises ValueError for an unknown node or device.
+    """Let a node, or only these GPUs of the node, take new work again. A bad GPU then counts as
+    healthy until it has a new error. Returns False if nothing named was cordoned or bad. Raises
+    ValueError for an unknown node or device.
     """
 
     kind: ClassVar[int] = 36
@@ -44,7 +42,9 @@ class Uncordon(Request[bool]):
 
 
 class ListDevices(Request[list[DeviceInfo]]):
-    """List the latest readings of the GPUs of all living nodes, or of the nodes with these ids."""
+    """List the latest readings of the GPUs of all living nodes, or only of the nodes with these
+    ids.
+    """
 
     kind: ClassVar[int] = 34
     verb: ClassVar[Verb] = Verb.SEE

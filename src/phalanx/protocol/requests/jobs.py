@@ -31,11 +31,10 @@ class Manifest(msgspec.Struct, array_like=True):
 
 
 class ApplyManifests(Request[list[AppliedInfo]]):
-    """Create, or change, the objects of manifests, in order.
-
-    The first object that fails raises its error; those before it stay. For a job:
-    QueueUnavailableError, GangInfeasibleError, JobCommandError for a name that is taken,
-    BatchFileError for a placement and ValueError for an unknown priority class.
+    """Create or change the objects of manifests, in order. The first object that fails raises its
+    error; the objects before it stay created. Errors of a job: QueueUnavailableError,
+    GangInfeasibleError, JobCommandError for a name that is taken, BatchFileError for an invalid
+    placement, and ValueError for an unknown priority class.
     """
 
     kind: ClassVar[int] = 80
@@ -45,9 +44,9 @@ class ApplyManifests(Request[list[AppliedInfo]]):
 
     manifests: list[Manifest]
     id: bytes = b""
-    """Identifies a job, flow or cron job that an earlier head took before it could answer.
-
-    Nodes then ask the next head again. Empty: the object counts as another one of that name.
+    """The id of this request. By the id, a head recognizes a job, flow or cron job that an earlier
+    head created before it could answer, when nodes repeat the request. Empty: the object counts as
+    a new one with the same name.
     """
 
 
@@ -70,11 +69,10 @@ class CommandJob(Request[None]):
 
 
 class ResizeJob(Request[JobInfo]):
-    """Change the size of a living job, and return its row.
-
-    `replicas`: by group, or by "" for its only group. Its minimum stays, unless `min_members` sets
-    another or the size falls below it. Raises JobNotFoundError, JobCommandError, and
-    GangInfeasibleError for a minimum that the cluster could never hold.
+    """Change the size of a living job, and return the job's row. `replicas`: the new size by group,
+    with "" for the only group. The job's minimum stays, unless `min_members` sets another or the
+    size falls below it. Raises JobNotFoundError, JobCommandError, and GangInfeasibleError for a
+    minimum that the cluster could never hold.
     """
 
     kind: ClassVar[int] = 82
@@ -90,8 +88,8 @@ class ResizeJob(Request[JobInfo]):
 class UpdateJob(Request[JobInfo]):
     """Change the queue, priority, time limit, reservation or notes of a waiting job.
 
-    None leaves a value unchanged. Returns its row. Raises JobNotFoundError, JobCommandError for a
-    job that does not wait and a time above the queue's limit, QueueUnavailableError, and
+    None leaves a value unchanged. Returns the job's row. Raises JobNotFoundError, JobCommandError
+    for a job that does not wait and for a time above the queue's limit, QueueUnavailableError, and
     GangInfeasibleError for a queue that could never hold it.
     """
 
@@ -105,13 +103,13 @@ class UpdateJob(Request[JobInfo]):
     priority: int | None = None
     time_limit_s: float | None = None
     reservation: str | None = None
-    """The reservation's name; "": it names none any more."""
+    """The name of the new reservation; "": the job uses no reservation any more."""
     annotations: dict[str, str] | None = None
-    """Notes to set; the others stay."""
+    """Notes to set; notes that are not named stay."""
 
 
 class DeleteJob(Request[None]):
-    """Delete a job, flow or cron job, ending it if it lives; or delete a network domain.
+    """Delete a job, flow or cron job, which is ended first if it lives; or delete a network domain.
 
     Raises JobNotFoundError.
     """
@@ -124,9 +122,9 @@ class DeleteJob(Request[None]):
 
 
 class ListJobs(Request[list[JobInfo]]):
-    """List jobs, the oldest first; filtered by queue, state or name where these are given.
-
-    `ended_within_s`: leave out jobs that were over for longer; None: list all that the head has.
+    """List jobs, the oldest first, filtered by queue, state or name if these are given.
+    `ended_within_s`: leave out jobs that ended more than this number of seconds ago; None: list all
+    jobs that the head has.
     """
 
     kind: ClassVar[int] = 84
@@ -141,7 +139,9 @@ class ListJobs(Request[list[JobInfo]]):
 
 
 class GetJob(Request[JobDescription]):
-    """Return all about one job, with its members and its history. Raises JobNotFoundError."""
+    """Return everything about one job, with its members and its history. Raises
+    JobNotFoundError.
+    """
 
     kind: ClassVar[int] = 85
     verb: ClassVar[Verb] = Verb.READ
@@ -157,9 +157,8 @@ MAX_ROWS = 10_000
 
 class ListElements(Request[list[ArrayTaskInfo]]):
     """List the array tasks of an array, `NAME`, or of a part of it, `NAME[3-5]`, by index.
-
     Consecutive equal array tasks share a row; there are at most `MAX_ROWS` rows. Raises
-    JobNotFoundError for no array, and JobCommandError for invalid indices.
+    JobNotFoundError if there is no such array, and JobCommandError for invalid indices.
     """
 
     kind: ClassVar[int] = 99
@@ -198,7 +197,7 @@ class ListHyperNodes(Request[list[HyperNodeInfo]]):
 
 
 class LogPart(msgspec.Struct, array_like=True):
-    """A part of a member's log. `size`: bytes of the whole log; -1 when it is gone.
+    """A part of a member's log. `size`: bytes of the whole log; -1 if the log is gone.
 
     `skipped`: bytes missing from the offset on, after which `data` begins.
     """
@@ -239,5 +238,6 @@ class ReadJobLog(Request[LogPart]):
     limit: int | None = None
     """The most bytes to read; None: as many as one answer takes."""
     is_followed: bool = False
-    """Whether the reader has everything before the offset, and wants all that follows: the member
-    of a job that was submitted so (`JobSpec.is_followed`) waits for its reader."""
+    """Whether the reader has everything before the offset, and wants all that follows. The members
+    of a job with `JobSpec.is_followed` wait for this reader.
+    """

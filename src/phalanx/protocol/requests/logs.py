@@ -10,7 +10,8 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class ReadProcessLog(Request[LogPiece]):
-    """Read a daemon's or a worker's log after `offset` in `file`; 0 is the beginning. See LogPiece.
+    """Read the log of a daemon or worker, from `offset` in `file` on; 0 is the beginning (see
+    LogPiece).
 
     Raises ValueError for an unknown node, and StateQueryError for a node that does not answer.
     """

@@ -15,9 +15,8 @@ MAX_NODES = 1_000
 
 
 class MetricsSince(msgspec.Struct, array_like=True, frozen=True):
-    """The state of the asker's knowledge of nodes.
-
-    `head` stands for the head that answered; another head starts again.
+    """The metrics of nodes that the asker already has. `head` identifies the head that answered;
+    another head sends everything again.
     """
 
     head: float = 0.0
@@ -37,9 +36,9 @@ class MetricsNews(msgspec.Struct, array_like=True):
 
     since: MetricsSince
     is_new: bool
-    """Whether everything heard of nodes before is void."""
+    """Whether the asker must forget everything that it knew about nodes."""
     is_more: bool
-    """Whether there are more than MAX_NODES: ask again."""
+    """Whether there is more news than MAX_NODES nodes, so that the asker must ask again."""
     own: list[Numbers]
     nodes: list[NodeMetrics]
     gone: list[str]

@@ -1,4 +1,4 @@
-"""Requests to the head of clients that follow a cluster: only what has changed."""
+"""Requests by which clients that follow a cluster learn from the head what has changed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ MAX_ROWS = 1_000
 
 
 class Since(msgspec.Struct, array_like=True, frozen=True):
-    """The state of the follower's knowledge.
-
-    `head` stands for the head that answered; another head starts again.
+    """The news that the follower already has. `head` identifies the head that answered; another
+    head sends everything again.
     """
 
     head: float = 0.0
@@ -32,28 +31,31 @@ class Since(msgspec.Struct, array_like=True, frozen=True):
 class ClusterNews(msgspec.Struct, array_like=True):
     """The nodes, jobs and gangs that have changed or are gone, and all queues.
 
-    Rows of jobs lack what changes without an event: why they wait, their position and their
-    expected start (see `ListWaiting`). `is_new`: everything heard before is void.
+    Rows of jobs lack the values that change without an event: why the jobs wait, their position and
+    their expected start (see `ListWaiting`). `is_new`: the follower must forget everything that it
+    knew.
     """
 
     since: Since
     is_new: bool
     is_more: bool
-    """Whether there is more than `MAX_ROWS` of some kind: ask again."""
+    """Whether there are more than `MAX_ROWS` rows of some kind, so that the follower must ask
+    again.
+    """
     nodes: list[NodeInfo]
     jobs: list[JobInfo]
     gangs: list[GangInfo]
     gone_nodes: list[str]
-    """Their node ids."""
+    """The ids of the nodes that are gone."""
     gone_jobs: list[str]
-    """NAMESPACE/NAME each."""
+    """The jobs that are gone, each as NAMESPACE/NAME."""
     gone_gangs: list[str]
-    """Their groups in hex."""
+    """The groups of the gangs that are gone, in hex."""
     queues: list[QueueInfo]
 
 
 class GetNews(Request[ClusterNews]):
-    """Return what has changed since then."""
+    """Return the changes since the follower's last request."""
 
     kind: ClassVar[int] = 126
     verb: ClassVar[Verb] = Verb.SEE
@@ -64,7 +66,7 @@ class GetNews(Request[ClusterNews]):
 
 
 class WaitInfo(msgspec.Struct, array_like=True, frozen=True):
-    """Why a job waits, briefly, its position in its queue, and when it should start."""
+    """Why a job waits, in brief, with its position in its queue and its expected start."""
 
     job: str
     """NAMESPACE/NAME."""
@@ -78,7 +80,7 @@ class WaitInfo(msgspec.Struct, array_like=True, frozen=True):
 
 
 def with_wait(row: JobInfo, wait: WaitInfo | None) -> JobInfo:
-    """Return a job's row with how it waits, or without that."""
+    """Return a job's row with the fields of `wait` filled in, or emptied if `wait` is None."""
     if wait is None:
         return row if row.position is None else _changed(row, position=None, expected_start=None)
     return _changed(

@@ -14,10 +14,9 @@ from phalanx.protocol.requests.request import NEWCOMERS, Request, Role
 
 
 class Introduction(msgspec.Struct, array_like=True):
-    """The identity of a new driver, and what it needs to know of the cluster.
-
-    The id of its process, the node that it uses, HOST:PORT of the cluster's head ("" where there is
-    none), and the cluster's settings.
+    """The identity of a new driver, and facts about the cluster: the id of the driver's process,
+    the node that it uses, HOST:PORT of the cluster's head ("" if there is none), and the cluster's
+    settings.
     """
 
     process: bytes
@@ -29,12 +28,13 @@ class Introduction(msgspec.Struct, array_like=True):
 
 
 class RegisterDriver(Request[Introduction]):
-    """Register a program as a driver. Answered when its first workers are there.
+    """Register a program as a driver. Answered when its first workers are ready.
 
     `path`, `directory`, `namespace`, `hook` (pickled, run at the start) and `authkey`
-    (multiprocessing's) are what its workers need. `queue` and `priority` are the defaults of its
-    work. Raises ValueError where the node runs another `python` (such as 3.11), since one version
-    cannot run what another has pickled, and where it speaks another version of the `protocol`.
+    (multiprocessing's) are for the driver's workers. `queue` and `priority` are the defaults of the
+    driver's work. Raises ValueError if the node runs another version of `python` (such as 3.11),
+    since one version cannot run what another has pickled, and if the node speaks another version of
+    the `protocol`.
     """
 
     kind: ClassVar[int] = 1
@@ -54,12 +54,12 @@ class RegisterDriver(Request[Introduction]):
     authkey: bytes = b""
     python: str = ""
     umask: int = -1
-    """The umask for its workers' files; -1: unknown."""
+    """The umask for files of the driver's workers; -1: unknown."""
     protocol: int = 0
 
 
 class ExplainTask(Request[Explanation]):
-    """Explain why tasks of this class of the asker wait for a worker; `name`: the tasks' name."""
+    """Explain why the asker's tasks of this class wait for a worker. `name`: the tasks' name."""
 
     kind: ClassVar[int] = 10
     verb: ClassVar[Verb] = Verb.USE
@@ -69,23 +69,22 @@ class ExplainTask(Request[Explanation]):
 
 
 class GetNodeId(Request[str]):
-    """Return the id of the node that the asker is on."""
+    """Return the id of the asker's node."""
 
     kind: ClassVar[int] = 2
     verb: ClassVar[Verb] = Verb.USE
 
 
 class GetNodeLabels(Request[dict[str, str]]):
-    """Return the labels of the node that the asker is on."""
+    """Return the labels of the asker's node."""
 
     kind: ClassVar[int] = 3
     verb: ClassVar[Verb] = Verb.USE
 
 
 class ReserveMemory(Request[int]):
-    """Reserve shared memory. Returns the bytes that may be written without asking again.
-
-    Answered when there is room. Raises ObjectStoreFullError and OutOfDiskError.
+    """Reserve shared memory. Answered when there is room. Returns the number of bytes that the
+    asker may write before it must ask again. Raises ObjectStoreFullError and OutOfDiskError.
     """
 
     kind: ClassVar[int] = 4
@@ -95,7 +94,7 @@ class ReserveMemory(Request[int]):
 
 
 class DefineEnvironment(Request[None]):
-    """Define what an environment's key stands for, before its first use: variables of processes."""
+    """Define the variables that an environment's key stands for, before the key is first used."""
 
     kind: ClassVar[int] = 5
     verb: ClassVar[Verb] = Verb.USE
@@ -105,7 +104,7 @@ class DefineEnvironment(Request[None]):
 
 
 class DrainOutput(Request[None]):
-    """Wait until all output that workers have printed by now was passed on."""
+    """Wait until all output that workers have printed so far was passed on."""
 
     kind: ClassVar[int] = 6
     verb: ClassVar[Verb] = Verb.USE
@@ -126,7 +125,7 @@ class GetStoreCounts(Request[dict[str, int]]):
 
 
 class PullObject(Request[None]):
-    """Copy an object's file from another node to this one. Answered when it is here.
+    """Copy an object's file from another node to this one. Answered when the copy is here.
 
     The file has `size` bytes. With `will_map`, the copy stays until the asker sends Used or
     Unwanted. Raises ObjectLostError.

@@ -12,9 +12,8 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The settings of a queue; None: unchanged, or the default.
-
-    Amounts are by resource, under the names of tasks' options: {"CPU": 8, "GPU": 2}.
+    """The settings of a queue; None: unchanged or, for a new queue, the default. Amounts are by
+    resource, as in the options of tasks: {"CPU": 8, "GPU": 2}.
     """
 
     weight: int | None = None
@@ -26,10 +25,12 @@ class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
     guarantee: dict[str, float] | None = None
     default_time_s: float | None = None
     max_time_s: float | None = None
-    """Seconds that jobs without a time limit may run, and the most for all; 0: no such limit."""
+    """The longest time limit of a job in seconds, which is also the limit of jobs without one; 0:
+    no such limit.
+    """
     idle_gpus: str | None = None
     submit: str | None = None
-    """The people who may submit, as in `manifests.people_lists`; empty: no list of its own."""
+    """The people who may submit, as in `manifests.people_lists`; empty: the queue has no list."""
     admin: str | None = None
     """The people who administer the queue and those below it."""
     """When GPUs of its jobs count as idle, as `manifests.idle_rules` reads it."""
@@ -63,7 +64,8 @@ class UpdateQueue(Request[QueueInfo]):
 
 
 class OpenQueue(Request[QueueInfo]):
-    """Open a queue for work, with those below that were closed with it. Returns its row.
+    """Open a queue for work, together with the queues below it that were closed with it. Returns
+    its row.
 
     Raises QueueUnavailableError and JobCommandError.
     """
@@ -76,7 +78,7 @@ class OpenQueue(Request[QueueInfo]):
 
 
 class CloseQueue(Request[QueueInfo]):
-    """Close a queue, and those below, for new work. Returns its row.
+    """Close a queue, and the queues below it, for new work. Returns its row.
 
     Raises QueueUnavailableError and JobCommandError.
     """
@@ -89,7 +91,7 @@ class CloseQueue(Request[QueueInfo]):
 
 
 class DeleteQueue(Request[None]):
-    """Delete an empty queue that has none below it.
+    """Delete an empty queue that has no queue below it.
 
     Raises QueueUnavailableError and JobCommandError.
     """
@@ -102,7 +104,9 @@ class DeleteQueue(Request[None]):
 
 
 class ListQueues(Request[list[QueueInfo]]):
-    """List all queues, or the one of this name. Raises QueueUnavailableError if unknown."""
+    """List all queues, or only the queue of this name. Raises QueueUnavailableError for an unknown
+    name.
+    """
 
     kind: ClassVar[int] = 75
     verb: ClassVar[Verb] = Verb.SEE
@@ -113,9 +117,8 @@ class ListQueues(Request[list[QueueInfo]]):
 
 
 class AdmitQueue(Request[None]):
-    """Check that a queue takes work, else raise QueueUnavailableError.
-
-    `makes`: create an unknown queue.
+    """Check that a queue takes work; if not, raise QueueUnavailableError. `makes`: create the queue
+    if it is unknown.
     """
 
     kind: ClassVar[int] = 76

@@ -13,10 +13,9 @@ from phalanx.protocol.requests.request import Effect, Request
 
 
 class GangPlace(msgspec.Struct, array_like=True):
-    """The place of a member of a gang.
-
-    Ray's placement group (in hex) and the bundle in it (-1: the member asks for nothing), its node,
-    the member's view of its gang, and its state, as in listings.
+    """The place of a gang's member: Ray's placement group (in hex), the bundle in it (-1: the
+    member requests nothing), the node, the gang as the member sees it, and the member's state, as
+    in listings.
     """
 
     placement_group: str
@@ -27,7 +26,9 @@ class GangPlace(msgspec.Struct, array_like=True):
 
 
 class ListGangPlaces(Request[dict[int, GangPlace]]):
-    """Return the places of a gang's members that have one; none for an unknown gang."""
+    """Return the places of all members of a gang that have one; an empty list for an unknown
+    gang.
+    """
 
     kind: ClassVar[int] = 100
     verb: ClassVar[Verb] = Verb.USE
@@ -46,9 +47,8 @@ class GetMemberState(Request[str]):
 
 
 class ListStages(Request[list[dict[str, float]]]):
-    """Return when each of these gangs was decided on, and reserved by Ray, as far as known.
-
-    Times are in seconds of the scheduler's monotonic clock.
+    """Return the times at which each of these gangs was decided and was reserved by Ray, as far as
+    known, in seconds of the scheduler's monotonic clock.
     """
 
     kind: ClassVar[int] = 102
@@ -58,9 +58,8 @@ class ListStages(Request[list[dict[str, float]]]):
 
 
 class AdmitBatch(Request[None]):
-    """Wait until a batch of `size` equal tasks may start, in its queue's turn.
-
-    `size` 0: the number of tasks is reported later. Raises QueueUnavailableError.
+    """Wait until a batch of `size` equal tasks may start in its turn in the queue. `size` 0: the
+    number of tasks is reported later. Raises QueueUnavailableError.
     """
 
     kind: ClassVar[int] = 103
@@ -75,7 +74,9 @@ class AdmitBatch(Request[None]):
 
 
 class GetBatchSize(Request[int]):
-    """Return how many equal tasks one batch should have: no more than run side by side."""
+    """Return the number of equal tasks that one batch should have: at most the number that can run
+    at the same time.
+    """
 
     kind: ClassVar[int] = 104
     verb: ClassVar[Verb] = Verb.USE

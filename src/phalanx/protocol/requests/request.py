@@ -41,30 +41,32 @@ EVERYBODY = (Role.PROCESS, Role.VISITOR)
 NODES = (Role.NODE,)
 NEWCOMERS = (Role.VISITOR,)
 UNKNOWN = "unknown"
-"""The name of requests that nobody answers."""
+"""The name of requests that have no handler."""
 
 
 class Effect(enum.Enum):
     """The effect of a request on what the head keeps."""
 
     READS = "nothing"
-    """It is answered even when nothing can be written."""
+    """The request is answered even when nothing can be written."""
     CHANGES = "something changes or goes"
-    """Its answer waits until the change is written."""
+    """The answer waits until the change is written."""
     ADDS = "there is more"
-    """It is refused when the store is short of room."""
+    """The request is refused when the store is short of room."""
 
 
 class Request(msgspec.Struct, Generic[R], array_like=True):
     """A question that is answered with R, or with an error."""
 
     kind: ClassVar[int]
-    """Its number on the wire. Each type has its own, and a number is never used again."""
+    """The number of this type on the wire. Each type has its own number, and a number is never used
+    again.
+    """
     verb: ClassVar[Verb]
-    """The right that it needs, for the object that it names."""
+    """The right that the asker needs for the object that the request names."""
     effect: ClassVar[Effect] = Effect.CHANGES
     asked_by: ClassVar[tuple[Role, ...]] = (Role.PROCESS,)
-    """The roles that may ask it; all others are refused."""
+    """The roles that may send this request; all others are refused."""
 
     @classmethod
     def handled_by(
@@ -135,7 +137,7 @@ def _decoders_of(request_type: type[Request[Any]]) -> tuple[msgspec.msgpack.Deco
 
 
 class Asker(Generic[R]):
-    """The asker of a request, and the way back to it."""
+    """The asker of a request, and the way to answer it."""
 
     __slots__ = (
         "_send",
@@ -160,20 +162,23 @@ class Asker(Generic[R]):
         """`send` takes the reply; None: nobody waits for one."""
         self.role = role
         self.process = process
-        """The id of the process that asks; empty for a visitor."""
+        """The id of the asking process; empty for a visitor."""
         self.node = node
-        """The prefix of the node through which it asks the head."""
+        """The prefix of the node through which the request reached the head."""
         self.is_again = is_again
-        """Whether it was asked before without an answer: it may have been carried out."""
+        """Whether the request was sent before without an answer, so that it may have been carried
+        out.
+        """
         self.principal: Principal | None = None
-        """The authenticated asker, with the user for whom it asks; None: an engine without
-        identities."""
+        """The authenticated asker, with the user for whom it asks; None: in an engine without
+        identities.
+        """
         self.about = ""
-        """The names of the objects, for the audit log, where the handler knows them best."""
+        """The names of the request's objects for the audit log, if the handler sets them."""
         self.within = ""
-        """The job, or the driver's job, from which it asks; empty: from none."""
+        """The job, or the driver's job, from which the request came; empty: from none."""
         self.names_owners = True
-        """Whether it may submit work that belongs to another user."""
+        """Whether the asker may submit work that belongs to another user."""
         self._send = send
 
     def reply(self, result: R) -> None:
@@ -196,8 +201,9 @@ class RequestHandlers:
         *entries: tuple[type[Request[Any]], Handler],
         on_defect: Callable[[Exception, str], None] | None = None,
     ) -> None:
-        """`who` answers, for messages of errors. `entries`: see `Request.handled_by`. `on_defect`
-        gets the internal errors of handlers, each with the request's name.
+        """`who`: the name of the answering daemon, for error messages. `entries`: see
+        `Request.handled_by`. `on_defect` gets the internal errors of handlers, each with the
+        request's name.
         """
         self._who = who
         self._on_defect = on_defect
@@ -235,9 +241,8 @@ class RequestHandlers:
         asker: Asker[Any],
         check: Callable[[Request[Any]], None] | None = None,
     ) -> None:
-        """Answer a request, now or later, with what its handler returns or raises.
-
-        `check` raises an error for a request that the asker has no right to.
+        """Answer a request, now or later, with the result or error of its handler. `check` raises
+        an error if the asker has no right to send the request.
         """
         entry = self._entries.get(kind)
         try:

@@ -11,7 +11,7 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class Reserve(Request[ReservationInfo]):
-    """Make a reservation, or change the one of this name. Returns its row.
+    """Make a reservation, or change the reservation of this name. Returns its row.
 
     Raises JobCommandError for a reservation that can never be kept, and for a new one whose name
     exists.

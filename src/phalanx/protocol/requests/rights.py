@@ -40,11 +40,11 @@ class ListAudit(Request[list[AuditInfo]]):
     count: int = 100
     principal: str = ""
     is_denied: bool = False
-    """Only refusals."""
+    """Whether to list only refusals."""
 
 
 class SetRole(Request[list[RoleInfo]]):
-    """Give a user a role; empty: the usual one again. Returns all roles that were given.
+    """Give a user a role; an empty role removes the given one. Returns all roles that were given.
 
     Raises ValueError for an unknown role.
     """

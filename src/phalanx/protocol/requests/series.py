@@ -12,11 +12,9 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class NumberOverTime(msgspec.Struct, array_like=True):
-    """One counted quantity and its new points.
-
-    Its name is a pair, such as ("allocated", "GPU"), ("used", "GPU"), ("total", "GPU"),
-    ("jobs", "running"), ("queue NAME", "GPU"). The points are by resolution
-    (`observe.series.RESOLUTIONS`).
+    """A quantity over time, with its new points. Its name is a pair, such as ("allocated", "GPU"),
+    ("used", "GPU"), ("total", "GPU"), ("jobs", "running"), ("queue NAME", "GPU"). The points are by
+    resolution (`observe.series.RESOLUTIONS`).
     """
 
     what: str

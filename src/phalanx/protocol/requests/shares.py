@@ -21,7 +21,8 @@ class GetShares(Request[list[ShareInfo]]):
 
 
 class SetShares(Request[list[ShareInfo]]):
-    """Set the shares of users of a queue; None: the default, one. Returns the queue's rows.
+    """Set the shares of users of a queue; None resets a user to the default, which is one share.
+    Returns the queue's rows.
 
     Raises JobCommandError for an unknown queue, and for invalid shares.
     """

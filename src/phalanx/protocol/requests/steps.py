@@ -1,6 +1,6 @@
-"""Requests to the head about running members: signals, steps inside them, and streams.
-
-The streams of a program are reached at a process whose id begins with its node's prefix.
+"""Requests to the head about running members: signals, steps inside them, and streams. A process id
+that begins with the prefix of the program's node stands for a program with streams; connections to
+this id reach the streams.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 class BeginStep(Request[int]):
     """Begin a step of a running job. Returns its number, which no other step of the job ever has.
 
-    RunStep then asks for its tasks. The step is accounted for once its tasks have ended. Raises
-    JobNotFoundError, JobCommandError for a job that does not run, and ValueError for an invalid
-    number of tasks.
+    RunStep then starts the step's tasks. The step is recorded in the history once its tasks have
+    ended. Raises JobNotFoundError, JobCommandError for a job that does not run, and ValueError for
+    an invalid number of tasks.
     """
 
     kind: ClassVar[int] = 37
@@ -30,16 +30,15 @@ class BeginStep(Request[int]):
     argv: list[str]
     tasks: int = 1
     name: str = ""
-    """The step's name; "": that of its program."""
+    """The step's name; "": the name of its program."""
 
 
 class RunStep(Request[bytes]):
-    """Run one more program in the place of a running member ("": the first member).
-
-    The program has the member's devices, variables and directory, overridden by those given here.
-    It begins when somebody connects to its streams, and ends with the member. Returns the process
-    that stands for its input and output. Raises JobNotFoundError, and JobCommandError for a member
-    that does not run.
+    """Run one more program inside a running member ("": the first member). The program has the
+    member's devices, variables and directory; values given here replace them. The program begins
+    when a client connects to its streams, and ends with the member. Returns the process id that
+    stands for its input and output. Raises JobNotFoundError, and JobCommandError for a member that
+    does not run.
     """
 
     kind: ClassVar[int] = 91
@@ -56,17 +55,18 @@ class RunStep(Request[bytes]):
     port: int = 0
     """If not 0: connect to this port of the member's node instead of running a program."""
     step: int = -1
-    """The step whose task it is, as BeginStep returned it; -1: none, without accounting."""
+    """The step that the program is a task of, as BeginStep returned it; -1: no step, and no record
+    in the history.
+    """
     umask: int = -1
-    """The umask for its files; -1: as for the member's first program."""
+    """The umask for the program's files; -1: the umask of the member's first program."""
 
 
 class SignalJob(Request[int]):
-    """Send running members of a job a signal; of an array, those of all array tasks.
-
-    Returns how many members were sent it. The members decide what follows: the job goes on as long
-    as they do. Raises JobNotFoundError, JobCommandError where no member runs or a node is not
-    connected, and ValueError for an invalid signal.
+    """Send a signal to the running members of a job or, for an array, of all its array tasks.
+    Returns the number of members to which it was sent. The members decide what follows: the job
+    goes on as long as they do. Raises JobNotFoundError, JobCommandError where no member runs or a
+    node is not connected, and ValueError for an invalid signal.
     """
 
     kind: ClassVar[int] = 38
@@ -78,11 +78,11 @@ class SignalJob(Request[int]):
     signal: int
     to: Receivers = "started"
     member: str = ""
-    """Only this member; "": all."""
+    """The name of the only member to signal; "": all members."""
 
 
 class AttachMember(Request[bytes]):
-    """Return the process that stands for the input and output of a member with streams.
+    """Return the process id that stands for the input and output of a member with streams.
 
     Raises JobNotFoundError, and JobCommandError for a member without streams, or that does not run.
     """

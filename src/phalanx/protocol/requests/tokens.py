@@ -10,10 +10,9 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class CreateToken(Request[TokenInfo]):
-    """Create a token, whose secret the asker has made: the head gets its SHA-256.
-
-    `id`: 16 hexadecimal digits. `expires`: seconds since the epoch. Raises JobCommandError for a
-    name that is taken, and for other values than a token has.
+    """Create a token. The asker has made the secret; the head gets only its SHA-256. `id`: 16
+    hexadecimal digits. `expires`: seconds since the epoch. Raises JobCommandError for a name that
+    is taken, and for invalid values.
     """
 
     kind: ClassVar[int] = 17
@@ -30,7 +29,7 @@ class CreateToken(Request[TokenInfo]):
 
 
 class RotateToken(Request[TokenInfo]):
-    """Give a token a new secret; the one before stays valid until the next rotation.
+    """Give a token a new secret; the previous secret stays valid until the next rotation.
 
     Raises JobCommandError for an unknown token.
     """
@@ -44,7 +43,7 @@ class RotateToken(Request[TokenInfo]):
 
 
 class RevokeToken(Request[None]):
-    """Forget a token, and end its connections. Raises JobCommandError for an unknown token."""
+    """Delete a token, and end its connections. Raises JobCommandError for an unknown token."""
 
     kind: ClassVar[int] = 19
     verb: ClassVar[Verb] = Verb.ADMINISTER
