@@ -11,12 +11,15 @@ from phalanx.observe.device_health import BAD, SUSPECT
 PENDING = "pending"
 """The state of a check that has not run yet since the node began."""
 JOIN, IDLE, BEFORE, AFTER = "join", "idle", "before", "after"
-"""When checks run: as the node joins, while nothing runs there, and before and after a member that
-has all its GPUs."""
+"""The times at which checks run: when the node joins, while nothing runs there, and before and
+after a member that has all GPUs of the node.
+"""
 
 
 class CheckState(msgspec.Struct, frozen=True, array_like=True):
-    """A check that is not ok: suspect, bad or pending, and the last line that it printed."""
+    """A check that is not ok: its state (suspect, bad or pending), and the last line that it
+    printed.
+    """
 
     name: str
     state: str
@@ -24,7 +27,7 @@ class CheckState(msgspec.Struct, frozen=True, array_like=True):
 
 
 def bad_checks_text(checks: Sequence[CheckState]) -> str:
-    """Return in one clause why a node gets no new work; empty if it may get some."""
+    """Return in one clause why checks keep new work away from a node; empty if they do not."""
     return _text([one for one in checks if one.state in (BAD, PENDING)])
 
 

@@ -28,7 +28,7 @@ class ArgumentsLocated(Event, frozen=True, kw_only=True):
     """An owner is about to submit a task with large arguments on other nodes.
 
     `objects`: (name, bytes, node) of each large argument. `near`: the preferred node of the task;
-    empty where its own node holds most.
+    empty if the owner's node holds most of the bytes.
     """
 
     task: str
@@ -49,14 +49,14 @@ class DemandQueued(Event, frozen=True, kw_only=True):
 
 
 class Forwarded(Event, frozen=True, kw_only=True):
-    """The local scheduler left the demand to the global one."""
+    """The local scheduler passed the demand on to the global one."""
 
     owner: str
     scheduling_class: int
 
 
 class NodeChosen(Event, frozen=True, kw_only=True):
-    """A node was chosen, which is asked for `count` workers of a demand."""
+    """The chosen node of a demand, which is asked for `count` workers."""
 
     owner: str
     scheduling_class: int
@@ -73,7 +73,7 @@ class LeaseLent(Event, frozen=True, kw_only=True):
 
 
 class ArgumentPresent(Event, frozen=True, kw_only=True):
-    """A task arrived, and this argument of it is on its node."""
+    """A task arrived at a node that already has this argument of the task."""
 
     object: str
     bytes: int
@@ -147,7 +147,7 @@ class NodeJoined(Event, frozen=True, kw_only=True):
 
 
 class NodeDied(Event, frozen=True, kw_only=True):
-    """The head gave a node up."""
+    """The head declared a node dead."""
 
     reason: str
 

@@ -13,11 +13,13 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The gangs whose situation differs from the cycle before."""
 
     came: list[str]
-    """Gangs that did not wait then."""
+    """Gangs that did not wait in the cycle before."""
     served: list[str]
-    """Gangs that were left waiting then, and have places or a promise now."""
+    """Gangs that the cycle before left waiting, and that now are placed or have a promise."""
     gone: list[str]
-    """Gangs that were left waiting then, and stopped waiting without this cycle's doing."""
+    """Gangs that the cycle before left waiting, and that stopped waiting for another reason than
+    this cycle.
+    """
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,16 +33,17 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     """The action that evicted the gang."""
     other: str
-    """The gang that gets its room."""
+    """The gang that gets the evicted gang's resources."""
     nodes: list[str]
     refused: RefusedInfo | None = None
-    """For a gang that was left: the plugin that refused it as a whole."""
+    """For a gang that was left waiting: the plugin that refused the gang as a whole."""
     chosen: PlacedInfo | None = None
     """For a gang that was placed: the node that won, and its scores."""
 
     def won(self, name: str) -> str:
-        """Return in words why its first member went to the node of this name; empty if not
-        recorded."""
+        """Return in words why the gang's first member went to the node of this name; empty if that
+        was not recorded.
+        """
         chosen = self.chosen
         if chosen is None:
             return ""

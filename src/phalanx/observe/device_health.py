@@ -25,29 +25,31 @@ RECOVERY = {
 }
 """The driver's numbers for the action needed (NVML's recovery action); 0 is none."""
 REBOOT = "reboot"
-"""The action for which a whole node must be empty."""
+"""The action that needs an empty node."""
 REPLACE = "replace"
 INSPECT = "inspect"
 
 OF_PROGRAMS = frozenset({13, 31, 43, 45, 68, 109})
-"""Xids that a program causes: they do not concern the device's health."""
+"""Xids that a program causes; they say nothing about the device's health."""
 NOTED = frozenset({63, 92})
-"""Xids of errors that the device has handled itself: the more of them, the likelier it fails."""
+"""Xids of errors that the device has corrected itself; the more of them occur, the likelier the
+device fails.
+"""
 XID_ACTIONS = {46: "drain and reset", 48: "drain and reset", 64: REPLACE, 79: REBOOT}
 """The actions for other Xids; an Xid that is not listed here needs a reset."""
 SUSPECT_FOR_S = 3600.0
 """Seconds for which a device is suspect after an error of NOTED."""
 WELL_AFTER_S = 600.0
-"""Seconds without need of action after which a device with a bad Xid is healthy again.
-
-The driver must report for that long that no action is needed, without another such Xid.
+"""Seconds after which a device with a bad Xid is healthy again, if the driver reports all the time
+that no action is needed, and no other bad Xid occurs.
 """
 
 
 class DeviceHealth(msgspec.Struct, frozen=True, array_like=True):
     """The health of a device.
 
-    `action` is what a bad device needs, and `reason` says in one clause why a device is not ok.
+    `action` is the action that a bad device needs; `reason` says in one clause why the device is
+    not ok.
     """
 
     state: str = OK
@@ -73,7 +75,7 @@ class HealthMachine:
         self._xid = 0
         """The last bad Xid that counts; 0: none."""
         self._well_since: float | None = None
-        """Since when the driver has reported, after that Xid, that no action is needed."""
+        """The time from which the driver has reported, after that Xid, that no action is needed."""
         self._noted_at = float("-inf")
         self._noted_xid = 0
         self._excused: DeviceHealth | None = None
@@ -91,7 +93,7 @@ class HealthMachine:
         return self.health
 
     def excuse(self) -> None:
-        """Declare the device healthy: only new findings count from now on."""
+        """Declare the device healthy; from now on only new findings count."""
         if self.health.state == BAD:
             self._excused = self.health
             self.health = _let_pass(self.health)
@@ -152,7 +154,7 @@ def unwell_text(unwell: Sequence[UnwellDevice]) -> str:
 
 
 def reboot_text(unwell: Sequence[UnwellDevice]) -> str:
-    """Return why a node must be empty; empty if it need not be."""
+    """Return why a node must be emptied; "" if it need not be."""
     named = [f"gpu{one.number}" for one in unwell if one.health.action == REBOOT]
     return f"a reboot is needed for {', '.join(named)}" if named else ""
 

@@ -20,9 +20,13 @@ class DeviceProcess(msgspec.Struct, frozen=True, array_like=True):
     memory_bytes: int | None = None
     """Bytes that it uses on the device."""
     ancestors: tuple[int, ...] = ()
-    """Its parent, the parent's parent, and so on: they show whether this node started it."""
+    """The pids of the process's parent, of the parent's parent, and so on, which show whether this
+    node started the process.
+    """
     holder: str = ""
-    """The job's member, task or actor that it belongs to, in words; empty: none of this node's."""
+    """The member, task or actor to which the process belongs, in words; empty: this node has not
+    started it.
+    """
 
 
 class DeviceSample(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
@@ -43,16 +47,18 @@ class DeviceSample(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     temperature_c: float | None = None
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None
-    """Errors of its memory since its driver was loaded."""
+    """The number of uncorrectable errors of the device's memory since the driver was loaded."""
     remap_is_pending: bool = False
     remap_has_failed: bool = False
     """Whether bad rows of its memory wait to be replaced, or could not be replaced."""
     recovery: int | None = None
-    """The action that the driver says it needs (see `device_health.RECOVERY`)."""
+    """The action that the device needs, as the driver reports it (see `device_health.RECOVERY`)."""
     xids: tuple[int, ...] = ()
-    """The critical errors (Xid) since the sample before."""
+    """The critical errors (Xid) since the previous sample."""
     error: str = ""
-    """Why nothing is known of it, for example because it is lost."""
+    """The reason why the device could not be read, for example because it is lost; empty: it was
+    read.
+    """
     is_lost: bool = False
     processes: tuple[DeviceProcess, ...] = ()
     process_count: int = 0

@@ -66,11 +66,13 @@ KINDS: Final[Mapping[str, str]] = {
     "clock-stepped": "the head's clock was set, or its machine slept",
     "defect": "the head caught an error of its own",
 }
-"""The kinds of events. A question may name the part before a dash for all kinds that begin so."""
+"""The kinds of events, with their meanings. A question may name the part before a dash to mean all
+kinds that begin with it.
+"""
 OF_PLACES: Final = ("placed", "preempted", "reclaimed", "evicted", "lost")
 """Kinds of events about members' places."""
 GAVE_WAY: Final = ("preempted", "reclaimed", "evicted")
-"""Those kinds in which places were taken away."""
+"""The kinds of `OF_PLACES` in which members lost their places."""
 
 
 class EventQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
@@ -78,21 +80,23 @@ class EventQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
     job: str = ""
     """Only events of this job or gang, NAMESPACE/NAME or a name in the namespace default; also
-    those about what it took from others."""
+    events of work that this one preempted.
+    """
     node: str = ""
-    """Only events of this node, by its host name or the beginning of its id; also those of members
-    with places there."""
+    """Only events of this node (host name or beginning of the id), and events of members that have
+    places there.
+    """
     queue: str = ""
     user: str = ""
-    """Only events of this user's jobs, or requested by the user."""
+    """Only events of this user's jobs, and events that this user caused."""
     kinds: list[str] = []
     since: float = 0.0
     until: float | None = None
-    """The moment before which events happened, in seconds since the epoch; None: no bound."""
+    """Only events before this time, in seconds since the epoch; None: no bound."""
     after: int = 0
     """Only events with a larger number than this."""
     limit: int = 1_000
-    """The number of events, the last ones; at most MAX_EVENTS."""
+    """The most events to return, of which the last ones are chosen; at most MAX_EVENTS."""
 
 
 class EventPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
@@ -100,15 +104,17 @@ class EventPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
     events: list[EventInfo]
     newest: int
-    """The number of the newest event of all: asking again for what is `after` it misses none."""
+    """The number of the newest event of all. A question with this number as `after` misses no
+    event.
+    """
     kept: int = 0
     """The number of events that are kept in all."""
     is_cut: bool = False
-    """Whether more exist than were asked for."""
+    """Whether more events match than `limit`."""
 
 
 LAST_REFUSED: Final = EventQuery(kinds=["rules-refused"], limit=1)
-"""The question for the rules that were refused last."""
+"""The question for the scheduler configuration that was refused last."""
 
 
 def check_events(query: EventQuery) -> None:
@@ -174,10 +180,8 @@ def subject(event: EventInfo) -> str:
 
 
 def told(event: EventInfo, *, names_claimant: bool = True) -> str:
-    """Return the rest of an event in a few words, for display.
-
-    That is: how many members, where, by whom and why. With `names_claimant`, also the gang that got
-    their places.
+    """Return the other facts of an event in a few words, for display: how many members, where, by
+    whom and why. With `names_claimant`, also name the gang that got the places.
     """
     by = event.by.removeprefix("default/")
     parts = []

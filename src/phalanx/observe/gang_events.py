@@ -1,7 +1,7 @@
 """Events of the members of gangs and jobs, as the head recorded them.
 
-These are events of the cluster (see `cluster_events`); their `node` is empty, as the head recorded
-them. Gangs are named `namespace/name`, members by their index in the gang.
+These are events of the cluster (see `cluster_events`) with an empty `node`, because the head
+recorded them. Gangs are named `namespace/name`, members by their index in the gang.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from phalanx.observe.cluster_events import Event
 
 
 class MembersPlaced(Event, frozen=True, kw_only=True):
-    """Members of a gang got their places, all of them at once.
-
-    `places`: (member, node, its exact devices by kind). `held`: how many members hold a place now;
-    the gang needs `min_members` of them in addition to those that have ended.
+    """These members of a gang were placed at the same time. `places`: (member, node, the member's
+    devices by kind). `held`: the number of members that now hold a place. The gang needs
+    `min_members` members that hold a place or have ended.
     """
 
     gang: str
@@ -26,8 +25,7 @@ class MembersPlaced(Event, frozen=True, kw_only=True):
 
 
 class MembersEvicted(Event, frozen=True, kw_only=True):
-    """Members were asked to give back their places, by the decision of an `action`: preempt,
-    reclaim ..."""
+    """An `action` (preempt, reclaim, ...) decided to evict these members."""
 
     gang: str
     queue: str
@@ -38,8 +36,8 @@ class MembersEvicted(Event, frozen=True, kw_only=True):
 class MembersFreed(Event, frozen=True, kw_only=True):
     """The places of these members are free: they have ended, were evicted, or their node is lost.
 
-    `why`: ended, evicted or lost. Members that have lost or given back their places wait again,
-    unless they have ended in the meantime.
+    `why`: ended, evicted or lost. Evicted members, and those of a lost node, wait again, unless
+    they have ended in the meantime.
     """
 
     gang: str

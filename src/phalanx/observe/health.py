@@ -1,4 +1,6 @@
-"""The health of a head: a line for each thing that may be wrong, from the head's own report."""
+"""The health of a head: one finding for each thing that may be wrong, from the head's own
+report.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ from phalanx.observe.metrics.definitions import Numbers
 
 WELL: Final = "well"
 LOOK: Final = "look"
-"""Nothing is broken, but an administrator should look."""
+"""The state of a finding that is no fault, but at which an administrator should look."""
 BAD: Final = "bad"
 LAG_LOOK_S = 0.5
 LAG_BAD_S = 5.0
-"""Seconds of lag of the head's loop from which it is worth a look, and from which it is bad."""
+"""Seconds of lag of the head's loop from which the state is LOOK, and from which it is BAD."""
 WAITING_LOOK_BYTES = 8 << 20
-"""Bytes waiting to be written to the store from which it is worth a look."""
+"""Bytes that wait to be written to the store from which the state is LOOK."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,24 +43,24 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The worst state of the findings."""
     findings: list[Finding]
     requests: list[tuple[str, int, float]]
-    """(name, how often, seconds in all) of the requests that took the head most time."""
+    """(name, count, total seconds) of the requests that took the head most time."""
     refused: EventInfo | None
-    """The rules that were refused last, if remembered."""
+    """The event of the scheduler configuration that was refused last, if it is still kept."""
 
 
 class HeadReport(msgspec.Struct, array_like=True, kw_only=True):
-    """A head's report about itself."""
+    """The report of a head about itself."""
 
     began: float
-    """When it started, in seconds since the epoch."""
+    """The time at which the head started, in seconds since the epoch."""
     protocol: int
-    """The version of the protocol between its processes."""
+    """The version of the protocol that the head speaks."""
     known: dict[str, int]
-    """How many nodes, gangs, actors and events it knows."""
+    """The numbers of nodes, gangs, actors and events that the head knows."""
     numbers: list[Numbers]
-    """Its own counts, without those of its nodes."""
+    """The head's own metrics, without those of its nodes."""
     held: list[str] = []
-    """Nodes that get no new work because of their health: a sentence each."""
+    """A sentence for each node that gets no new work because of its health."""
 
 
 def health(
@@ -203,7 +205,7 @@ def _value(numbers: Mapping[str, Numbers], name: str) -> float | None:
 
 
 def _observed(numbers: Mapping[str, Numbers], name: str) -> tuple[float, float]:
-    """Return (how often, the sum) of a histogram."""
+    """Return (number of observations, their sum) of a histogram."""
     found = numbers.get(name)
     samples = found.samples if found is not None else []
     return sum(sum(one.counts or ()) for one in samples), sum(one.value for one in samples)

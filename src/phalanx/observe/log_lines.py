@@ -30,23 +30,24 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LogPiece(msgspec.Struct, array_like=True):
-    """A part of a log, in whole lines unless one is longer than a part.
-
-    The log may have been rotated to a second file in the meantime. A reader continues with the
-    `file` and `offset` of the part before.
+    """A part of a log, in whole lines unless a line is longer than a part. The log may be rotated
+    to a second file between two parts; a reader continues with the `file` and `offset` of the
+    previous part.
     """
 
     data: bytes = b""
     file: int = 0
-    """A number for the file that the part is of; 0: no file exists yet."""
+    """The number of the file from which the part was read; 0: no file exists yet."""
     offset: int = 0
     """The offset in the file at which the part ends."""
     is_end: bool = True
-    """Whether there is no more for now."""
+    """Whether the log has nothing more at present."""
 
 
 def record_of(line: bytes) -> LogRecord | None:
-    """Return the record of a line; None for a line that the interpreter printed."""
+    """Return the record of a line; None for a line that is no record, such as one that the
+    interpreter printed.
+    """
     try:
         return msgspec.json.decode(line, type=LogRecord)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -15,7 +15,9 @@ from phalanx.model.readable import size
 from phalanx.observe.health import BAD, LOOK, WELL
 
 LEAST_FILES = 4096
-"""Open files below which a node with many workers runs out: each worker takes about ten."""
+"""The limit of open files below which a node with many workers runs out of them: each worker takes
+about ten.
+"""
 LEAST_SHARED_BYTES = 256 << 20
 """Free shared memory below which the object store holds only small values."""
 LEAST_FREE_BYTES = 1 << 30
@@ -25,7 +27,7 @@ PRIVATE = 0o077
 
 
 class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A file or directory as it is; `mode` is None where it does not exist."""
+    """The facts of a file or directory; `mode` is None if it does not exist."""
 
     path: str
     mode: int | None = None
@@ -33,7 +35,7 @@ class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
     is_ours: bool = True
     is_link: bool = False
     free_bytes: int | None = None
-    """Free bytes of its file system; None where they are not known."""
+    """Free bytes of the file system; None: unknown."""
     is_in_memory: bool = False
 
 
@@ -52,7 +54,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     python: tuple[int, int]
     missing: Mapping[str, Sequence[str]]
-    """By extra: the packages of it that are not installed."""
+    """By extra: the extra's packages that are not installed."""
     runtime: PathFacts
     """The directory of sessions: sockets and small files."""
     runtime_fault: str = ""
@@ -68,17 +70,17 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     gpu_fault: str = ""
     """Why NVIDIA's driver gave no list of GPUs; empty when it did, or when there is no driver."""
     has_command_groups: bool
-    """Whether the user may make control groups below the own one."""
+    """Whether the user may make control groups below the group of the user's processes."""
     hostname: str
     host_addresses: Sequence[str]
-    """The addresses that the name resolves to; empty when it does not."""
+    """The addresses to which the host name resolves; empty when it does not resolve."""
     port_is_free: bool
-    """Whether the head's usual port can be listened on."""
+    """Whether the head's usual port is free."""
     daemons: Sequence[DaemonFacts] = ()
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at."""
+    """One thing that was checked, with its finding."""
 
     what: str
     state: str

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 RESOLUTIONS = ((10.0, 90), (300.0, 288), (7_200.0, 360))
-"""(seconds of a step, steps kept): a quarter of an hour, a day, and thirty days; 12 kB a number."""
+"""(seconds of a step, number of steps kept). They cover a quarter of an hour, a day, and thirty
+days, and take 12 kB for each number.
+"""
 Told = list[list[tuple[float, float]]]
-"""The points of each resolution, for a copy."""
+"""The points of each resolution, from which a copy of a series is updated."""
 
 
 class Point(NamedTuple):
-    """The mean of a number from `at` on, for one step."""
+    """The mean of a number over the step that begins at `at`."""
 
     at: float
     mean: float
@@ -92,10 +94,12 @@ class Series:
         return self._rings[-1].after(start)
 
     def tell(self, after: float) -> Told:
-        """Return what may have changed since the time `after`, for a copy."""
+        """Return the points that may have changed since the time `after`, for `hear` of a copy."""
         return [[(point.at, point.mean) for point in ring.after(after)] for ring in self._rings]
 
     def hear(self, told: Told) -> None:
-        """Take over the changes of another series; points that it no longer has stay."""
+        """Take over the changes of another series. Points that the other series no longer has stay
+        here.
+        """
         for ring, points in zip(self._rings, told, strict=False):
             ring.hear(points)

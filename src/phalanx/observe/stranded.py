@@ -1,4 +1,6 @@
-"""Free amounts of a node that are useless, since no waiting request fits. This module is pure."""
+"""Free amounts of a node that are useless, because no waiting request fits there. This module is
+pure.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,8 @@ class Free(NamedTuple):
 
 
 def stranded(free: Free, shapes: Iterable[Shape]) -> dict[str, float]:
-    """Return the free amount of each resource for which none of the shapes that ask for it fits.
-
-    A resource that no shape asks for is not stranded.
+    """Return the stranded resources and their free amounts: those for which no shape that requests
+    the resource fits. A resource that no shape requests is not stranded.
     """
     asked: dict[str, bool] = {}
     for shape in shapes:
@@ -37,10 +38,8 @@ def stranded(free: Free, shapes: Iterable[Shape]) -> dict[str, float]:
 
 
 def fits(free: Free, shape: Shape) -> bool:
-    """Whether there is room for one such request.
-
-    A part of a device comes from one device; a number of devices are devices of which no part is
-    used.
+    """Whether there is room for one such request. A request for a part of a device needs that part
+    of a single device; a request for whole devices needs devices of which no part is used.
     """
     for name, amount in shape.items():
         if free.amounts.get(name, 0.0) + _ROUNDING < amount:
@@ -57,10 +56,8 @@ def fits(free: Free, shape: Shape) -> bool:
 
 
 def smallest(shapes: Iterable[Shape]) -> list[Shape]:
-    """Return the shapes that decide.
-
-    A shape that asks for the same resources as another, and for at least as much of each, fits
-    nowhere that the other does not.
+    """Return the shapes that matter. A shape is left out if another one requests the same resources
+    and no more of any: the other fits wherever this one does.
     """
     of_names: dict[frozenset[str], list[Shape]] = {}
     for shape in shapes:

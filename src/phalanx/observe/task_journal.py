@@ -16,7 +16,7 @@ from phalanx.model.raw_bytes import encoded
 KEEP_TRANSITIONS = 50_000
 KEEP_RUNS = 20_000
 KEEP_UNCOUNTED = 200_000
-"""The most attempts that wait to be counted, in a process that gets no turn to count them."""
+"""The most attempts that wait to be counted, in a process whose loop has no time to count them."""
 
 
 class Tracked(Protocol):
@@ -27,19 +27,19 @@ class Tracked(Protocol):
 
 
 class About(msgspec.Struct, array_like=True, frozen=True):
-    """The common facts of attempts of tasks or calls, for listings."""
+    """The facts that many attempts of tasks or calls share, for listings."""
 
     actor: bytes = b""
-    """The actor whose methods they call; empty for tasks."""
+    """The actor whose methods are called; empty for tasks."""
     function: str = ""
-    """The function's name; empty where it equals the task's name."""
+    """The function's name; empty if it is the same as the task's name."""
     resources: tuple[tuple[str, float], ...] = ()
     group: str = ""
-    """The placement group in which they run, in hex."""
+    """The placement group of the tasks or of the actor, in hex."""
     labels: tuple[tuple[tuple[str, str, tuple[str, ...]], ...], ...] = ()
     """Conditions (key, In or NotIn, values) on the labels of nodes, and their fallbacks."""
     is_listed: bool = True
-    """Whether listings have them; False with `enable_task_events=False`."""
+    """Whether listings show these attempts; False with `enable_task_events=False`."""
 
 
 TASK_ALONE = About()
@@ -49,7 +49,8 @@ UNLISTED = About(is_listed=False)
 class Run(NamedTuple):
     """One finished attempt: times are seconds since the epoch, `worker` a process's id.
 
-    An attempt that failed without having run began when it failed, and has no worker.
+    An attempt that failed before it ran has the time of its failure as its beginning, and no
+    worker.
     """
 
     number: int
@@ -61,17 +62,19 @@ class Run(NamedTuple):
     attempt: int
     about: About = TASK_ALONE
     created: float = 0.0
-    """When it was submitted; 0 if unknown."""
+    """When the task or call was submitted; 0 if unknown."""
     parent: bytes = b""
-    """The id of the task that submitted it; empty for a driver's."""
+    """The id of the task that submitted this one; empty if a driver submitted it."""
     error: str = ""
-    """The kind of its failure under Ray's names."""
+    """The kind of the failure, under Ray's names; empty: no failure."""
 
 
 Parent = tuple[bytes, int]
 """(owner, number) of the task that has submitted another."""
 RunFields = tuple[int, str, str, float, float, bytes, int, About, float, Parent | None, str]
-"""The fields of a Run, with the parent not yet made an id: tasks end often, and few are shown."""
+"""The fields of a Run with the parent as (owner, number). The id of the parent is made only for
+attempts that are shown, because many tasks end and few are shown.
+"""
 
 
 def _run_of(fields: RunFields) -> Run:
@@ -84,7 +87,9 @@ _decode = msgspec.msgpack.Decoder(list[Run]).decode
 
 
 def encode_runs(runs: list[Run]) -> bytes:
-    """Return the bytes in which attempts travel and are kept, as most are never read."""
+    """Return the bytes in which attempts travel and are kept, because most of them are never
+    read.
+    """
     return _encode(runs)
 
 
@@ -107,7 +112,7 @@ class TaskJournal:
         self._runs: deque[RunFields] = deque(maxlen=KEEP_RUNS)
         self._uncounted: deque[RunFields] = deque(maxlen=KEEP_UNCOUNTED)
         self._reported: RunFields | None = None
-        """The last attempt that `unreported_runs` gave."""
+        """The last attempt that `unreported_runs` returned."""
 
     def move(self, task: Tracked, state: str, when: float, note: str = "") -> None:
         """Record that `task` goes into `state`. Raises IllegalTransition with its story."""
@@ -120,11 +125,13 @@ class TaskJournal:
         self._transitions.append((when, task.number, state, note))
 
     def begin(self, task: Tracked, when: float) -> None:
-        """Record that `task` was submitted; its state is its first."""
+        """Record that `task` was submitted, in its present state."""
         self._transitions.append((when, task.number, task.state, ""))
 
     def ran(self, task: Tracked, run: RunFields) -> None:
-        """Record an attempt that ended: it was running, and it finished or failed."""
+        """Record two transitions of an attempt that ended: to running, and to finished or
+        failed.
+        """
         if RUNNING not in TASK[task.state]:
             self.move(task, RUNNING, run[3])  # raises the error that tells the task's story
         number = task.number
@@ -143,14 +150,14 @@ class TaskJournal:
         self._uncounted.append(run)
 
     def take_uncounted(self) -> Sequence[RunFields]:
-        """Return finished attempts since the last call, to be counted."""
+        """Return the attempts that finished since the last call, to be counted."""
         found = self._uncounted
         if found:
             self._uncounted = deque(maxlen=KEEP_UNCOUNTED)
         return found
 
     def unreported_runs(self, at_most: int) -> list[Run]:
-        """Return the latest attempts since the last call, oldest first; they stay."""
+        """Return the latest attempts since the last call, oldest first, without forgetting them."""
         found: list[RunFields] = []
         for run in reversed(list(self._runs)):
             if run is self._reported or len(found) >= at_most:
@@ -165,7 +172,7 @@ class TaskJournal:
         return [_run_of(run) for run in list(self._runs)]
 
     def drain_runs(self) -> list[Run]:
-        """Return finished attempts since the last call, and forget them here."""
+        """Return the attempts that finished since the last call, and forget them here."""
         runs = self.runs()
         self._runs.clear()
         return runs

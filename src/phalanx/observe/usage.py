@@ -1,4 +1,4 @@
-"""Sums of what nodes have and hold."""
+"""Sums of the total and used amounts of nodes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Results from records of attempts: how well a job used its places, and sums by hour."""
+"""Results from records of attempts: how well a job used its resources, and sums by hour."""

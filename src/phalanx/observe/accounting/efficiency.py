@@ -3,8 +3,8 @@
 CPU = CPU seconds used / CPU seconds held. Memory = the largest member's peak / its request. GPU =
 the mean part of time in which its devices computed. Attempts of unknown use are left out, and
 counted. A run below five minutes gets no verdict, since starting counts for too much. A job that
-uses below 15 % of its GPUs or 65 % of its CPUs is said to use them badly: the thresholds of
-Princeton's jobstats.
+uses less than 15 % of its GPUs or 65 % of its CPUs gets advice about that; these are the thresholds
+of Princeton's jobstats.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ LEAST_MEMORY = 2**30
 
 
 class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
-    """The efficiency of one job. Parts are 0 to 1; None: unknown, or nothing of it was
-    requested."""
+    """The efficiency of one job. Parts are from 0 to 1; None: unknown, or the job requested nothing
+    of this resource.
+    """
 
     job: str
     user: str
@@ -39,7 +40,7 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     """The number of these attempts whose use is unknown."""
     nodes: int
     cpus: float
-    """CPUs held at a time by all members; memory and GPUs count in the same way."""
+    """The CPUs of all members at one time; memory and GPUs are counted in the same way."""
     memory: float
     gpus: float
     elapsed_s: float
@@ -50,7 +51,7 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     memory_max: float | None
     """The peak of the member that used most, in bytes."""
     member_memory: float
-    """The bytes that this member had requested."""
+    """The bytes that the member which used most had requested."""
     memory_part: float | None
     gpu: float | None
     gpu_idle_s: float | None

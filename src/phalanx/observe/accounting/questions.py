@@ -15,34 +15,37 @@ MAX_ATTEMPTS = 10_000
 MAX_NAMES = 100
 """The most users, queues or states in a question."""
 USER, QUEUE, BOTH = "user", "queue", "both"
-"""The things that sums have a row for."""
+"""The groups for which sums have a row."""
 
 
 class AttemptQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """A question for attempts: all given conditions hold, each with one of its values.
 
-    Moments are in seconds since the epoch; an attempt belongs to the moment of its end.
+    Times are in seconds since the epoch; the time of an attempt is its end.
     """
 
     since: float = 0.0
     until: float | None = None
-    """The moment before which attempts ended; None: no bound."""
+    """Only attempts that ended before this time; None: no bound."""
     users: list[str] = []
     queues: list[str] = []
     states: list[str] = []
     job: str = ""
     """Only this job, `namespace/name`; for an array, all its array tasks."""
     limit: int = 1000
-    """The number of attempts, the last that ended; at most MAX_ATTEMPTS."""
+    """The most attempts to return, of which the last that ended are chosen; at most
+    MAX_ATTEMPTS.
+    """
     has_attempts: bool = True
     has_steps: bool = False
-    """Whether to add steps, as many at most, and running steps, too: their state is Running."""
+    """Whether to add steps, at most `limit` of them, including running ones, whose state is
+    Running.
+    """
 
 
 class AttemptPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """Attempts, the last that ended first, and steps, running ones first.
-
-    `is_cut`: more exist than were asked for.
+    """Attempts, the last that ended first, and steps, running ones first. `is_cut`: more of them
+    match than `limit`.
     """
 
     attempts: list[Attempt]
@@ -80,7 +83,7 @@ def together(rows: Sequence[UsageRow], by: str) -> list[UsageRow]:
 
 
 def is_step_meant(step: Step, query: AttemptQuery) -> bool:
-    """Whether a question asks for a running step."""
+    """Whether a question includes a running step."""
     job = f"{step.namespace}/{step.job}"
     return (
         query.has_steps

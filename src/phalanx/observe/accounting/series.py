@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 KEPT = 256
-"""The number of pieces of time that are kept apart. Once there are more, neighbours are joined."""
+"""The most pieces of time that are kept. Once there are more, neighbouring pieces are joined."""
 
 
 class Series:
@@ -16,13 +16,12 @@ class Series:
     def __init__(self) -> None:
         self._pieces: list[tuple[float, float]] = []
         self._step_s = 0.0
-        """Seconds; shorter pieces are joined with the one before."""
+        """Seconds of the shortest piece; a shorter one is joined with the piece before it."""
         self._length_s = self._area = 0.0
         self.maximum = 0.0
 
     def add(self, length_s: float, value: float) -> None:
-        """Add a piece of time with a value. A piece without a length only counts for the
-        maximum."""
+        """Add a piece of time with a value. A piece of length 0 counts only for the maximum."""
         self.maximum = max(self.maximum, value)
         if length_s <= 0:
             return
@@ -59,7 +58,7 @@ def _joined(one: tuple[float, float], other: tuple[float, float]) -> tuple[float
 
 
 def p95(pieces: Iterable[tuple[float, float]]) -> float:
-    """Return the least value that is not exceeded for 95 % of the time; 0 without any."""
+    """Return the least value that is not exceeded in 95 % of the time; 0 without pieces."""
     ordered = sorted(pieces, key=lambda piece: piece[1])
     wanted = 0.95 * sum(length_s for length_s, _ in ordered)
     passed = 0.0

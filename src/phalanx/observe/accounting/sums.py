@@ -18,23 +18,25 @@ _GROWTH = math.log(1.05)
 MAX_BUCKET = 400
 """The number of the last bucket; 1.05^400 s is ten years."""
 LONGEST_HOURS = 24 * 366
-"""The most hours of an attempt; the use of a longer one is put into its last hours."""
+"""The most hours over which an attempt's usage is spread; that of a longer attempt is counted in
+its last hours.
+"""
 
 
 class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """Sums over attempts, or over the part of them that falls into an hour.
 
-    Fields ending in `_s` are resource-seconds: the held ones, and the used and idle ones where use
-    was measured. Starts and ends of attempts count in the hour in which they happened.
+    Fields that end in `_s` are resource-seconds: held ones and, where the usage was measured, used
+    and idle ones. Starts and ends of attempts count in the hour in which they happened.
     """
 
     attempts: int = 0
-    """The attempts that ended."""
+    """The number of attempts that ended."""
     completed: int = 0
     cpu_s: float = 0.0
     cpu_used_s: float = 0.0
     cpu_known_s: float = 0.0
-    """The part of `cpu_s` that belongs to attempts of known use."""
+    """The part of `cpu_s` that belongs to attempts whose usage is known."""
     cpu_idle_s: float = 0.0
     memory_s: float = 0.0
     """Byte-seconds requested."""
@@ -46,7 +48,7 @@ class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """The number of jobs by the bucket of their waiting time."""
 
     def add(self, other: HourSum) -> None:
-        """Add the sums of another."""
+        """Add the sums of `other`."""
         for name in self.__struct_fields__:
             if name != "waits":
                 setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -54,9 +56,8 @@ class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
             self.waits[bucket] = self.waits.get(bucket, 0) + count
 
     def wait(self, part: float) -> float | None:
-        """Return the wait in seconds that this part of the jobs (0 to 1) did not exceed.
-
-        None if no job began.
+        """Return the seconds of waiting that this part of the jobs (0 to 1) did not exceed; None if
+        no job began.
         """
         wanted, passed = part * sum(self.waits.values()), 0
         for bucket, count in sorted(self.waits.items()):
@@ -79,7 +80,9 @@ def longest_of(bucket: int) -> float:
 
 
 def hour_parts(attempt: Attempt) -> dict[int, HourSum]:
-    """Return an attempt's sums, by hours since the epoch. Its use is spread evenly."""
+    """Return the sums of one attempt by hours since the epoch. The attempt's usage is spread evenly
+    over its hours.
+    """
     last = math.floor(attempt.ended / HOUR_S)
     parts = {hour: _held(attempt, share) for hour, share in _shares(attempt).items()}
     if attempt.used is not None:
@@ -94,7 +97,9 @@ def hour_parts(attempt: Attempt) -> dict[int, HourSum]:
 
 
 def use_parts(attempt: Attempt, used: Used) -> dict[int, HourSum]:
-    """Return what to add for an attempt that is counted already, once its use is known."""
+    """Return the sums to add for an attempt that was counted without its usage, once the usage is
+    known.
+    """
     parts = {hour: HourSum() for hour in _shares(attempt)}
     _add_use(parts, attempt, used)
     return parts

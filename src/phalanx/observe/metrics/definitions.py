@@ -21,8 +21,8 @@ OTHER: Final = "_other"
 class Definition(msgspec.Struct, array_like=True, frozen=True):
     """A metric without its name.
 
-    `bounds`: those of a histogram, in rising order. `most`: the number of sets of label values that
-    are counted separately.
+    `bounds`: the bounds of a histogram, in rising order. `most`: the largest number of sets of
+    label values that are counted separately.
     """
 
     kind: str
@@ -35,8 +35,9 @@ class Definition(msgspec.Struct, array_like=True, frozen=True):
 class Sample(msgspec.Struct, array_like=True, gc=False):
     """The number for one set of label values, in the order of the definition's labels.
 
-    For a histogram `value` is the sum of the observed values, and `counts` has how many were up to
-    each bound and above the one before; the last count is of those above all bounds.
+    For a histogram, `value` is the sum of the observed values. `counts` has, for each bound, the
+    number of values up to this bound and above the previous one; the last count is for values above
+    all bounds.
     """
 
     labels: tuple[str, ...]
@@ -45,9 +46,8 @@ class Sample(msgspec.Struct, array_like=True, gc=False):
 
 
 class Numbers(msgspec.Struct, array_like=True):
-    """The numbers of one metric.
-
-    `definition` is set for a metric that a program made; the others are in `catalogue`.
+    """The numbers of one metric. `definition` is set for a metric that a program defined; the
+    definitions of other metrics are in `catalogue`.
     """
 
     name: str
@@ -60,7 +60,9 @@ _decode = msgspec.msgpack.Decoder(list[Numbers]).decode
 
 
 def encode_numbers(numbers: list[Numbers]) -> bytes:
-    """Return the bytes in which numbers travel, and are kept by processes that do not read them."""
+    """Return the bytes in which numbers travel, and in which processes keep numbers that they do
+    not read.
+    """
     return _encode(numbers)
 
 

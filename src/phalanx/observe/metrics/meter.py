@@ -27,8 +27,8 @@ class Family:
     def sample(self, labels: tuple[str, ...]) -> Sample:
         """Return the sample with these label values.
 
-        When there are many sets, the last value of a new one becomes OTHER; when there are twice as
-        many, all its values do.
+        If the metric has its largest number of sets, the last value of a new set becomes OTHER; if
+        it has twice that number, all values do.
         """
         found = self.samples.get(labels)
         if found is not None:
@@ -51,7 +51,7 @@ class Meter:
     def __init__(self, catalogue: Mapping[str, Definition] = CATALOGUE) -> None:
         self._catalogue = catalogue
         self.families: dict[str, Family] = {}
-        """Metrics by name, as far as they have numbers."""
+        """The metrics that have numbers, by name."""
 
     def _family(self, name: str) -> Family:
         family = self.families.get(name)
@@ -64,11 +64,11 @@ class Meter:
         self._family(name).sample(labels).value += by
 
     def set(self, name: str, value: float, *labels: str) -> None:
-        """Set a gauge, or a counter that is counted elsewhere."""
+        """Set a gauge, or a counter whose value is counted elsewhere."""
         self._family(name).sample(labels).value = value
 
     def observe(self, name: str, value: float, *labels: str, times: float = 1) -> None:
-        """Observe a value for a histogram, or `times` equal ones."""
+        """Observe a value of a histogram, `times` times."""
         family = self._family(name)
         sample = family.sample(labels)
         assert sample.counts is not None, name
@@ -76,10 +76,8 @@ class Meter:
         sample.value += value * times
 
     def take_in(self, numbers: Numbers) -> None:
-        """Take in the numbers of another process since its last report, for a metric of the
-        catalogue.
-
-        Invalid numbers are passed over.
+        """Add the numbers that another process has counted since its last report, for a metric of
+        the catalogue. Invalid numbers are ignored.
         """
         if numbers.name in self._catalogue:
             family = self._family(numbers.name)
@@ -91,21 +89,20 @@ class Meter:
         self.families.pop(name, None)
 
     def numbers(self) -> list[Numbers]:
-        """Return all numbers; the result changes with later counts."""
+        """Return all numbers. The result changes when more is counted."""
         return [Numbers(name, list(one.samples.values())) for name, one in self.families.items()]
 
     def drain(self) -> list[Numbers]:
-        """Return the counts since the last call, and gauges that were set; all is forgotten."""
+        """Return the counts since the last call and the gauges that were set, and forget them."""
         found = self.numbers()
         self.families.clear()
         return found
 
 
 def merge(family: Family, more: Sample, *, adds_gauges: bool = False) -> None:
-    """Add another process's sample of a counter or histogram; a gauge takes the other's value.
-
-    With `adds_gauges`, gauges are added up, too. A sample that does not fit the metric is passed
-    over.
+    """Merge another process's sample: add it to a counter or histogram, or replace a gauge's value
+    by it. With `adds_gauges`, gauges are added up, too. A sample that does not fit the metric is
+    ignored.
     """
     if not fits(family.definition, more):
         return

@@ -1,7 +1,6 @@
-"""The metrics that programs define, in bounded memory: of one process, or of a node's processes.
-
-The first definition of a name counts. Counters and histograms of processes add up. A gauge has the
-last value that any process set, and goes with that process.
+"""The metrics that programs define, in bounded memory, for one process or for all processes of a
+node. The first definition of a name counts. Counters and histograms of processes are added up. A
+gauge has the last value that any process set, and is removed when that process ends.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from phalanx.observe.metrics.definitions import (
 from phalanx.observe.metrics.meter import Family, merge
 
 MOST_METRICS = 200
-"""The most metrics that a node knows; others are passed over."""
+"""The most metrics that a node knows; further ones are ignored."""
 MOST_TAGS = 20
 MOST_BOUNDS = 100
 MOST_CHARS = 256
@@ -67,7 +66,7 @@ class RecordedMetrics:
     def __init__(self) -> None:
         self._families: dict[str, Family] = {}
         self._set_by: dict[tuple[str, tuple[str, ...]], bytes] = {}
-        """The process that has last set each gauge."""
+        """The process that was the last to set each gauge."""
 
     def family(self, name: str, definition: Definition) -> Family:
         """Return the metric of this name.
@@ -89,9 +88,8 @@ class RecordedMetrics:
         return known
 
     def take_in(self, numbers: Numbers, process: bytes) -> str:
-        """Take in a process's counts since its last report, and its gauges.
-
-        Returns why they are passed over; empty if they are not.
+        """Add a process's counts since its last report, and take its gauges. Returns why they are
+        ignored; "" if they are not.
         """
         assert numbers.definition is not None
         definition = _bounded(numbers.definition)
@@ -129,7 +127,9 @@ class RecordedMetrics:
         ]
 
     def drain(self) -> list[Numbers]:
-        """Return the counts since the last call, and gauges that were set; names stay known."""
+        """Return the counts since the last call and the gauges that were set, and forget them. The
+        names stay known.
+        """
         found = self.numbers()
         for family in self._families.values():
             if family.samples:

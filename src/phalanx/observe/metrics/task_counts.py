@@ -1,4 +1,4 @@
-"""Counts attempts of tasks that ended, many at a time, at next to no cost for the program."""
+"""Counts ended attempts of tasks, many at a time, which costs the program almost nothing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from phalanx.observe.task_journal import RunFields
 MOST_TIMED = 10
 """The most attempts that are timed at a time.
 
-With more, every second, third or later one is timed, and stands for those between: a histogram's
-count stays exact, its times are a sample.
+Of more attempts, every second, third or later one is timed and stands for those between. So a
+histogram's count is exact, and its times are a sample.
 """
 TASK, ACTOR = "task", "actor"
 _name, _state = itemgetter(1), itemgetter(2)

@@ -15,7 +15,7 @@ class Column(NamedTuple):
 
     name: str
     is_detail: bool = False
-    """Whether only a listing with detail has it."""
+    """Whether only listings with detail have this column."""
     is_filterable: bool = True
 
 
@@ -84,10 +84,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 """The kinds of listings, with their columns."""
 
 OF_HEAD = frozenset({"actors", "drivers", "gangs", "groups", "jobs", "nodes"})
-"""The kinds that the head lists from its own tables.
-
-All other kinds are gathered from nodes; tasks and objects come from the processes that own them or
-refer to them.
+"""The kinds that the head lists from its own tables. All other kinds are gathered from nodes. Tasks
+come from the processes that own them, and objects from those that own them or refer to them.
 """
 OF_PROCESSES = frozenset({"files", "objects", "stacks", "tasks"})
 """The kinds that nodes gather from their processes."""

@@ -1,4 +1,6 @@
-"""Questions to several processes at once: the answers so far, those missing, and the deadlines."""
+"""Questions to several processes at the same time: the answers so far, the missing answers, and the
+deadlines.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ class _Round(Generic[T]):
 class Gathering(Generic[T]):
     """Rounds of questions that are under way.
 
-    Each ends once, with the answers and the silent ones, when all have answered or are gone, or
-    when its time is up.
+    Each round ends once, when all asked processes have answered or are gone, or when its time is
+    up. It ends with the answers and the list of silent processes.
     """
 
     def __init__(self) -> None:
@@ -30,7 +32,7 @@ class Gathering(Generic[T]):
         self._rounds: dict[int, _Round[T]] = {}
 
     def __len__(self) -> int:
-        """Return how many are under way."""
+        """Return the number of rounds that are under way."""
         return len(self._rounds)
 
     def begin(
@@ -42,8 +44,8 @@ class Gathering(Generic[T]):
     ) -> None:
         """Begin a round.
 
-        `ask(number)` sends the question. `finish(answers, silent)` is called at its end, and at
-        once when nothing is asked.
+        `ask(number)` sends the question. `finish(answers, silent)` is called at the round's end; if
+        no process is asked, it is called at once.
         """
         number = next(self._numbers)
         self._rounds[number] = _Round(dict.fromkeys(asked), until, {}, finish)
@@ -51,7 +53,7 @@ class Gathering(Generic[T]):
         self._look(number)
 
     def answered(self, who: bytes, number: int, answer: T) -> None:
-        """Take an answer; it counts if this one was asked and has not answered yet."""
+        """Take an answer. It counts if the process was asked and has not answered yet."""
         found = self._rounds.get(number)
         if found is not None and who in found.waits_for:
             del found.waits_for[who]
@@ -59,9 +61,8 @@ class Gathering(Generic[T]):
             self._look(number)
 
     def gone(self, who: bytes) -> None:
-        """Stop waiting for one that is gone.
-
-        It has nothing left to report, so it does not count as silent.
+        """Stop waiting for a process that is gone. It does not count as silent, because it has
+        nothing left to report.
         """
         for number, found in list(self._rounds.items()):
             found.waits_for.pop(who, None)

@@ -12,7 +12,7 @@ Condition = tuple[str, str, Sequence[str]]
 def label_columns(labels: Sequence[Sequence[Condition]]) -> dict[str, Any]:
     """Return the columns of a task or an actor with conditions on its nodes.
 
-    A node must meet all of the first conditions, or else all of one of the others.
+    A node must meet all conditions of the first set, or all conditions of one of the fallback sets.
     """
     selector, *fallbacks = labels or ((),)
     options = [

@@ -28,8 +28,9 @@ Value = str | int | float | bool | None
 class StateQuery(msgspec.Struct, array_like=True, frozen=True):
     """A query for the rows of a `kind` that all `filters` (column, predicate, value) accept.
 
-    At most `limit` rows are returned; or, with `count_by`, how many rows have which values in these
-    columns. Sources that have not answered within `timeout_s` are left out, and named.
+    At most `limit` rows are returned. With `count_by`, the answer has instead the number of rows
+    for each combination of values in these columns. Sources that have not answered within
+    `timeout_s` are left out, and named in the answer.
     """
 
     kind: str
@@ -43,7 +44,7 @@ class StateQuery(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StatePart(msgspec.Struct, array_like=True):
-    """The rows and counts of one source, or of several together."""
+    """The rows and counts of one source, or of several sources together."""
 
     rows: list[Row]
     total: int
@@ -99,7 +100,7 @@ def check_query(query: StateQuery) -> None:
 
 
 class Selection:
-    """Takes rows one by one and keeps what the query asks for, in bounded memory."""
+    """Takes rows one by one and keeps those that the query selects, in bounded memory."""
 
     def __init__(self, query: StateQuery) -> None:
         self._query = query
@@ -134,7 +135,7 @@ class Selection:
         self._matched += count
 
     def add(self, part: StatePart) -> None:
-        """Add what another selection of the same query has."""
+        """Add the rows and counts of another selection of the same query."""
         self._total += part.total
         self._matched += part.matched
         self._keep(part.rows)
@@ -157,7 +158,7 @@ class Selection:
 
     @property
     def takes_any(self) -> bool:
-        """Whether only the first rows matter, as nothing is filtered and nothing counted."""
+        """Whether only the first rows matter, because the query filters and counts nothing."""
         return not (self._query.filters or self._query.count_by)
 
     def _keep(self, rows: list[Row]) -> None:

@@ -15,8 +15,8 @@ def shown_runtime_env(variables: Mapping[str, str]) -> str | None:
     """Return the runtime environment of a worker with these variables, as JSON; None if it has
     none.
 
-    Variables are named, and only those that begin with RAY_, which are settings, have their values:
-    a user who may list actors need not be allowed to see their passwords.
+    Names of variables are shown, but values only for variables that begin with RAY_, which are
+    settings: a user who may list actors is not always allowed to see their passwords.
     """
     text = variables.get(VARIABLE)
     if text is None:
