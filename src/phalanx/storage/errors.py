@@ -1,4 +1,4 @@
-"""Errors of the store, each with the place and what would be right."""
+"""Errors of the store; each message names the store and says what would be right."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ class StorageError(PhalanxError):
 
 
 class StorageAddressError(StorageError, ValueError):
-    """A text that should name a store does not."""
+    """A text that should name a store does not name one."""
 
 
 class StaleEpochError(StorageError):
-    """Another head has opened the store since; this one must stop, and nothing was written."""
+    """Another head has opened the store in the meantime, so this head must stop. Nothing was
+    written.
+    """
 
 
 class StorageInUseError(StorageError):
@@ -39,5 +41,6 @@ class StorageUnreachableError(StorageError):
 class WritesLostError(StorageError):
     """The store lacks batches that it had confirmed.
 
-    Its log was cut, it was emptied, or another server took over that did not have them.
+    Its log was cut, the store was emptied, or another server took over that did not have these
+    batches.
     """

@@ -18,19 +18,22 @@ BATCH_ROWS = 2_000
 BATCH_BYTES = 8 * 2**20
 """The most bytes that are written together, unless one record alone has more."""
 QUEUE_BYTES = 256 * 2**20
-"""More bytes than this waiting is an error: the store is far slower than the cluster."""
+"""The most bytes that may wait; more are an error, because the store is far slower than the
+cluster.
+"""
 LOOK_S = 1.0
-"""Seconds between looks at the room of the store, and between tries of a batch that found none."""
+"""Seconds between two looks at the free room of the store, and between two tries of a batch for
+which there was no room.
+"""
 MERGED_RECORDS = 1_000
-"""Waiting records above which they are merged while the store is full.
-
-So they grow with the rows that changed and not with the time.
+"""The number of waiting records above which they are merged while the store is full. So their
+memory grows with the number of changed rows and not with time.
 """
 _ROW_BYTES = 64
 """Bytes that a row counts in addition to its key and value."""
 
 Durable = Callable[[], None]
-"""Called in the loop's thread once the record that it came with is written."""
+"""A function that is called in the loop's thread once the record to which it belongs is written."""
 
 
 class Written(Protocol):
@@ -101,7 +104,9 @@ class Journal:
         return self._readable
 
     def record(self, changes: Batch, durable: Durable | None = None) -> None:
-        """Queue changes that are written together. Raises StorageError when too much waits."""
+        """Queue changes that are written together. Raises StorageError when more than QUEUE_BYTES
+        wait.
+        """
         self._raise_failure()
         size = _size(changes)
         with self._condition:
@@ -136,7 +141,8 @@ class Journal:
     def drain(self) -> None:
         """Wait until everything recorded is written, and deliver. For the end, and for tests.
 
-        Raises StorageFullError when there is no room: what is not written was not confirmed.
+        Raises StorageFullError when there is no room; changes that are not written were not
+        confirmed.
         """
         self.flush()
         with self._condition:
@@ -148,9 +154,8 @@ class Journal:
             raise StorageFullError(self.shortage)
 
     def close(self) -> None:
-        """Write what is recorded, deliver, and close the store.
-
-        Raises the failure, if any, and what `drain` raises.
+        """Write the recorded changes, deliver, and close the store. Raises the journal's failure,
+        if any, and the errors of `drain`.
         """
         try:
             self.drain()
@@ -202,9 +207,8 @@ class Journal:
         return records
 
     def _write_until_there_is_room(self, records: list[_Record]) -> BaseException | None:
-        """Write one batch, which stays the same until it is written.
-
-        A store may have a part of it, or know it by its number.
+        """Write one batch, which stays the same until it is written, because a store may already
+        have a part of it or know its number.
         """
         batch = _merged(records)
         while True:

@@ -1,7 +1,7 @@
 """The history of jobs, in its own SQLite file: ended attempts and steps, and sums by hour.
 
-An attempt is counted into the sums in the transaction that keeps it, once by its key. So the sums
-stay correct although attempts are forgotten before them; see HistoryLimits.
+The transaction that keeps an attempt also adds it to the sums, once for each key. So the sums stay
+correct although attempts are forgotten earlier than sums; see HistoryLimits.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ CREATE INDEX IF NOT EXISTS steps_user ON steps (user, ended);
 CREATE INDEX IF NOT EXISTS steps_queue ON steps (queue, ended);
 CREATE INDEX IF NOT EXISTS steps_job ON steps (job, ended);
 """
-"""Added later, as a separate table: versions that do not know it can still use the file."""
+"""The table of steps. It was added later as a separate table, so that earlier versions can still
+use the file.
+"""
 _TABLES = ("attempts", "steps")
 _encode = msgspec.msgpack.Encoder().encode
 _attempt = msgspec.msgpack.Decoder(Attempt).decode
@@ -71,12 +73,12 @@ _sum = msgspec.msgpack.Decoder(HourSum).decode
 
 
 class HistoryLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of the history is kept. Raises ValueError for limits below 1."""
+    """Limits of age and number in the history. Raises ValueError for limits below 1."""
 
     days: float = 366
     """Days after which ended attempts and steps are forgotten."""
     records: int = 5_000_000
-    """The most attempts, and the most steps, that are kept; the oldest are forgotten first."""
+    """The most attempts that are kept, and also the most steps; the oldest are forgotten first."""
     sum_days: float = 731
     """Days after which the sums of an hour are forgotten."""
 
@@ -122,13 +124,13 @@ class SqliteLedger:
         }
 
     def close(self) -> None:
-        """Close the file. Nothing is lost without this."""
+        """Close the file. A process that ends without this call loses nothing."""
         self._db.close()
 
     # ---- keeping -----------------------------------------------------------------------------
 
     def add(self, rows: Iterable[LedgerRow], now: float) -> None:
-        """Keep these rows, durably, and forget what is too old or too much."""
+        """Keep these rows durably, and forget rows above the limits."""
         sums: dict[tuple[int, int, int], HourSum] = {}
         counts, known = dict(self._counts), dict(self._names)
         try:
@@ -248,7 +250,7 @@ class SqliteLedger:
         )
 
     def _meant(self, table: str, columns: str, query: AttemptQuery) -> list[tuple[Any, ...]]:
-        """Return the rows that a query selects, one more than its limit if there are more."""
+        """Return the rows that a query selects: at most its limit, and one more if more exist."""
         where, values = ["ended >= ?"], [query.since]
         words: list[object] = [*values]
         if query.until is not None:
@@ -300,7 +302,9 @@ def _among(column: str, ids: list[int], words: list[object]) -> str:
 
 
 def _by(table: str, query: AttemptQuery) -> str:
-    """Return the index that reads least: SQLite does not know how many rows a name has."""
+    """Return the index with which SQLite reads the fewest rows; SQLite itself does not know how
+    many rows a name has.
+    """
     if query.job:
         return ""
     if len(query.users) == 1:

@@ -1,8 +1,8 @@
-"""Marks outside a store of how far it was written, so that a lost end is noticed.
-
-SQLite takes a write-ahead log that was cut or deleted for one that ends there, and a Redis server
-may come back empty or without its last seconds. Neither reports that. A mark lies outside of what
-could be lost, and names the cluster, the epoch and the number of the last confirmed batch.
+"""Marks of how far a store was written, kept outside the store, so that a lost end is noticed.
+SQLite reads a write-ahead log that was cut or deleted as if it had ended there, and a Redis server
+may come back empty or without its last seconds. Neither of them reports the loss. A mark lies
+outside the data that could be lost, and names the cluster, the epoch and the number of the last
+confirmed batch.
 """
 
 from __future__ import annotations
@@ -26,25 +26,29 @@ class Mark(Protocol):
     """The mark of one shard."""
 
     def read(self) -> Head | None:
-        """Return how far the shard was written when the mark was last set; None if it never was."""
+        """Return how far the shard was written when the mark was last set; None if the mark was
+        never set.
+        """
         ...
 
     def write(self, head: Head, is_durable: bool = False) -> None:
-        """Note that the shard holds all up to `head`. `is_durable`: also after a power cut."""
+        """Note that the shard holds all batches up to `head`. With `is_durable`, the note also
+        survives a power cut.
+        """
         ...
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         ...
 
 
 class FileMark:
     """A Mark in a file of one line, which is overwritten in place after each batch.
 
-    Only the first line of a writer is flushed to the disk at once. The others reach it with the
-    kernel's next flush, so a batch costs one more system call and no wait. After a power cut, but
-    not after the death of the head alone, the mark may lag behind, and a loss of just the batches
-    in between goes unnoticed. The mark never runs ahead of the store.
+    Only the first line of a writer is flushed to the disk at once. Later lines reach the disk with
+    the kernel's next flush, so a batch costs one more system call and no wait. After a power cut
+    (but not if only the head dies) the mark may lag behind, and then a loss of only the batches in
+    between goes unnoticed. The mark never runs ahead of the store.
     """
 
     def __init__(self, path: str) -> None:
@@ -56,7 +60,9 @@ class FileMark:
         return self._path
 
     def read(self) -> Head | None:
-        """Return the head in the file. Raises StorageCorruptError for a line not written here."""
+        """Return the head in the file. Raises StorageCorruptError for a line that no FileMark has
+        written.
+        """
         line = os.pread(self._fd, 4096, 0)
         if not line:
             return None

@@ -10,7 +10,7 @@ class MemoryDisk:
     """The data that stays when a MemoryShard is closed, so that a simulated head can restart."""
 
     def __init__(self, cluster: str = "") -> None:
-        """`cluster` names the cluster; empty: its first head chooses."""
+        """`cluster` names the cluster; empty: the first head chooses the name."""
         self.head = Head(cluster=cluster)
         self.tables: dict[str, dict[bytes, bytes]] = {}
         self.is_full = False

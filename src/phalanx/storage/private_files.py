@@ -16,9 +16,9 @@ _LONGEST_PID = 20
 def prepare_file(path: str, *, beside: tuple[str, ...]) -> str:
     """Return the absolute path of a file of mode 0600 in a directory of mode 0700.
 
-    Both are created where missing. `beside`: endings of files that belong to it, which may exist or
-    not. Links are refused. Raises StorageError when something there is not private, or cannot be
-    made.
+    Both are created where missing. `beside`: endings of the names of further files that belong to
+    it, which may exist or not. Links are refused. Raises StorageError when one of these is not
+    private or cannot be made.
     """
     directory, name = os.path.split(os.path.abspath(path))
     try:
@@ -69,7 +69,9 @@ class FileLock:
     """An exclusive lock on a file, held until it is closed or the process ends, however it ends."""
 
     def __init__(self, path: str, *, guards: str) -> None:
-        """Raise StorageInUseError when a process holds it; `guards` is the file it stands for."""
+        """Take the lock. Raises StorageInUseError when another process holds it. `guards` is the
+        file that the lock protects.
+        """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._fd = os.open(path, flags, 0o600)
         try:

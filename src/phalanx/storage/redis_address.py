@@ -25,27 +25,27 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RedisAddress:
-    """The server of one shard, or the servers of which one is its primary."""
+    """The address of one shard: its server, or the servers of which one is the primary."""
 
     servers: tuple[tuple[str, int], ...] = ()
     path: str = ""
     """The path of a Unix socket, in place of `servers`."""
     is_encrypted: bool = False
     certificates: str | None = None
-    """A file with the authorities to trust in place of the system's."""
+    """A file with the certificate authorities to trust instead of the system's."""
     database: int = 0
     user: str | None = None
     password: str | None = dataclasses.field(default=None, repr=False)
     name: str = "default"
-    """Keeps the stores of several clusters apart in one database."""
+    """The name that keeps the stores of several clusters apart in one database."""
     replicas: int = 0
-    """Replicas that must have a batch before it counts as written."""
+    """The number of replicas that must have a batch before the batch counts as written."""
     timeout_s: float = 30.0
     """Seconds of trying after which the store counts as unreachable."""
 
     @property
     def file_name(self) -> str:
-        """A name for this store among others, for use in the name of a file."""
+        """A text that tells this store from others, for use in the name of a file."""
         place = repr((self.path or sorted(self.servers), self.database))
         return f"redis-{self.name}-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
 

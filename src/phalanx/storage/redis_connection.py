@@ -30,17 +30,17 @@ _RETRIED_REPLIES = ("NOREPLICAS", "BUSY")
 
 Answer = TypeVar("Answer")
 State = tuple[int, int]
-"""Epoch and sequence of what a server holds; of two primaries the greater one is ahead."""
+"""The epoch and the sequence of a server's data; the primary with the greater state is ahead."""
 
 
 class TryAgain(Exception):
-    """A failure that may be gone in a moment; the text is for the person who waits."""
+    """A failure that may pass in a moment; its text is for the person who waits."""
 
 
 class RedisConnection:
     """Calls the primary, over a new connection when the last one breaks.
 
-    `state_of` returns how far a server's rows have come: after a failover two servers may both
+    `state_of` returns the state of a server's rows, because after a failover two servers may both
     think that they are the primary.
     """
 
@@ -95,7 +95,8 @@ class RedisConnection:
         raise AssertionError("pauses never end")
 
     def room(self) -> tuple[int, int, bool]:
-        """Return (bytes in use, bytes allowed or 0 for all, whether it fails to save), asked once.
+        """Return (bytes in use, bytes allowed or 0 for any number, whether the server fails to
+        save), from one question without retries.
 
         Raises RedisError or OSError when there is no answer.
         """
@@ -116,7 +117,9 @@ class RedisConnection:
             self._connection = None
 
     def _connect(self) -> Connection:
-        """Connect to the primary that has its replicas, and among such is furthest ahead."""
+        """Connect to a primary that has enough replicas; if there are several, to the one that is
+        furthest ahead.
+        """
         best: tuple[tuple[bool, State], Connection] | None = None
         reasons = []
         for server in self._address.servers or (None,):
@@ -201,7 +204,8 @@ def ask(connection: Connection, *words: str | bytes | int) -> Any:
 def ask_at_once(connection: Connection, *commands: Sequence[str | bytes | int]) -> list[Any]:
     """Send several commands in one round trip, and return their answers.
 
-    Raises the first error, after all answers are read: the next call must not read one of these.
+    Raises the first error after all answers are read, so that the next call does not read one of
+    them.
     """
     connection.send_packed_command(connection.pack_commands(commands))
     answers: list[Any] = []

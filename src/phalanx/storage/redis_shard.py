@@ -1,4 +1,4 @@
-"""A store in a Redis server, whose own replication carries it over the loss of a machine."""
+"""A store in a Redis server; the server's own replication lets it survive the loss of a machine."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ from phalanx.storage.shard import Batch, Head
 _ROWS_PER_ANSWER = 1_000
 """Rows that a server is asked for at a time."""
 FLOOR_BYTES = 64 * 2**20
-"""Free bytes of the server's memory below which the store asks that no new work be taken.
-
-An eighth of its maxmemory, if that is less.
+"""Free bytes of the server's memory below which the store asks the head to take no new work; an
+eighth of the server's maxmemory, if that is less.
 """
 
 # The token tells a repeated claim, whose answer was lost, from another head's claim.
@@ -75,8 +74,9 @@ class RedisShard:
     """A Shard in one Redis database: a hash for each table, and one that names the writer.
 
     A batch is one script, so it is all or nothing and is checked against the writer's claim. It
-    counts as written when the server has answered and `replicas` replicas have it. Whether
-    data survives a crash of the server is set there (appendonly yes, appendfsync always).
+    counts as written when the server has answered and `replicas` replicas have it. The server's own
+    settings decide whether data survives a crash of the server (appendonly yes, appendfsync
+    always).
     """
 
     def __init__(self, address: RedisAddress) -> None:
@@ -170,9 +170,8 @@ class RedisShard:
         )
 
     def shortage(self) -> str:
-        """Return why there is too little room.
-
-        An absent server is no shortage: the next batch fails there.
+        """Return why there is too little room. A server that does not answer is no shortage; the
+        next batch fails there.
         """
         try:
             used, limit, failed = self._connection.room()
@@ -189,7 +188,7 @@ class RedisShard:
         self._connection.close()
 
     def _write(self, script: str, *words: str | bytes | int) -> Any:
-        """Return the script's two answers, once enough replicas have what it wrote."""
+        """Return the script's two answers, once enough replicas have its changes."""
         replicas = self._address.replicas
 
         def write(connection: Connection) -> Any:

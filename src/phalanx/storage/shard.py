@@ -14,16 +14,17 @@ Batch = Mapping[Row, bytes | None]
 
 
 class Head(NamedTuple):
-    """A shard's record of its writers: the number of the latest, and the shard's place."""
+    """The record that a shard keeps of its writers: the number of the latest writer, and the
+    shard's place among the others.
+    """
 
     epoch: int = 0
-    """0 when nobody has written yet."""
+    """The number of the latest writer; 0: no head has written yet."""
     layout: str = ""
     """The shard's place among the others, as set by its first writer."""
     cluster: str = ""
-    """Names the cluster whose store this is, for ever; its first head chose it.
-
-    Empty in stores that were made before clusters had names.
+    """The name of the cluster to which this store belongs for ever; the cluster's first head chose
+    it. Empty in stores that were made before clusters had names.
     """
     sequence: int = 0
     """The number of batches applied in this epoch."""
@@ -55,13 +56,12 @@ class Shard(Protocol):
         ...
 
     def apply(self, batch: Batch) -> None:
-        """Write all of the batch or nothing; it is durable when this returns.
-
-        An empty batch writes nothing and is not counted: it checks whether this is still the
-        writer. Raises StaleEpochError when another writer has claimed the shard since this one did,
-        and StorageFullError where there is no room: then the same batch may be tried again. After
-        any other error nothing may be called: the next writer will see whether that batch was
-        written.
+        """Write all of the batch or nothing; it is durable when this returns. An empty batch writes
+        nothing and is not counted; it only checks that the caller is still the writer. Raises
+        StaleEpochError when another writer has claimed the shard in the meantime, and
+        StorageFullError when there is no room; after that, the same batch may be tried again. After
+        any other error no method may be called any more: the next writer will see whether that
+        batch was written.
         """
         ...
 
@@ -70,5 +70,5 @@ class Shard(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files and connections. Applied batches stay."""
+        """Close files and connections. Applied batches stay."""
         ...

@@ -25,16 +25,15 @@ _VERSION = 2
 _BUSY_S = 5.0
 """Seconds to wait while another program has locked the file."""
 FLOOR_BYTES = 64 * 2**20
-"""Free bytes of the file's disk below which the store asks that no new work be taken."""
+"""Free bytes of the file's disk below which the store asks the head to take no new work."""
 RESERVE_BYTES = 16 * 2**20
-"""Bytes of the disk that the log owns before it needs them.
-
-So the news of running work, and its end, can be written when others have filled the disk.
+"""Bytes of the disk that are reserved for the log in advance, so that news of running work can
+still be written when other programs have filled the disk.
 """
 _FULL_BYTES = 2**20
 """Free bytes of a disk below which an I/O error means a full disk.
 
-SQLite reports that for writes, but not for flushes and quotas.
+SQLite itself reports a full disk for writes, but not for flushes and quotas.
 """
 MARK = ".mark"
 """The ending of the file next to the store that says how far it was written."""
@@ -68,15 +67,16 @@ class SqliteShard:
     """A Shard in the file at `path`, which is created, private, if it is missing.
 
     Each batch is one transaction that reaches the disk before `apply` returns (synchronous=FULL).
-    With NORMAL, a write-ahead log keeps the last commits through a crash of the process but not of
-    the machine: an acknowledgement would be a promise that a power cut breaks.
+    With NORMAL, the last commits in the write-ahead log survive a crash of the process but not one
+    of the machine, so an acknowledgement would promise too much.
     """
 
     def __init__(self, path: str) -> None:
-        """Raises StorageInUseError, StorageCorruptError, or StorageError with what is not right.
+        """Raises StorageInUseError, StorageCorruptError, or a StorageError that says what is wrong.
 
-        Nothing is changed before `claim`: on closing, SQLite would fold what it takes for the whole
-        log into the file, and a log that was cut could not be repaired any more.
+        Nothing is changed before `claim`: on closing, SQLite would merge into the file the part of
+        the log that it takes for the whole log, and a log that was cut could not be repaired any
+        more.
         """
         self.path = prepare_file(path, beside=("-wal", "-shm", ".lock"))
         self._epoch = 0
@@ -97,7 +97,7 @@ class SqliteShard:
         return self._opened
 
     def head(self) -> Head:
-        """Return the record of the last writer; after `claim`, of the one before."""
+        """Return the record of the last writer; after `claim`, of the previous writer."""
         return self._found
 
     def claim(self, head: Head) -> None:
@@ -158,7 +158,9 @@ class SqliteShard:
             self._db.executemany("DELETE FROM stored WHERE name = ? AND key = ?", deletes)
 
     def shortage(self) -> str:
-        """Return why there is too little room; while there is enough, reserve the log's part."""
+        """Return why there is too little room; if there is enough, reserve the log's bytes
+        again.
+        """
         free = self._free_bytes()
         if free >= FLOOR_BYTES + RESERVE_BYTES:
             _reserve(self.path + "-wal")
@@ -298,7 +300,7 @@ def _checksum(key: bytes, value: bytes) -> int:
 
 
 def _reserve(log: str) -> None:
-    """Give a log the blocks of RESERVE_BYTES, written or not, where the disk can do that."""
+    """Reserve RESERVE_BYTES of disk blocks for a log, if the disk supports that."""
     try:
         fd = os.open(log, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -312,6 +314,6 @@ def _reserve(log: str) -> None:
 
 
 def _after(prefix: bytes) -> bytes | None:
-    """Return the least key above all that begin with `prefix`; None where there is none."""
+    """Return the least key above all keys that begin with `prefix`; None if there is none."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

@@ -19,10 +19,10 @@ class Storage:
     """Tables of rows over one or more shards, with the sole right to write them.
 
     `by_key` names the tables that are spread over the shards, each with the number of leading bytes
-    of a key that choose the shard: rows that agree in them are kept together, whatever their
-    tables. All other tables live together in the first shard. A batch is all or nothing within each
-    shard. Over several shards the first shard is written last, so that its rows never refer to rows
-    that are not there.
+    of a key that choose the shard: rows whose keys begin with the same bytes are in the same shard,
+    whatever their tables. All other tables live together in the first shard. A batch is all or
+    nothing within each shard. Over several shards the first shard is written last, so that its rows
+    never refer to rows that are not there.
     """
 
     def __init__(
@@ -36,11 +36,12 @@ class Storage:
     ) -> None:
         """Take the next epoch in all shards; earlier writers are refused from then on.
 
-        `marks`: one for each shard, or None, in their order. `cluster`: the cluster whose store
-        this must be; empty: any. With `accept_loss`, neither is checked. Raises StaleEpochError
-        when another head opens the store at the same time, WritesLostError when a shard lacks
-        batches up to its mark or the store is another cluster's, and StorageError when the shards
-        are not those to which the rows were written, in the same order.
+        `marks`: one for each shard, or None, in their order. `cluster`: the name of the cluster to
+        which the store must belong; empty: any. With `accept_loss`, neither marks nor the cluster
+        are checked. Raises StaleEpochError when another head opens the store at the same time,
+        WritesLostError when a shard lacks batches up to its mark or the store is another cluster's,
+        and StorageError when the shards are not those to which the rows were written, in the same
+        order.
         """
         assert shards, "a store has at least one shard"
         assert all(length > 0 for length in by_key.values()), "routes have at least one byte"
@@ -84,7 +85,7 @@ class Storage:
     def load(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Return the rows whose keys begin with `prefix`, in ascending order of keys.
 
-        For recovery: changes applied while it is read may be seen or not.
+        This is for recovery: changes that are applied during the reading may be missing.
         """
         length = self._by_key.get(table, 0)
         if len(prefix) >= length:
@@ -98,11 +99,10 @@ class Storage:
         return self._shard(table, key).get(table, key)
 
     def apply(self, batch: Batch) -> None:
-        """Write the batch; it is durable when this returns. Raises what Shard.apply raises.
-
-        After an error every later call raises it again: a disk that failed to write once may well
-        claim to have written the next time, and a server may have written without saying so. Only
-        after a StorageFullError may the same batch be tried again: parts of it that were written
+        """Write the batch; it is durable when this returns. Raises the errors of Shard.apply. After
+        an error every later call raises it again: a disk that failed to write once may falsely
+        report success the next time, and a server may have written without reporting it. Only after
+        a StorageFullError the same batch may be tried again; parts of it that were already written
         are then written once more.
         """
         if self._failure is not None:
