@@ -1,4 +1,4 @@
-"""Actor classes: what `@phalanx.remote` makes of a class."""
+"""Actor classes, which `@phalanx.remote` makes of classes."""
 
 from __future__ import annotations
 
@@ -166,11 +166,11 @@ class ActorClass(Generic[T, P]):
     ) -> GangedActorClass:
         """Return a class whose `remote` starts a gang of these actors: all of them or none.
 
-        `min_members` (default: all) is how many need places before any starts. `topology` "node"
-        (or "nvlink") puts all on one node, "rack" on nodes with the same value of the label `rack`.
-        `ports` is how many ports are kept free on every node of the gang. `grace_s` is the time in
-        seconds between SIGTERM and the end when the gang is preempted. Raises ValueError or
-        TypeError for a value that is not allowed.
+        `min_members` (default: all) is the number of members that must be placed before any starts.
+        `topology` "node" (or "nvlink") puts all members on one node; "rack" puts them on nodes with
+        the same value of the label `rack`. `ports` is the number of ports that are kept free on
+        every node of the gang. `grace_s` is the time in seconds between SIGTERM and the end when
+        the gang is preempted. Raises ValueError or TypeError for a value that is not allowed.
 
         Example:
             actors = Trainer.options(num_gpus=1).gang(4, topology="node").remote(lr=0.1)
@@ -276,7 +276,7 @@ def _check_groups(cls: type, options: dict[str, Any]) -> None:
 
 
 def _together(merged: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Return the earlier options that can only be checked together with the new ones."""
+    """Return the earlier options that must be checked together with the new ones."""
     wanted = {}
     if options.get("get_if_exists") and merged.get("name"):
         wanted["name"] = merged["name"]

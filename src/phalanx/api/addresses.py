@@ -8,13 +8,14 @@ from phalanx.runtime.engine import starting as engines
 
 
 def engine_and_address(address: str | None) -> tuple[str, str | None]:
-    """Return the engine that is meant, and the address in the form that the engine reads.
+    """Return the engine to which an address belongs, and the address in the form that the engine
+    reads.
 
     An address that begins with an engine's name and a colon belongs to that engine. For Ray:
     "ray:auto" is the cluster that runs on this machine, "ray:HOST:PORT" names the control service
     of another one, "ray:local" is a Ray of this program's own, and "ray://HOST:PORT" is Ray's
-    client server. PHALANX_ADDRESS stands in for an absent address, and PHALANX_ENGINE=NAME assigns
-    any address to that engine. Raises ValueError for an engine that no installed package offers.
+    client server. Without an address, PHALANX_ADDRESS is used. PHALANX_ENGINE=NAME assigns any
+    address to that engine. Raises ValueError for an engine that no installed package offers.
     """
     engine = os.environ.get("PHALANX_ENGINE") or engines.EMBEDDED
     if engine != engines.EMBEDDED and engine not in engines.names():

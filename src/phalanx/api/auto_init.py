@@ -1,4 +1,5 @@
-"""A switch: whether a call that needs a runtime starts one where none runs. It is on at first.
+"""The switch that decides whether a call that needs a runtime starts one if none runs. It is on by
+default.
 
 The environment turns it off with PHALANX_AUTO_INIT=0, or with Ray's RAY_ENABLE_AUTO_CONNECT=0.
 """

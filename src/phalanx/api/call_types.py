@@ -1,7 +1,8 @@
 """The types of calls, for type checkers: the arguments of a function, and what a call returns.
 
-An argument may be the value or a reference to a value. Positional parameters can say so, here the
-first five; keyword parameters cannot, because no type splits a function's parameters by name.
+An argument may be the value or a reference to a value. These types express that for the first five
+positional parameters. They cannot do so for keyword parameters, because no type splits a function's
+parameters by name.
 """
 
 from __future__ import annotations
@@ -97,10 +98,8 @@ class RemoteCall(Protocol[P, R_co]):
 
 
 class Remote(Protocol[P, R_co]):
-    """The attribute `remote` of a function that returns `R_co`: it gives a reference or a
-    generator.
-
-    The first overload is for a result of type Any, which may be either.
+    """The attribute `remote` of a function that returns `R_co`. It returns a reference or a
+    generator. The first overload is for a result of type Any, for which both are possible.
     """
 
     @overload

@@ -24,8 +24,8 @@ def nodes() -> list[dict[str, Any]]:
 def cluster_status() -> StatusInfo:
     """Return a summary of the whole cluster, as `phalanx status` shows it.
 
-    Its field `defects` counts the head's internal errors by what they harmed; it is empty when all
-    is well.
+    The field `defects` counts the head's internal errors by the kind of thing that they harmed; it
+    is empty when all is well.
 
     Example:
         assert not phalanx.cluster_status().defects

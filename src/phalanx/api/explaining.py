@@ -27,7 +27,7 @@ class Sentences(str):
 def explain(
     what: Gang[Any] | JobHandle | ActorHandle[Any] | ObjectRef[Any] | str,
 ) -> Sentences:
-    """Return why something waits, and what would change that.
+    """Return why something waits, and what would help.
 
     For a gang or a job, the text also gives its position in its queue. `what` is a gang, a job's
     handle, the name of either, an actor, or a reference to the result of a task, alone or in a
@@ -56,8 +56,8 @@ def explain(
 def planned_starts() -> TimePlan:
     """Return when waiting work is expected to start, and what runs until then.
 
-    The plan assumes that jobs run as long as their run times say; `phalanx plan` prints it, and a
-    notebook shows it as a table.
+    The plan assumes that jobs run for as long as their time limits or past runs say. `phalanx plan`
+    prints the plan, and a notebook shows it as a table.
 
     Example:
         plan = phalanx.planned_starts()

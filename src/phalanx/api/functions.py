@@ -1,4 +1,4 @@
-"""Remote functions: what `@phalanx.remote` makes of a function."""
+"""Remote functions, which `@phalanx.remote` makes of functions."""
 
 from __future__ import annotations
 
@@ -113,11 +113,11 @@ class RemoteFunction(Generic[P, R]):
     ) -> GangedFunction:
         """Return a function whose `remote` starts a gang of tasks: all of them or none.
 
-        `min_members` (default: all) is how many need places before any starts. `topology` "node"
-        (or "nvlink") puts all on one node, "rack" on nodes with the same value of the label `rack`.
-        `ports` is how many ports are kept free on every node of the gang. `grace_s` is the time in
-        seconds between SIGTERM and the end when the gang is preempted. Raises ValueError or
-        TypeError for a value that is not allowed.
+        `min_members` (default: all) is the number of members that must be placed before any starts.
+        `topology` "node" (or "nvlink") puts all members on one node; "rack" puts them on nodes with
+        the same value of the label `rack`. `ports` is the number of ports that are kept free on
+        every node of the gang. `grace_s` is the time in seconds between SIGTERM and the end when
+        the gang is preempted. Raises ValueError or TypeError for a value that is not allowed.
 
         Example:
             refs = train.options(num_gpus=1).gang(4, topology="node").remote("config.toml")

@@ -22,7 +22,7 @@ T = TypeVar("T")
 DEFAULT_QUEUE = "default"
 DEFAULT_GRACE_S = 5.0
 SHOWN_OF_ID = 12
-"""How many digits of a node's id a notebook shows."""
+"""The number of digits of a node's id that a notebook shows."""
 
 
 class GangOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class GangOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def least(self) -> int:
-        """How many members must be able to start before any does."""
+        """The number of members that must be placed before any starts."""
         return self.members if self.min_members is None else self.min_members
 
 
@@ -76,9 +76,8 @@ class Gang(list[T], Generic[T]):
         self.group = group
 
     def wait_started(self, timeout_s: float | None = None) -> bool:
-        """Wait until the gang has its places.
-
-        Returns False when that took more than `timeout_s` seconds, or when the gang ended before.
+        """Wait until the gang is placed. Returns False after `timeout_s` seconds, or when the gang
+        has ended before it was placed.
         """
         from phalanx.errors import GetTimeoutError
 
@@ -118,7 +117,7 @@ def _numbers(devices: Mapping[str, list[int]]) -> str:
 
 
 class GangedFunction:
-    """A remote function whose calls start a gang of tasks: at least its minimum, or none."""
+    """A remote function whose calls start a gang of tasks: at least the gang's minimum, or none."""
 
     def __init__(
         self, definition: FunctionDefinition, options: Mapping[str, Any], gang: GangOptions

@@ -57,10 +57,11 @@ _LONGEST_STEM = 20
 class Job:
     """A job whose members all run one command.
 
-    All members start together, or at least `min_members`. When one member fails, all end, and start
-    again up to `max_retries` times. When one is evicted, all wait and start again, which counts as
-    no retry. Each member has the rendezvous of torchrun in its environment. Raises ValueError or
-    TypeError that names the field, its value, and the values that are allowed.
+    All members start together, or at least `min_members`. When one member fails, all members end,
+    and start again up to `max_retries` times. When one is evicted, all members wait and start
+    again, which does not count as a retry. Each member has torchrun's rendezvous variables in its
+    environment. Raises ValueError or TypeError that names the field, its value, and the values that
+    are allowed.
 
     Example:
         job = phalanx.Job("python train.py", name="train", members=4, num_gpus=1, time="2h30m")
@@ -71,24 +72,27 @@ class Job:
     """A list of words, or a text for a shell."""
     _: KW_ONLY
     name: str | None = None
-    """Letters, digits, '-', '_' and '.'. The names of its members, like NAME-worker-0, have at most
-    63 characters. By default the name is made from the command."""
+    """The name: letters, digits, '-', '_' and '.'. The names of the job's members, such as
+    NAME-worker-0, have at most 63 characters. By default the name is made from the command.
+    """
     namespace: str = "default"
     members: int = 1
     """The number of processes, at least 1."""
     min_members: int | None = None
-    """How many members need places before any starts; by default all."""
+    """The number of members that must be placed before any starts; by default all."""
     queue: str | None = None
     """The queue that the job waits in; by default the queue of `init`."""
     priority: int | None = None
     """Jobs with a higher number go first in their queue; by default the priority of `init`."""
     num_cpus: float = 1
     num_gpus: float = 0
-    """GPUs that each member holds, like the CPUs above."""
+    """GPUs for each member."""
     memory: float | str | None = None
-    """Bytes that are set aside for each member."""
+    """Bytes that are reserved for each member."""
     memory_limit: float | str | None = None
-    """Bytes that a member and all that it started may use; above that, its exit code is 137."""
+    """The most bytes that a member may use together with all processes that it started; above that
+    it is killed, with exit code 137.
+    """
     resources: Mapping[str, float] | None = None
     """Amounts that each member holds of resources that nodes declare."""
     env: Mapping[str, str] | None = None
@@ -100,31 +104,39 @@ class Job:
     max_retries: int = 0
     """How often the job starts again after a failure; -1: without limit."""
     time: str | timedelta | None = None
-    """How long the job may run each time it starts: "2h30m", "1-12:00" (days-hours:minutes), "90"
-    (minutes). Then it ends as TimeOut. By default the queue's `default_time`."""
+    """The time that the job may run after each start: "2h30m", "1-12:00" (days-hours:minutes), "90"
+    (minutes). After that time it ends as TimeOut. The default is the queue's `default_time`.
+    """
     begin: str | datetime | None = None
-    """The earliest time at which it starts: "now+1h", "2027-01-31T18:00", "18:00"."""
+    """The earliest time at which the job starts: "now+1h", "2027-01-31T18:00", "18:00"."""
     deadline: str | datetime | None = None
-    """The time by which the job must have ended. It ends as Deadline when it still runs then, or
-    when it could not end in time any more."""
+    """The time at which the job is ended as Deadline if it still runs. A waiting job is ended as
+    soon as it could no longer end in time.
+    """
     signal: str | None = None
     """A signal that members get before the end of their time: "USR1@300" sends it 300 seconds
-    before (60 without a number). When their places are taken, members get it instead of SIGTERM,
-    which then comes after half of their grace."""
+    before (60 without a number). Members that are preempted get this signal instead of SIGTERM,
+    which then comes after half of their grace.
+    """
     requeue: Mapping[str, Any] | None = None
-    """When the job waits again instead of ending: {"reasons": ["timeout", "preempted", "node"],
-    "exitCodes": [75], "max": 3}. By default when it is preempted or loses a node."""
+    """The cases in which the job waits again instead of ending: {"reasons": ["timeout",
+    "preempted", "node"], "exitCodes": [75], "max": 3}. The default: when it is preempted or loses a
+    node.
+    """
     after: str | None = None
-    """Dependencies: what must hold of other jobs before the job asks for places, in Slurm's words:
-    "afterok:prep,afterany:clean", "after:server+10" (minutes), "singleton:train". With "?" instead
-    of "," one of them is enough."""
+    """Dependencies: conditions on other jobs that must hold before the job requests resources, in
+    Slurm's words: "afterok:prep,afterany:clean", "after:server+10" (minutes), "singleton:train".
+    With "?" instead of "," one condition is enough.
+    """
     array: str | None = None
     """The indexes of an array: "0-99", "0-99%10" (ten at once), "1,3,5-9:2". Each array task is a
     job of its own, NAME[7], with PHALANX_ARRAY_INDEX in its environment."""
     hold: bool = False
     """Whether the job waits until it is released."""
     reservation: str | None = None
-    """The reservation in which the job runs: it waits for the reservation, and ends with it."""
+    """The reservation in which the job runs: the job starts when the reservation has begun, and is
+    ended when it ends.
+    """
     licenses: str | Mapping[str, int] | None = None
     """Licenses of the cluster that the job holds while it runs: "matlab:2,ansys", {"matlab": 2}."""
     time_limit_s: float | None = None
@@ -132,9 +144,9 @@ class Job:
     grace_s: float = DEFAULT_GRACE_S
     """Seconds between SIGTERM and SIGKILL."""
     ttl_s: float | None = None
-    """Seconds after its end until the job is forgotten; by default never."""
+    """Seconds after the job's end until the job is forgotten; None: never."""
     plugins: Mapping[str, Sequence[str]] | None = None
-    """Volcano's plugins with their arguments, as {"mpi": ["--master=worker"]}."""
+    """Volcano's plugins with their arguments, such as {"mpi": ["--master=worker"]}."""
 
     def __post_init__(self) -> None:
         words = self._words()
@@ -351,7 +363,9 @@ def _number(name: str, value: Any, largest: float = LONGEST_S) -> None:
 
 
 def _literal(text: str) -> str:
-    """Return the text as manifests write it, where $$ stands for $ and $(NAME) for a variable."""
+    """Return the text in the form of manifests, in which $$ stands for $ and $(NAME) for a
+    variable.
+    """
     return text.replace("$", "$$")
 
 

@@ -1,4 +1,4 @@
-"""The settings of all of a driver's work: Ray's `JobConfig`, an argument of `init`."""
+"""The settings for all work of a driver: Ray's `JobConfig`, an argument of `init`."""
 
 from __future__ import annotations
 
@@ -58,16 +58,18 @@ class JobConfig:
 
 
 _default = ["non_detached"]
-"""The lifetime of this job's actors that name none, in this process."""
+"""The lifetime, in this process, of actors of this job whose options give none."""
 
 
 def set_default_lifetime(lifetime: str) -> None:
-    """Set the lifetime of later actors that name none: "detached" or "non_detached"."""
+    """Set the lifetime of later actors whose options give none: "detached" or "non_detached"."""
     _default[0] = lifetime
 
 
 def with_lifetime(options: dict[str, Any]) -> dict[str, Any]:
-    """Return an actor's options, with a lifetime where this job's default is not Ray's."""
+    """Return an actor's options, with this job's default lifetime added if it differs from Ray's
+    default.
+    """
     if _default[0] == "non_detached" or options.get("lifetime") is not None:
         return options
     return {**options, "lifetime": _default[0]}

@@ -59,21 +59,23 @@ class JobHandle:
         return f"{self.namespace}/{self.name}"
 
     def status(self) -> JobInfo:
-        """Return the job's row, as in `jobs()`, with why it waits and its position in its queue.
+        """Return the job's row, as in `jobs()`, with the reason why it waits and its position in
+        its queue.
 
         Raises JobNotFoundError.
         """
         return engine_or_start().ask(ListJobs(name=self.uid))[0]
 
     def describe(self) -> JobDescription:
-        """Return all that is known of the job: its members with nodes and devices, its history.
+        """Return everything that is known about the job: its members with nodes and devices, and
+        its history.
 
         Raises JobNotFoundError.
         """
         return engine_or_start().ask(GetJob(self.uid))
 
     def explain(self) -> str:
-        """Return why the job waits, and what would change that.
+        """Return why the job waits, and what would help.
 
         Raises JobNotFoundError when the job neither waits nor runs.
         """
@@ -98,9 +100,8 @@ class JobHandle:
 
     def logs(self, member: str | int = 0, attempt: int = -1) -> str:
         """Return what a member has printed. `member` is a name, or an index among all members.
-
-        `attempt` is the number of the attempt, -1 the latest one. Raises JobNotFoundError when the
-        member, or that attempt of it, was never started.
+        `attempt` is the number of the attempt; -1 is the latest one. Raises JobNotFoundError when
+        the member or that attempt was never started.
         """
         parts = read_log(engine_or_start().ask, self.uid, self._member(member), attempt)
         return b"".join(data for data, _ in parts).decode("utf-8", "replace")
@@ -113,14 +114,14 @@ class JobHandle:
     def signal(
         self, signal: str | int, *, to: Receivers = "started", member: str | int | None = None
     ) -> int:
-        """Send a signal such as "USR1" to the running members, and return how many members were
-        sent it.
+        """Send a signal such as "USR1" to the running members, and return the number of members to
+        which it was sent.
 
         By default the signal goes to the programs that the members' shells have started, and to
-        members that are not shells; in a member with steps it goes to the steps alone. `to`:
-        "command" for the members' own command or script alone, "all" for everything. The job goes
-        on as long as its members do. Raises ValueError for an unknown signal, and JobCommandError
-        when no member runs.
+        commands that are not shells; in a member with steps it goes only to the steps. `to`:
+        "command" means only the members' own command or script; "all" means every process of the
+        members. The job goes on as long as its members do. Raises ValueError for an unknown signal,
+        and JobCommandError when no member runs.
 
         Example:
             job.signal("USR1", member=0)
@@ -130,7 +131,7 @@ class JobHandle:
         return engine_or_start().ask(request)
 
     def suspend(self) -> None:
-        """End the members, and start none until `resume`."""
+        """End the members, and start no member until `resume`."""
         engine_or_start().ask(CommandJob(self.uid, "suspend"))
 
     def resume(self) -> None:
@@ -145,7 +146,8 @@ class JobHandle:
         engine_or_start().ask(CommandJob(self.uid, "requeue"))
 
     def resize(self, members: int | Mapping[str, int], *, min_members: int | None = None) -> None:
-        """Change the number of members while the job runs or waits; by group if there are several.
+        """Change the number of members while the job runs or waits; for a job with several groups,
+        by group.
 
         More members start when there is room. When the number falls, the members with the highest
         indexes end. The minimum stays, unless `min_members` gives another or the new size is below
@@ -165,7 +167,7 @@ class JobHandle:
         engine_or_start().ask(CommandJob(self.uid, "hold"))
 
     def release(self) -> None:
-        """Release the job: it starts when it can."""
+        """Release the job, so that it can start."""
         engine_or_start().ask(CommandJob(self.uid, "release"))
 
     def update(
@@ -195,7 +197,7 @@ class JobHandle:
         engine_or_start().ask(CommandJob(self.uid, "cancel"))
 
     def delete(self) -> None:
-        """End the job if it has not ended, and forget it and its output."""
+        """Forget the job and its output; a job that has not ended is ended first."""
         engine_or_start().ask(DeleteJob(self.uid))
 
     def __repr__(self) -> str:
@@ -252,12 +254,11 @@ def _awaited(after: str | JobHandle | Iterable[JobHandle]) -> str:
 def submit_manifests(
     manifests: str | os.PathLike[str] | Mapping[str, Any],
 ) -> list[JobHandle | AppliedInfo]:
-    """Make or change what a file of manifests declares, or one manifest as a mapping.
-
-    Kinds: jobs, queues, flows, cron jobs, templates, priority classes and network domains. Returns,
-    in the order in which they were made (queues and templates first), a handle for each job and a
-    row for each other object. Raises the errors of `submit`; objects that come before one that
-    cannot be made stay.
+    """Create or change the objects of a manifest file, or of one manifest given as a mapping.
+    Kinds: jobs, queues, flows, cron jobs, templates, priority classes and network domains. Returns
+    a handle for each job and a row for each other object, in the order in which they were created
+    (queues and templates first). Raises the errors of `submit`; objects before the one that fails
+    stay created.
 
     Example:
         for made in phalanx.submit_manifests("training.yaml"):
@@ -295,8 +296,9 @@ def _objects(text: str | bytes, file: str = "") -> list[Manifest]:
 
 
 class AskForLog(Protocol):
-    """A function that asks the head for a part of a log, whichever program or command it belongs
-    to."""
+    """A function that asks the head for a part of a log; programs and commands each have their
+    own.
+    """
 
     def __call__(self, request: ReadJobLog, /) -> LogPart: ...
 
@@ -304,10 +306,8 @@ class AskForLog(Protocol):
 def read_log(
     ask: AskForLog, job: str, member: str, attempt: int, offset: int = 0
 ) -> Iterator[tuple[bytes, int]]:
-    """Yield what a member has printed from `offset` on, up to now: parts, each with its end's
-    offset.
-
-    A line of text stands in for output that the node has dropped.
+    """Yield the output of a member from `offset` up to now, in parts, each with the offset of its
+    end. For output that the node has dropped, a line of text says so.
     """
     while True:
         part = ask(ReadJobLog(job, member, attempt, offset))

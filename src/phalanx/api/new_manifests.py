@@ -1,4 +1,4 @@
-"""Manifests for the head: jobs, and the objects of a file, with what this process adds to them.
+"""Manifests for the head: jobs, and the objects of a file, with the umask of this process.
 
 A command that submits imports this module and not `jobs`, which imports the engines of programs.
 """
@@ -28,7 +28,9 @@ APPLIED = (
 
 
 def new_request(manifests: list[Manifest]) -> ApplyManifests:
-    """Return a request to make these manifests; it may be sent again after the head was away."""
+    """Return a request to apply these manifests, which may be sent again after the head was
+    away.
+    """
     return ApplyManifests(manifests, os.urandom(12))
 
 
@@ -38,7 +40,7 @@ def job_manifest(job: JobSpec) -> Manifest:
 
 
 def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[str]]:
-    """Return the objects of a file for the head, queues and templates first, and warnings.
+    """Return the objects of a file for the head, queues and templates first, and the warnings.
 
     Raises ManifestError with all that is wrong.
     """
@@ -63,7 +65,7 @@ def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest],
 
 
 def _with_masks(spec: object) -> object:
-    """Set the umask of this process in a job, and in that of a cron job."""
+    """Set the umask of this process in a job, or in the job of a cron job."""
     if isinstance(spec, CronSpec):
         return msgspec.structs.replace(spec, job=_with_masks(spec.job))
     return _with_umask(spec) if isinstance(spec, JobSpec) else spec

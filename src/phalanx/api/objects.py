@@ -58,7 +58,8 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
 
 
 def put(value: T, *, _owner: Any = None) -> ObjectRef[T]:
-    """Store a copy of a value and return its reference; later changes to the value do not show.
+    """Store a copy of a value and return its reference. Later changes to the value do not change
+    the copy.
 
     Raises TypeError for an ObjectRef and for a value that cannot be pickled, and
     ObjectStoreFullError when there is no memory for it.
@@ -152,8 +153,8 @@ def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
     """Cancel a task: remove it from its queue, or interrupt it with KeyboardInterrupt.
 
     `force` ends the task's worker instead. A finished task is left alone. With `recursive`, the
-    tasks that it started are cancelled too. Raises TypeError for an argument that is no reference,
-    and ValueError for `force` on an actor's call.
+    tasks that this task submitted are cancelled too. Raises TypeError for an argument that is no
+    reference, and ValueError for `force` on an actor's call.
 
     Example:
         ref = square.remote(4)
@@ -174,7 +175,7 @@ def withdraw(ref: Any) -> bool:
 
 
 def kill(actor: Any, *, no_restart: bool = True) -> None:
-    """End an actor at once; its pending calls fail. With `no_restart=False` it may restart.
+    """End an actor at once; its pending calls fail. With `no_restart=False` the actor may restart.
 
     Raises ValueError for an argument that is no actor.
 

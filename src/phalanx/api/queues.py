@@ -1,4 +1,4 @@
-"""Queues: what gangs and jobs wait in, and how queues share the cluster."""
+"""Queues, in which gangs and jobs wait, and which share the cluster."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def create_queue(
     """Make a queue, and return its row, as in `queues()`.
 
     `weight` (default 1) sets the queue's deserved share among busy sibling queues, unless
-    `deserved` gives amounts. A queue may borrow idle resources up to its `capability`; they are
-    taken back from queues that are `reclaimable`. `guarantee` is kept free for the queue. Amounts
-    are like {"CPU": 8, "GPU": 2}. `default_time` is the time limit of jobs that give none,
-    `max_time` the longest limit of any job: "2h30m", "1-12:00" or a timedelta. `idle_gpus` says
-    when a job's GPUs count as idle: "below 5% for 30m", with ", end" to end such jobs. Raises
-    ValueError for a value that is not allowed, and JobCommandError with all reasons when the head
-    refuses the queue.
+    `deserved` gives amounts. A queue may borrow idle resources up to its `capability`; other queues
+    may reclaim them if the queue is `reclaimable`. The amounts of `guarantee` are always kept for
+    the queue. Amounts are like {"CPU": 8, "GPU": 2}. `default_time` is the time limit of jobs
+    submitted without one, and `max_time` the longest limit of any job: "2h30m", "1-12:00" or a
+    timedelta. `idle_gpus` is the rule for jobs with idle GPUs: "below 5% for 30m" warns of such
+    jobs, "below 5% for 30m, end" ends them. Raises ValueError for a value that is not allowed, and
+    JobCommandError with all reasons when the head refuses the queue.
 
     Example:
         phalanx.create_queue("research", weight=2, capability={"GPU": 8}, max_time="1-00:00")
@@ -117,16 +117,17 @@ def update_queue(
 
 
 def open_queue(name: str) -> QueueInfo:
-    """Let work into a queue again, and into the queues below that were closed with it.
+    """Open a queue for work again, together with the queues below it that were closed with it.
 
     Returns its row. Raises QueueUnavailableError when there is no such queue, and JobCommandError
-    when the queue above is not open.
+    when the parent queue is not open.
     """
     return _ask(OpenQueue(_named(name)))
 
 
 def close_queue(name: str) -> QueueInfo:
-    """Let no more work into a queue and those below; work in them goes on. Return its row.
+    """Close a queue and the queues below it: they take no more work, and work in them goes on.
+    Return the queue's row.
 
     The queue is Closed once it is empty. Raises QueueUnavailableError when there is no such queue,
     and JobCommandError for the root.
@@ -165,7 +166,7 @@ _KINDS = {
     "`str`": "a text", "`bool`": "True or False", "`object | null`": "amounts by resource",
     "`str | null`": "a text", "`bool | null`": "True or False",
 }  # fmt: skip
-"""Kinds of values: as msgspec's errors name them, and the words for users."""
+"""Kinds of values, by the names in msgspec's errors, with the words for users."""
 
 
 def queue_fields(**given: Any) -> QueueFields:
@@ -187,7 +188,7 @@ def queue_fields(**given: Any) -> QueueFields:
 
 
 def _ask(request: Request[R]) -> R:
-    """Send a request that was checked before, so that a wrong argument starts no runtime."""
+    """Send a request. It was checked before, because a wrong argument must not start a runtime."""
     return engine_or_start().ask(request)
 
 

@@ -1,4 +1,4 @@
-"""init and shutdown: this process's engine, which starts on demand."""
+"""`init` and `shutdown`, and this process's engine, which starts on demand."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 _INHERITED_BY_DRIVERS = ("env_vars", "py_modules", "working_dir")
 _lock = threading.RLock()
 after_init: list[Callable[[], object]] = []
-"""Functions that are called, in this order, each time this process's runtime has started."""
+"""Functions that are called in this order each time this process's runtime has started."""
 ADMITTED_FOR_S = 1.0
-"""Seconds after which `check_queue` asks again whether a queue takes work."""
+"""Seconds for which `check_queue` relies on an answer that a queue takes work."""
 _admitted: dict[str, float] = {}
 """When each queue was last found to take work, in seconds of the monotonic clock."""
 
@@ -83,7 +83,7 @@ class RuntimeHandle(Mapping[str, Any]):
         shutdown()
 
     def _repr_html_(self) -> str:
-        """Show what the cluster has, and how much of it is free now."""
+        """Show the resources of the cluster, and how much of each is free now."""
         engine = attached_engine()
         if engine is None or not engine.is_alive:
             return text_html("Phalanx, shut down")
@@ -137,22 +137,22 @@ def init(
     always starts a runtime. None takes the address in PHALANX_ADDRESS, else the cluster that was
     started here last, else starts a runtime that ends with this process.
 
-    `num_cpus`, `num_gpus`, `resources`, `labels`: what the new runtime offers, by default what the
-    machine has. `object_store_memory` is in bytes (default: 30 % of free memory, and at most what
-    shared memory holds). `topology` says how the GPUs are wired, so that several GPUs of one task
-    are near each other: the name of a known machine such as "dgx_h100", or the text of `nvidia-smi
-    topo -m`; without it, real GPUs are asked. `placement` is the policy by which the new runtime
-    chooses nodes: a name, or `{"policy": "selector", "same_rack": "prefer"}` (see
-    docs/explanation/placement.md). `_system_config` has settings of the new runtime, by Ray's names
-    (docs/howto/ray.md).
+    `num_cpus`, `num_gpus`, `resources` and `labels` are what the new runtime offers; by default,
+    what the machine has. `object_store_memory` is in bytes (default: 30 % of free memory, and at
+    most what shared memory holds). `topology` is the wiring of the GPUs, by which several GPUs of
+    one task are chosen near each other: the name of a machine model such as "dgx_h100", or the text
+    of `nvidia-smi topo -m`. By default, the wiring of real GPUs is read from their driver.
+    `placement` is the policy by which the new runtime chooses nodes: a name, or `{"policy":
+    "selector", "same_rack": "prefer"}` (see docs/explanation/placement.md). `_system_config` has
+    settings of the new runtime, by Ray's names (docs/howto/ray.md).
 
     `include_dashboard` serves the cluster's web page (docs/howto/dashboard.md) and prints an
     address that lets you in. `queue` and `priority` hold for all work of this driver that names no
     others: the driver shares nodes with drivers of other queues by the weight of its queue. A new
-    runtime makes the queue when it does not exist. `job_config` gives a namespace and a runtime
-    environment where the arguments do not. `tracing` makes spans of OpenTelemetry of tasks and
-    calls: True sets them up by OpenTelemetry's variables, a function (or MODULE:FUNCTION) sets them
-    up itself, None follows PHALANX_TRACING (docs/howto/tracing.md).
+    runtime creates the queue if it does not exist. `job_config` gives a namespace and a runtime
+    environment if the arguments do not. `tracing` records tasks and calls as spans of
+    OpenTelemetry: True sets OpenTelemetry up by its own variables, a function (or MODULE:FUNCTION)
+    sets it up itself, and None follows PHALANX_TRACING (docs/howto/tracing.md).
 
     Raises ConnectionError when there is no such cluster; RuntimeError when Phalanx runs in this
     process already, unless `ignore_reinit_error`; QueueUnavailableError when the queue takes no
@@ -236,7 +236,8 @@ def init(
 
 
 def _serve_page(address: str) -> str:
-    """Start the web page of this cluster, print how to get in, and return its HOST:PORT.
+    """Start the web page of this cluster, print an address that logs the user in, and return
+    HOST:PORT.
 
     Warns and returns "" when the page cannot be served. The page ends with the cluster.
     """
@@ -250,7 +251,9 @@ def _serve_page(address: str) -> str:
 
 
 def _with_that_of_the_job(runtime_env: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the driver's runtime environment, on top of that of its submitted job."""
+    """Return the driver's runtime environment, merged over that of the submitted job to which the
+    driver belongs.
+    """
     of_job = json.loads(os.environ.get(JOB_CONFIG) or "{}").get("runtime_env") or {}
     if not of_job:
         return runtime_env
@@ -380,7 +383,8 @@ def _not_running() -> SystemFailureError:
 def check_queue(engine: Engine, options: Mapping[str, Any]) -> None:
     """Raise QueueUnavailableError when the queue that the options name takes no work.
 
-    `init` has asked about the program's own queue already: work in it goes on after it is closed.
+    The program's own queue is not checked, because `init` has checked it: work in that queue goes
+    on after it is closed.
     """
     queue = options.get("queue")
     if not queue or queue == engine.queue:
