@@ -21,7 +21,8 @@ _LIMIT = re.compile(r"[0-9]{1,12}", re.ASCII)
 
 
 def read_array(written: str) -> ArraySpec:
-    """Read the indices in `1,3,5-9:2%4`, and how many may run at once.
+    """Read the indices in `1,3,5-9:2%4`, and the number of array tasks that may run at the same
+    time.
 
     Raises ValueError with what is allowed.
     """
@@ -76,8 +77,9 @@ def _runs(indices: list[int]) -> list[Range]:
 
 
 def array_faults(array: ArraySpec | None) -> list[Fault]:
-    """Return faults that no manifest could have: a spec may come without having been read from
-    one."""
+    """Return the faults of an array spec. A manifest that was read cannot have them, but a spec may
+    come from elsewhere.
+    """
     if array is None:
         return []
     try:

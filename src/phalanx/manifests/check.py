@@ -31,10 +31,13 @@ from phalanx.model.jobs.spec import CronSpec, JobSpec, Process, TaskGroup
 from phalanx.scheduler.cycle.specs import PodGroupSpec, QueueSpec
 
 LIKENESSES = 1_000
-"""The number of jobs that are remembered as valid; jobs that differ only in names and words count
-as one."""
+"""The number of jobs that are remembered as valid; jobs that differ only in their names and
+commands count as one.
+"""
 LIKENESS_BYTES = 10_000
-"""The bytes from which a job is read each time, so that few bytes are remembered."""
+"""The size in bytes from which a job is not remembered but read each time, so that little memory is
+used.
+"""
 Operation = Literal["create", "update", "delete"]
 
 
@@ -49,7 +52,7 @@ def check_manifests(
     """Return the objects of a file and all findings about them.
 
     With `queues`, objects are also checked against the existing queues, including those made
-    earlier in the same file. `old` holds the present objects, for an update.
+    earlier in the same file. `old` holds the objects as they are now, for an update.
     """
     manifests, report = read_manifests(text, file)
     before = {m.object: m for m in read_manifests(old, file)[0]} if old is not None else {}
@@ -68,9 +71,8 @@ def check_manifests(
 
 
 def others_first(manifests: list[Manifest]) -> list[Manifest]:
-    """Return the manifests with each job behind those of the file that it waits for.
-
-    All else stays in the order of the file.
+    """Return the manifests in the order of the file, except that each job comes after the jobs of
+    the file for which it waits.
     """
     order = TopologicalSorter(_awaited(manifests)).static_order()
     rank = {uid: number for number, uid in enumerate(order)}
@@ -95,7 +97,7 @@ def read_for_submit(text: str | bytes, file: str = "") -> tuple[list[Manifest], 
     """Return the objects of a file that is to be submitted, and the warnings about them.
 
     A Pod becomes a job of one member. Raises ManifestError for any error; a job that would run
-    nothing is an error here, and so is a Pod that starts with others.
+    nothing is an error here, and so is a Pod of a PodGroup.
     """
     manifests, report = read_manifests(text, file)
     if report.ok:
@@ -120,7 +122,8 @@ def _as_job(manifest: Manifest) -> Manifest:
 
 
 def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
-    """Add the faults that only submitting here has, such as a job that would run nothing.
+    """Add the faults for which only Phalanx refuses a submission, such as a job that would run
+    nothing.
 
     Volcano accepts such jobs, as their images may have a command.
     """
@@ -144,9 +147,8 @@ def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
 
 
 def object_faults(kind: str, spec: Spec) -> list[str]:
-    """Return why no manifest of this object would be accepted.
-
-    A spec may come without having been read from a manifest.
+    """Return why a manifest with this object would be refused; the spec may not come from a
+    manifest.
     """
     namespace = getattr(spec, "namespace", "")
     fault = object_fault(kind, spec.name, namespace)
@@ -177,7 +179,8 @@ _encode = msgspec.msgpack.Encoder().encode
 def _reads_well(kind: str, job: JobSpec) -> bool:
     """Whether a job like this one has no findings.
 
-    Many jobs that come together are alike, and reading is most of the cost of accepting one.
+    Jobs that are submitted together are often alike, and reading is most of the cost of accepting a
+    job.
     """
     likeness = _encode(_likeness(job))
     return len(likeness) <= LIKENESS_BYTES and _likeness_reads_well(kind, likeness)
@@ -189,9 +192,8 @@ def _likeness_reads_well(kind: str, likeness: bytes) -> bool:
 
 
 def _likeness(job: JobSpec) -> JobSpec:
-    """Return the job without the parts that reading accepts in any form.
-
-    Those are the words of its commands, and its name, for which `job_faults` has the rules.
+    """Return the job without the parts that reading accepts in any form: the words of its commands,
+    and its name, which `job_faults` checks.
     """
     return msgspec.structs.replace(job, name="x", groups=tuple(map(_without_words, job.groups)))
 

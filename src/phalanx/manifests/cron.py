@@ -6,8 +6,8 @@ their English names. If both day fields are narrowed, a day has to match one of 
 has to match both. `?` is `*`. `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly` and `@every
 1h30m` are known too.
 
-Kubernetes and Volcano use this form. The library that finds the moments, cronsim, reads the form of
-Debian's cron, which differs in small things; so it gets plain lists of numbers.
+Kubernetes and Volcano use this form. The library that finds the times, cronsim, reads the form of
+Debian's cron, which differs in details; therefore it gets plain lists of numbers.
 
 When clocks go forward, a time that does not exist is left out. When they go back, a schedule whose
 hour begins with `*` runs in both of the doubled hours, and one that names its hours only in the
@@ -44,7 +44,7 @@ _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
     ("day of week", 0, 6, {name.lower(): at for at, name in enumerate(SYMBOLIC_DAYS)}),
 )
 _CHANGE_S = 3 * 3600.0
-"""Seconds; the most by which clocks change, except where the date line moved."""
+"""The most seconds by which a zone's clock changes at once, except where the date line moved."""
 _NONE = timedelta()
 _PART = re.compile(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?$", re.ASCII)
 _ZONE_PART = re.compile(r"[A-Za-z0-9._+][A-Za-z0-9._+-]{0,13}$", re.ASCII)
@@ -67,7 +67,7 @@ class Schedule(msgspec.Struct, frozen=True):
             return None  # no month has that day, or the date is beyond Python's
 
     def _after(self, moment: float, tz: tzinfo) -> float | None:
-        """Find the next time in a zone, where the clock shows some times twice, and others never.
+        """Return the next time in a zone whose clock shows some times twice and others never.
 
         cronsim follows a clock without a zone; the times that it finds are looked up in the zone.
         """
@@ -87,7 +87,7 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 def _doubled(moment: float, tz: tzinfo) -> timedelta:
-    """Return how much of the time around a moment the zone's clock shows twice."""
+    """Return the length of the time around a moment that the zone's clock shows twice."""
     if tz is UTC:
         return _NONE
     times = (max(moment - _CHANGE_S, 0.0), moment, moment + _CHANGE_S)
@@ -96,7 +96,7 @@ def _doubled(moment: float, tz: tzinfo) -> timedelta:
 
 
 def _moments(shown: datetime, tz: tzinfo) -> list[float]:
-    """Return when the zone's clock shows this: once, twice or never."""
+    """Return the moments at which the zone's clock shows this time: none, one or two."""
     found: list[float] = []
     for fold in (0, 1):
         one = shown.replace(tzinfo=tz, fold=fold).timestamp()
@@ -129,7 +129,9 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def _field(written: str, name: str, low: int, high: int, names: dict[str, int]) -> str:
-    """Return the field for cronsim: its numbers, or `*` where cronsim gives that a meaning."""
+    """Return the field in the form for cronsim: a list of numbers, or `*` where cronsim treats it
+    in a special way.
+    """
     numbers: set[int] = set()
     is_free = False
     for part in written.split(","):

@@ -24,9 +24,8 @@ _DELAY = re.compile(r"(.*)\+([0-9]{1,9})", re.ASCII | re.DOTALL)
 
 
 def read_dependencies(written: str, namespace: str) -> Dependencies:
-    """Read `afterok:prep,afterany:other/clean`: all of these, or with `?` between them any one.
-
-    Jobs without a namespace are of `namespace`. Raises ValueError with what is allowed.
+    """Read `afterok:prep,afterany:other/clean`: all of these must hold; with `?` between them, one
+    of them. Jobs without a namespace are in `namespace`. Raises ValueError with what is allowed.
     """
     text = written.strip()
     if "," in text and "?" in text:

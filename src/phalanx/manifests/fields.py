@@ -1,4 +1,6 @@
-"""Typed reading of a mapping that remembers which keys were read, so that none drops silently."""
+"""Typed reading of a mapping, which remembers the keys that were read, so that no key is dropped
+silently.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from phalanx.model.options import LARGEST_NUMBER
 
 Path = tuple[str | int, ...]
 MAX_HINTS = 100
-"""Unknown fields of a file for which the nearest known one is looked up, which takes time."""
+"""The most unknown fields of a file for which the nearest known name is looked up, because the
+search takes time.
+"""
 T = TypeVar("T")
 
 
@@ -185,7 +189,7 @@ class Fields:
     def amounts(self, key: str, names: dict[str, str] = HOUSE) -> tuple[tuple[str, float], ...]:
         """Return resources and amounts, under the names that `names` gives them, sorted.
 
-        Resources that no machine here hands out are named in a warning and left out.
+        Resources that no node offers are named in a warning and left out.
         """
         inner = self.fields(key)
         out: dict[str, float] = {}

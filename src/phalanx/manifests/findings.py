@@ -1,4 +1,4 @@
-"""Findings about a manifest: errors, and fields without meaning here, each with its place."""
+"""Findings about a manifest: errors, and fields without meaning in Phalanx, each with its place."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ MAX_CRON_NAME = 52
 
 
 def read_flow(at: Fields, name: str, namespace: str) -> FlowSpec:
-    """Read a flow; its templates are looked up when it runs."""
+    """Read a flow; its templates are looked up when the flow runs."""
     steps: dict[str, Step] = {}
     for i, item in enumerate(at.items("flows")):
         step = _step(item)

@@ -8,8 +8,9 @@ Graph = Mapping[str, Sequence[str]]
 
 
 def find_cycle(graph: Graph) -> list[str]:
-    """Return names that wait for each other in a cycle, the first one repeated; empty without
-    one."""
+    """Return the names of a cycle, with the first one repeated at the end; empty if there is no
+    cycle.
+    """
     done: set[str] = set()
     for start in graph:
         trail: list[str] = []

@@ -13,15 +13,17 @@ ANNOTATION = "phalanx/idle-gpus"
 """The annotation of a queue with its rule; `none` is no rule, even if the queue above has one."""
 NONE = "none"
 SHORTEST_S = 60.0
-"""Seconds of the shortest window; shorter ones are full of meaningless pauses."""
+"""Seconds of the shortest window; in shorter windows, normal pauses of a job would count as
+idle.
+"""
 _WORDS = re.compile(r"(?:below\s+)?(\d{1,3}(?:\.\d+)?)\s*%\s+for\s+([^,]+?)\s*(,\s*end\s*)?")
 
 
 class IdleRule(msgspec.Struct, frozen=True, kw_only=True):
     """The rule by which the GPUs of a job count as idle.
 
-    They are idle if all were busy for less than the part `below` (0 to 1) of `window_s` seconds.
-    The user is warned then; with `ends` the job is ended.
+    They are idle if each was busy for less than the part `below` (0 to 1) of the last `window_s`
+    seconds. The user is then warned; with `ends` the job is ended.
     """
 
     below: float

@@ -1,4 +1,6 @@
-"""Rules for whole jobs: which fields may change during its life, and that it runs something."""
+"""Rules for whole jobs: which fields may change during a job's life, and that a job runs
+something.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ CHANGEABLE = "minAvailable, priorityClassName, and the tasks' replicas and minAv
 
 
 def update_faults(old: JobSpec, new: JobSpec) -> list[Fault]:
-    """Return the reasons against turning `old` into `new`."""
+    """Return the reasons why a job `old` may not be changed into `new`."""
     before, after = [g.name for g in old.groups], [g.name for g in new.groups]
     if before != after:
         reason = f"tasks cannot be added, removed or moved: {before} became {after}"
@@ -32,8 +34,8 @@ def update_faults(old: JobSpec, new: JobSpec) -> list[Fault]:
 def job_faults(job: JobSpec) -> list[Fault]:
     """Return the faults of a new job.
 
-    Those are invalid names, amounts that no node can hold, and tasks that would run nothing, and so
-    would complete without having done it.
+    Those are invalid names, amounts that no node can hold, and tasks that would run nothing and so
+    would complete without having done anything.
     """
     faults = []
     if (fault := object_fault("Job", job.name, job.namespace)) is not None:
@@ -75,7 +77,7 @@ _FIELDS = tuple(f.name for f in msgspec.structs.fields(JobSpec))
 
 
 def _with_changes(old: JobSpec, new: JobSpec) -> JobSpec:
-    """Return `new` with everything that may change set back to its old value."""
+    """Return `new` with the old values of all fields that may change."""
     groups = tuple(
         msgspec.structs.replace(n, replicas=o.replicas, min_available=o.min_available)
         for o, n in zip(old.groups, new.groups, strict=True)

@@ -34,7 +34,7 @@ POD_TASK = "pod"
 """The only task of a job that is made of a Pod."""
 QUEUE_OF_POD = "scheduling.volcano.sh/queue-name"
 GROUPS_OF_PODS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-"""Annotations of Pods: their queue, and the PodGroup with which they start."""
+"""Annotations of Pods: their queue, and their PodGroup."""
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 
 
@@ -45,7 +45,7 @@ def read_job(
     labels: Pairs = (),
     annotations: Pairs = (),
 ) -> JobSpec:
-    """Read the spec at `at` under that name. Errors in it are in the fields' report."""
+    """Read the job spec at `at` under this name. Errors are in the report of the fields."""
     groups = tuple(_group(g, i) for i, g in enumerate(at.items("tasks")))
     most = sum(max(g.replicas, 0) for g in groups)
     minimum = at.whole("minAvailable")
@@ -225,7 +225,9 @@ def _group(at: Fields, index: int) -> TaskGroup:
 
 
 def _whole_cores(at: Fields, group: TaskGroup) -> None:
-    """Check that a member bound to a NUMA node holds whole cores, and as much as its limit."""
+    """Check that a member bound to a NUMA node requests whole cores, and that its request equals
+    its limit.
+    """
     for i, process in enumerate(group.template.processes + group.template.before):
         limits, needs = dict(process.limits), process.needs
         cpus = needs.get("CPU", 0.0)

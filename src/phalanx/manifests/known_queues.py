@@ -16,7 +16,8 @@ def read_known_queues(text: str | bytes, file: str = "") -> QueueTree:
     """Read the queues of a file.
 
     In addition to manifests, `[{name, state, parent, capability, ...}]` is understood, alone or
-    under `queues`; `allocated_pods` is how many members hold something. Raises ManifestError.
+    under `queues`; `allocated_pods` is the number of members that hold resources. Raises
+    ManifestError.
     """
     report = Report()
     known: list[KnownQueue] = []

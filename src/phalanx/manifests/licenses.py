@@ -14,7 +14,7 @@ from phalanx.manifests.queue_rules import Fault
 from phalanx.model.reservations import MAX_COUNT
 
 MAX_KINDS = 100
-"""The most kinds of licenses for which one job may ask."""
+"""The most kinds of licenses that one job may request."""
 NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.@]{0,61}[A-Za-z0-9])?", re.ASCII)
 Licenses = tuple[tuple[str, int], ...]
 
@@ -59,14 +59,15 @@ def read_licenses_field(at: Fields) -> Licenses:
 
 
 def license_faults(licenses: Licenses) -> list[Fault]:
-    """Return faults that no manifest could have: a spec may come without having been read from
-    one."""
+    """Return the faults of a spec's licenses. A manifest that was read cannot have them, but a spec
+    may come from elsewhere.
+    """
     reasons = _faults(licenses)
     return [Fault(("spec", "licenses"), "licenses_invalid", f"licenses: {r}") for r in reasons]
 
 
 def license_fault(name: str, count: int) -> str | None:
-    """Return why such a count of a license is not possible, or None."""
+    """Return why a license cannot have this name or count; None if it can."""
     if not NAME.fullmatch(name):
         return f"{name[:40]!a} is not a valid name of a license: up to 63 letters, digits, '-_.@'"
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_COUNT:

@@ -1,4 +1,4 @@
-"""Valid names by Kubernetes' rules: the one rule for manifests, Python and commands."""
+"""Valid names by Kubernetes' rules, which are the same for manifests, Python and commands."""
 
 from __future__ import annotations
 
@@ -65,11 +65,13 @@ def object_fault(kind: str, name: str, namespace: str = "") -> str | None:
 
 
 def member_fault(job: str, group: str, replicas: int) -> str | None:
-    """Return why the members of a job's group cannot be named after both, or None."""
+    """Return why the names of a group's members, which are made of the job's and the group's name,
+    are not valid; None if they are.
+    """
     fault = label_fault(group) or qualified_fault(f"{job}-{group}-{max(replicas - 1, 0)}")
     return None if fault is None else f"a member's name: {fault}"
 
 
 def shown(name: str) -> str:
-    """Return a foreign name as text that is safe on a terminal, cut if it is long."""
+    """Return a name from outside as text that is safe on a terminal, cut if it is long."""
     return ascii(name) if len(name) <= MAX_SUBDOMAIN else f"{name[:40]!a}... ({len(name)})"

@@ -1,4 +1,4 @@
-"""A job from a template of a flow, with the changes that a step asks for."""
+"""The job of a flow's step: a template with the changes of the step."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ def job_name(flow: FlowSpec, step: str) -> str:
 
 
 def step_job(flow: FlowSpec, step: Step, template: JobSpec) -> JobSpec:
-    """Return the job of a step: its template under the flow's name.
-
-    Mappings of the patch are merged into the template's, tasks by their names; all else is
-    replaced. Raises ManifestError.
+    """Return the job of a step, made from the step's template. Mappings of the patch are merged
+    into those of the template, and tasks are merged by their names; everything else is replaced.
+    Raises ManifestError.
     """
     name = job_name(flow, step.name)
     kept = msgspec.structs.replace(template, name=name, namespace=flow.namespace)
@@ -32,8 +31,9 @@ def step_job(flow: FlowSpec, step: Step, template: JobSpec) -> JobSpec:
 
 
 def _without_defaults(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the spec without the minimums that follow from other fields, which the step may
-    change."""
+    """Return the spec without minimums that were derived from other fields, because the step may
+    change these fields.
+    """
     tasks = spec.get("tasks", [])
     if spec.get("minAvailable") == sum(t.get("minAvailable", 0) for t in tasks):
         spec = {k: v for k, v in spec.items() if k != "minAvailable"}

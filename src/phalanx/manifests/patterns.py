@@ -1,6 +1,5 @@
-"""Patterns that users write: any of them matches in linear time and bounded memory.
-
-The syntax is RE2's, which is that of Go and so of Volcano: no look-around and no back references.
+"""Patterns that users write. Each pattern is matched in linear time and bounded memory. The syntax
+is that of RE2, as in Go and so in Volcano: without look-around and back references.
 """
 
 from __future__ import annotations
@@ -13,7 +12,9 @@ import re2
 MAX_PATTERN = 1_000
 """The most characters of a pattern."""
 MAX_MEMORY_BYTES = 1_048_576
-"""The most bytes of one compiled pattern; also bounds the steps for each character of a name."""
+"""The most bytes of one compiled pattern, which also bounds the steps for each character of a
+name.
+"""
 
 
 class Pattern(Protocol):

@@ -1,4 +1,4 @@
-"""Volcano's job plugins: their names and arguments, and the plugins that others rely on."""
+"""Volcano's job plugins: their names and arguments, and the plugins on which they depend."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def read_plugins(at: Fields) -> Plugins:
 
 
 def complete(plugins: Plugins) -> Plugins:
-    """Return the plugins with those on which they rely."""
+    """Return the plugins together with those on which they depend."""
     out = dict(plugins)
     for name, _ in plugins:
         for other in BRINGS.get(name, ()):

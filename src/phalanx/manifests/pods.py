@@ -1,4 +1,6 @@
-"""A pod template as processes; what only a container platform can do is named in a warning."""
+"""A pod template as processes; fields that only a container platform can honour are named in a
+warning.
+"""
 
 from __future__ import annotations
 

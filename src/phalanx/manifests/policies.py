@@ -1,4 +1,4 @@
-"""Life-cycle policies: reading them, and the rules that they keep together."""
+"""Life-cycle policies: reading them, and the rules for several policies together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from phalanx.scheduler.cycle.arguments import seconds
 
 
 def read_policies(at: Fields, key: str = "policies") -> tuple[Policy, ...]:
-    """Read all policies of a job or a group, checked one by one and together."""
+    """Read all policies of a job or a group, each checked alone and all checked together."""
     seen: dict[str, Fields] = {}
     codes: set[int] = set()
     policies = []

@@ -24,18 +24,18 @@ LARGEST = 2.0**63
 
 HOUSE = {"cpu": "CPU", "gpu": "GPU", "nvidia.com/gpu": "GPU", "amd.com/gpu": "GPU"}
 HOUSE |= {"CPU": "CPU", "GPU": "GPU", "volcano.sh/gpu-number": "GPU"}
-"""Resources that processes ask for, under the names that leases use."""
+"""The resources that processes request, under the names that leases use."""
 
 BATCH = {"CPU": "cpu", "GPU": "nvidia.com/gpu", "gpu": "nvidia.com/gpu"}
 BATCH |= {"amd.com/gpu": "nvidia.com/gpu", "volcano.sh/gpu-number": "nvidia.com/gpu"}
-"""The same under the names that scheduling uses (`batch.amounts`)."""
+"""The same resources under the names that the scheduler uses (`batch.amounts`)."""
 
 NOT_HERE = ("ephemeral-storage", "hugepages-", "attachable-volumes-")
-"""Resources that only a Kubernetes cluster hands out."""
+"""Resources that only a Kubernetes cluster offers."""
 
 
 def quantity(written: Any) -> float:
-    """Return the amount that is meant. Raises ValueError with what is allowed."""
+    """Return the amount that a text or number means. Raises ValueError with what is allowed."""
     if isinstance(written, bool) or not isinstance(written, int | float | str):
         raise ValueError(f"an amount must be a number like 2, 500m or 4Gi, not {written!r}")
     match = _WRITTEN.fullmatch(str(written).strip())
@@ -55,7 +55,7 @@ def quantity(written: Any) -> float:
 
 
 def is_not_here(resource: str) -> bool:
-    """Whether no machine here hands out this resource."""
+    """Whether this is a resource that no node offers."""
     return resource.startswith(NOT_HERE)
 
 

@@ -1,7 +1,7 @@
 """Volcano's rules for queues, on specs: what may be made, changed, closed and deleted.
 
-Amounts that a queue does not name are unlimited in its capability and zero in its deserved and
-guarantee. `root` is above all queues and has no limits of its own here.
+A resource that a queue does not name is unlimited in its capability, and zero in its deserved
+amounts and its guarantee. `root` is above all queues and has no limits here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAMED = 10
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A broken rule: the field it concerns, its name for scripts, and what would be right."""
+    """A broken rule: the field, the rule's name for scripts, and what would be right."""
 
     path: tuple[str | int, ...]
     code: str
@@ -39,7 +39,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class KnownQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue that exists, and how many members of jobs hold something in it."""
+    """A queue that exists, and the number of members of jobs that hold resources in it."""
 
     spec: QueueSpec
     members: int = 0
@@ -61,7 +61,7 @@ class QueueTree:
         return None if known is None else known.spec
 
     def children(self, name: str) -> list[QueueSpec]:
-        """Return the queues right below, by name."""
+        """Return the children of a queue, by name."""
         return self._children.get(name, [])
 
     def ancestors(self, spec: QueueSpec) -> list[QueueSpec]:
@@ -80,7 +80,7 @@ class QueueTree:
         return found
 
     def descendants(self, name: str) -> list[QueueSpec]:
-        """Return all queues below, parents before children."""
+        """Return all queues below a queue, parents before children."""
         found: list[QueueSpec] = []
         todo = [name]
         seen = {name}
@@ -96,9 +96,8 @@ class QueueTree:
 def queue_faults(
     new: QueueSpec, tree: QueueTree | None, old: QueueSpec | None = None, max_depth: int = MAX_DEPTH
 ) -> list[Fault]:
-    """Return the reasons against making `new`, or against turning `old` into it.
-
-    Without a tree, only the queue's own fields are checked.
+    """Return the reasons why the queue `new` may not be created, or why `old` may not be changed
+    into it. Without a tree, only the queue's own fields are checked.
     """
     faults = _of_itself(new)
     if tree is None:
@@ -339,8 +338,9 @@ def _parent_faults(q: QueueSpec, tree: QueueTree, max_depth: int) -> list[Fault]
 
 
 def _above(q: QueueSpec, tree: QueueTree) -> list[Fault]:
-    """Check against the ancestors' capability, and with the siblings against the parent's
-    quotas."""
+    """Check a queue against the capability of its ancestors, and the queue and its siblings
+    together against the parent's quotas.
+    """
     faults = []
     above = tree.ancestors(q)
     for name, amount in q.capability:
@@ -357,7 +357,9 @@ def _above(q: QueueSpec, tree: QueueTree) -> list[Fault]:
 
 
 def _below(q: QueueSpec, tree: QueueTree) -> list[Fault]:
-    """Check against what the queues below it may use and are promised."""
+    """Check a queue against the capabilities, deserved amounts and guarantees of the queues below
+    it.
+    """
     faults = []
     most: dict[str, tuple[float, str]] = {}
     for below in tree.descendants(q.name):

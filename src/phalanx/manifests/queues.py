@@ -15,9 +15,8 @@ WEIGHTS = "volcano.sh/hierarchy-weights"
 
 
 def read_queue(at: Fields, name: str, annotations: Pairs, state: str) -> QueueSpec:
-    """Read a queue. `state` comes from the manifest's status, "" for none.
-
-    A hierarchy that does not begin at root is put below it, as in Volcano.
+    """Read a queue. `state` comes from the manifest's status; "": it has none. A hierarchy that
+    does not begin at root is put below root, as in Volcano.
     """
     marks = dict(annotations)
     path = at.text("hierarchy_path") or marks.get(HIERARCHY, "")

@@ -1,4 +1,4 @@
-"""A reader of manifest files: the supported kinds, and the record that each becomes."""
+"""A reader of manifest files: the supported kinds, and the type of record for each."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     spec: Spec | None = None
     fields: Any = None
-    """The fields it was read from, for rules that need more than the object itself."""
+    """The fields from which the object was read, for rules that need more than the object
+    itself.
+    """
 
     @property
     def object(self) -> str:
@@ -158,7 +160,7 @@ _FILLED_IN = (
     "creationTimestamp", "generation", "resourceVersion", "uid", "managedFields", "selfLink",
     "ownerReferences", "finalizers",
 )  # fmt: skip
-"""Fields that a cluster writes into an object's metadata when it is exported."""
+"""Fields of the metadata that a cluster fills in; exported objects have them."""
 
 
 def _names(at: Fields, metadata: Fields, kind: str) -> tuple[str, str]:

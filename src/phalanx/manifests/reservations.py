@@ -1,6 +1,5 @@
-"""Reservation manifests: what is reserved, when, and for whom.
-
-Volcano has no such kind; its fields are read as strictly as those of the others.
+"""Reservation manifests: the reserved resources, the time, and the users. Volcano has no such kind;
+its fields are read as strictly as those of other kinds.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def _read(at: Fields, key: str, read: Callable[[str], T]) -> T | None:
 
 
 def reservation_faults(made: Reservation) -> list[tuple[str, str]]:
-    """Return (field, fault) of a reservation, whatever the cluster is."""
+    """Return each (field, fault) of a reservation that does not depend on the cluster."""
     return [*_what_faults(made), *_time_faults(made), *_owner_faults(made)]
 
 

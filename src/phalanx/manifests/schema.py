@@ -1,8 +1,8 @@
 """The JSON Schema of manifests, for editors, learnt by letting the reader read.
 
-Each kind is read from fields that do not exist, and that record how they were asked for: as a text,
-a number, a list of mappings. So the schema knows each field that the reader knows, and no other,
-and no second list of fields is needed.
+Each kind is read from a stand-in for its fields, which records how the reader asks for each field:
+as a text, a number, or a list of mappings. So the schema has exactly the fields that the reader
+knows, and no second list of fields is needed.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ _AMOUNT = {"type": ["string", "number"]}
 
 
 class _Mapping:
-    """The fields of a mapping that were asked for."""
+    """The fields of a mapping for which the reader asked."""
 
     def __init__(self) -> None:
         self.properties: dict[str, Any] = {}
         self.is_open = False
-        """Whether the mapping was iterated: then any name may be in it."""
+        """Whether the reader iterated the mapping, so that it may have any names."""
 
     def add(self, key: str, kind: Any) -> None:
-        """Record that `key` was asked for; the first type that is more than its presence counts."""
+        """Record that the reader asked for `key`; the first type that says more than the key's
+        presence counts.
+        """
         found = self.properties.get(key, _ANY)
         if found == _ANY:
             self.properties[key] = kind
@@ -69,7 +71,7 @@ def _schema(kind: Any) -> dict[str, Any]:
 
 
 class _Names(dict[str, Any]):
-    """The keys of a mapping that does not exist; iterating it means that any name is allowed."""
+    """The keys of a stand-in mapping; iterating them records that any name is allowed."""
 
     def __init__(self, mapping: _Mapping, is_given: bool) -> None:
         super().__init__()
@@ -89,7 +91,9 @@ class _Names(dict[str, Any]):
 
 
 class _Asked(Fields):
-    """Fields that do not exist. `is_given` is their answer to whether a field is given."""
+    """The stand-in for fields. `is_given` is its answer to the question whether a field is
+    given.
+    """
 
     def __init__(
         self, mapping: _Mapping, is_given: bool, said: dict[str, str], path: Path = ()
@@ -107,7 +111,7 @@ class _Asked(Fields):
         """Ignore the warning."""
 
     def unused(self, key: str, why: str) -> None:
-        """Record the field as one without meaning here."""
+        """Record the field as one without meaning in Phalanx."""
         self._mapping.add(key, {"description": f"Has no meaning here: {why}"})
 
     def warn_unknown(self) -> None:
@@ -202,7 +206,7 @@ def _of_kind(kind: str) -> dict[str, Any]:
 
 
 def _name_plugins(schema: dict[str, Any]) -> None:
-    """Allow only existing plugins where a job's plugins are."""
+    """Allow only existing plugins as the plugins of a job."""
     for key, inner in schema.get("properties", {}).items():
         if key == "plugins":
             arguments = {"type": "array", "items": _LOOSE}

@@ -1,4 +1,4 @@
-"""A member's request to a node, as scheduling reads it."""
+"""The request of a member to a node, as the scheduler reads it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTITION_LABEL = "volcano.sh/partition-id"
 JOB_LABEL = "volcano.sh/job-name"
 SLURM_NOTE = "slurm/"
 SHAPES = 1_000
-"""Shapes that are remembered; shapes that differ only in their labels count as one."""
+"""The most shapes that are remembered; shapes that differ only in their labels count as one."""
 _NOWHERE = Document("{}")
 
 
@@ -32,7 +32,9 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def _placing_notes(job: JobSpec) -> dict[str, str]:
-    """Return its annotations without those of `sbatch`, which differ by job and place nothing."""
+    """Return the job's annotations without those of `sbatch`, which differ from job to job and do
+    not concern placement.
+    """
     return {name: text for name, text in job.annotations if not name.startswith(SLURM_NOTE)}
 
 
@@ -42,8 +44,9 @@ def _read(written: bytes) -> Shape:
 
 
 def shape_of(job: JobSpec, group: TaskGroup, partition: int | None = None) -> Shape:
-    """Return the shape of a group's members; of one partition's members, where the group has
-    some."""
+    """Return the shape of a group's members, or of one partition's members if the group has
+    partitions.
+    """
     template, placing = group.template, group.template.placement
     labels = dict(template.labels) | {JOB_LABEL: job.name, GROUP_LABEL: group.name}
     if partition is not None:

@@ -1,7 +1,8 @@
 """Amounts of memory as people write them and as commands show them: `4Gi`, `512MiB`, `1.5 GiB`.
 
-`manifests.quantities` reads only Kubernetes' forms, which manifests must keep to. This module also
-reads the forms that commands print, so that an amount can be copied from an output to an option.
+`manifests.quantities` reads only Kubernetes' forms, to which manifests are limited. This module
+also reads the forms that commands print, so that an amount can be copied from an output to an
+option.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def read_size(written: Any) -> float:
 
 
 def read_amount(resource: str, written: Any) -> float:
-    """Return an amount of a resource: of memory as `read_size` reads it, else a quantity.
+    """Return an amount of a resource: memory is read by `read_size`, and every other resource as a
+    quantity.
 
     Raises ValueError that says what is allowed.
     """

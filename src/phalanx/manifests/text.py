@@ -1,8 +1,8 @@
-"""YAML within bounds: a harmful text is refused before anything walks it.
+"""YAML within bounds: a harmful text is refused before any code walks it.
 
 A manifest is at most a megabyte, 100,000 lines and nodes, 1,000 documents and 50 levels deep, and
-has no aliases: three hundred bytes of those become billions of values in any code that follows
-them. The bounds are checked on the parser's events, before a single value is built.
+has no aliases, because three hundred bytes of aliases become billions of values in any code that
+follows them. The bounds are checked on the parser's events, before a single value is built.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from phalanx.manifests.findings import Finding, ManifestError
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 100_000
-"""Scalars, lists and mappings together; also the bound on lines, which is checked faster."""
+"""The most scalars, lists and mappings together; also the most lines, which are faster to check."""
 MAX_DOCUMENTS = 1_000
 MAX_DEPTH = 50
 MAX_DIGITS = 80
@@ -32,7 +32,7 @@ _NUMBERS = {
 
 
 class _Loader(_BASE):  # type: ignore[misc]
-    """A safe loader that leaves dates and times of day as text, as all readers of manifests do."""
+    """A safe loader that leaves dates and times of day as text, like all readers of manifests."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 -- PyYAML's own way of narrowing a loader
         first: [(tag, _NUMBERS.get(tag, rule)) for tag, rule in pairs if tag != f"{_TAG}timestamp"]
@@ -61,7 +61,7 @@ class Text:
         self.value = value
         self._node = node
         self._keys: dict[int, dict[str, tuple[yaml.Node, yaml.Node]]] = {}
-        """The key and value of each name, for mappings that were asked about, by their `id`."""
+        """For each mapping that was looked up, by its `id`: the nodes of key and value, by name."""
 
     def line(self, path: tuple[str | int, ...] = ()) -> int | None:
         """Return the line on which the value at `path` begins, or the nearest one above it."""
@@ -117,7 +117,9 @@ def _refusal(code: str, reason: str, line: int | None, file: str) -> ManifestErr
 
 
 def _check(text: str | bytes, file: str) -> None:
-    """Walk the events, which costs nothing per level, until one is out of bounds."""
+    """Walk the parser's events, which needs no recursion, and raise at the first one that is out of
+    bounds.
+    """
     nodes = depth = documents = 0
     loader = _Loader(text)
     try:

@@ -75,7 +75,7 @@ def read_moment(written: str, now: float | None = None) -> Moment:
     """Read a moment.
 
     `now` is the present time in seconds since the epoch; without it a time like 18:00 is refused,
-    as it means another moment each day. Raises ValueError.
+    because it means another moment each day. Raises ValueError.
     """
     text = written.strip()
     found = _moment(text, now) if len(text) <= MAX_CHARS else None
@@ -109,7 +109,7 @@ def _moment(text: str, now: float | None) -> Moment | None:
 
 
 def _next(clock: re.Match[str], now: float) -> Moment | None:
-    """Return the next time that a local clock shows this."""
+    """Return the next moment at which a local clock shows this time."""
     hour, minute, second = (int(part or 0) for part in clock.groups())
     here = datetime.fromtimestamp(now)
     try:

@@ -1,6 +1,6 @@
 """A job's times in its manifest: read, checked, and written again.
 
-Volcano has no words for them. The fields here stand next to Volcano's in a job's `spec`: `time`,
+Volcano has no words for them. These fields are added to Volcano's in a job's `spec`: `time`,
 `begin`, `deadline`, `signal`, `requeue` and `hold`.
 """
 
@@ -30,7 +30,7 @@ from phalanx.model.readable import length_text
 T = TypeVar("T")
 _SIGNAL = re.compile(r"(B:)?(?:SIG)?([A-Z0-9]{1,6})(?:@([0-9]{1,10}))?", re.ASCII)
 MAX_EXIT_CODES = 254
-"""The number of all exit codes except success."""
+"""The number of exit codes other than 0."""
 
 
 def read_timing(at: Fields) -> Timing:
@@ -158,8 +158,9 @@ def _requeue_faults(rule: Requeue) -> list[tuple[str, str]]:
 
 
 def timing_faults(timing: Timing) -> list[Fault]:
-    """Return faults that no manifest could have: a spec may come without having been read from
-    one."""
+    """Return the faults of a spec's times. A manifest that was read cannot have them, but a spec
+    may come from elsewhere.
+    """
     found: list[tuple[str, str]] = []
     limit_s = timing.limit_s
     if limit_s is not None and not 0 < limit_s <= LONGEST_S:
@@ -193,7 +194,7 @@ def _is_moment(moment: Moment) -> bool:
 
 
 def written_timing(timing: Timing) -> dict[str, Any]:
-    """Return the fields that `read_timing` takes, None for what is not asked."""
+    """Return the fields that `read_timing` takes; None for those that the job does not set."""
     limit_s, begin, deadline = timing.limit_s, timing.begin, timing.deadline
     return {
         "time": None if limit_s is None or not math.isfinite(limit_s) else length_text(limit_s),

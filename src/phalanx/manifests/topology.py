@@ -1,4 +1,4 @@
-"""The field networkTopology: how close a gang must be."""
+"""The field networkTopology: how close together a gang must be placed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job's volumes: nothing is mounted here, but faults in them are still reported."""
+"""The volumes of a job: Phalanx mounts nothing, but it still reports faults in them."""
 
 from __future__ import annotations
 
