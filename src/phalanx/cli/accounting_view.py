@@ -57,7 +57,9 @@ _RIGHT = {"attempt", "exit", "cpus", "memory", "gpus", "elapsed", "waited", "cpu
 
 _DROPPED = ("elapsed", "exit", "gpu%", "cpu%", "node", "ended", "mem%", "queue", "user", "member")
 _RANKS = {name: rank for rank, name in enumerate(_DROPPED, start=1)}
-"""The order in which narrow terminals lose the usual columns: the highest first, and never 0."""
+"""The order in which narrow terminals lose the usual columns: the column with the highest rank
+first, and one with 0 never.
+"""
 
 
 def columns_of(text: str) -> list[str]:
@@ -200,7 +202,7 @@ def part(value: float | None) -> str:
 
 
 def of(value: float | None, whole: str) -> str:
-    """Return a part of a whole in `seff`'s form: 12.00% of 01:00:00."""
+    """Return a part of a whole in the form of `seff`: 12.00% of 01:00:00."""
     shown = UNKNOWN if value is None else f"{value:.2%}"
     return f"{shown} {whole}" if whole.startswith("of") else f"{shown} of {whole}"
 

@@ -1,4 +1,6 @@
-"""Jobs that last as long as a command: their streams, and allocations that it holds."""
+"""Jobs that last as long as a command: their streams, and the allocations that the command
+holds.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,13 @@ from phalanx.runtime.os.connection import Connection
 LOOK_EVERY_S = 0.1
 """Seconds between two questions about a job that is waited for."""
 _CONNECT_S = 30.0
-"""Seconds within which a program's streams must be reached, or a holder must end."""
+"""Seconds within which a connection to a program's streams must succeed, or a holder must end."""
 Streams = Literal["pipes", "terminal"]
 _IGNORED = 'trap "" INT QUIT USR1 USR2 ALRM'
 HOLDER = ("sh", "-c", f'{_IGNORED}; read -r code && exit "$code"')
-"""The command of a member that holds a place for others.
-
-It uses no CPU, and ends with the exit code that it reads from its input, or when its input is
-closed because the holding command has ended. It ignores signals to its job, which are for steps.
+"""The command of a member that only holds resources for steps. It uses no CPU. It ends with the
+exit code that it reads from its input, or when its input is closed because the command that holds
+the allocation has ended. It ignores signals to its job, because these are meant for steps.
 """
 _HUNG_UP_S = 5.0
 """Seconds between SIGHUP and SIGKILL for a command whose allocation is over."""
@@ -103,14 +104,14 @@ def reach(address: str | None, process: bytes) -> Connection:
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _CUT_OFF = (SystemExit, KeyboardInterrupt, BrokenPipeError)
-"""Exceptions that end a command early: by a signal, by Ctrl-C, or as its reader has gone."""
+"""Exceptions that end a command early: a signal, Ctrl-C, or the end of the reader of its output."""
 
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
     """Make signals that end this process raise SystemExit, with the exit code that shells give.
 
-    The end of the reader of this process's output raises SystemExit, too.
+    When the reader of this process's output has ended, SystemExit is raised, too.
     """
 
     def end(number: int, _: Any) -> None:
@@ -131,7 +132,7 @@ def ended_by_signals() -> Iterator[None]:
 def cancelled_by_interrupt(address: str | None, spec: JobSpec) -> Iterator[None]:
     """Cancel the job when this command is interrupted or ended by a signal.
 
-    A closed terminal and the end of the reader of its output count, too.
+    A closed terminal and the end of the reader of this command's output count as such a signal.
     """
     try:
         with ended_by_signals():
@@ -152,7 +153,9 @@ def cancel(address: str | None, spec: JobSpec) -> None:
 
 
 class Allocation:
-    """Places of a job that are held inside a `with`; at its end the job ends with `code`."""
+    """Resources of a job that are held inside a `with` block; at the block's end the job ends with
+    `code`.
+    """
 
     def __init__(self, address: str | None, spec: JobSpec, is_quiet: bool) -> None:
         """`spec`: a job whose members run HOLDER."""
@@ -165,7 +168,7 @@ class Allocation:
         self.job: JobDescription
 
     def submit(self) -> None:
-        """Submit the job that holds the places."""
+        """Submit the job that holds the resources."""
         submit_with_streams(self._address, self._spec, "pipes", self._is_quiet)
 
     def __enter__(self) -> Allocation:
@@ -190,7 +193,7 @@ class Allocation:
     def run_here(self, argv: Sequence[str], variables: Mapping[str, str]) -> int:
         """Run a command on this machine; return its exit code.
 
-        The command gets SIGHUP when the job ends first, and when a signal ends this process.
+        The command gets SIGHUP if the job ends before it, or if a signal ends this process.
         """
         ours = {"PHALANX_JOB": self.job.name, "PHALANX_NAMESPACE": self.job.namespace}
         ignored = (signal.SIGINT, signal.SIGQUIT)  # these signals are for the command
@@ -245,7 +248,7 @@ class Allocation:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """Release the places. Cancel the job when a signal ended this process."""
+        """Release the resources. If a signal ended this process, cancel the job."""
         if kind is not None and issubclass(kind, _CUT_OFF):
             cancel(self._address, self._spec)
             for holder in self._holders:
@@ -265,7 +268,9 @@ class Allocation:
             say(f"allocation {self._spec.name} is released", err=True)
 
     def _is_open(self, holder: Connection, end: float) -> bool:
-        """Wait for a holder's next message; return whether it runs on and time is left."""
+        """Wait for a holder's next message; return whether the holder still runs and time is
+        left.
+        """
         from phalanx.runtime.os.polling import wait_for
 
         left_s = end - time.monotonic()

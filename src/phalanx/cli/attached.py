@@ -24,7 +24,9 @@ LOST = 255
 _CHUNK = 1 << 15
 _IN = 0
 _AGAIN = 2
-"""Number of Ctrl-C that are passed on to the programs; the next one ends this command."""
+"""The number of Ctrl-C key presses that are passed on to the programs; the next one ends this
+command.
+"""
 
 
 class Program(msgspec.Struct, eq=False):
@@ -34,16 +36,16 @@ class Program(msgspec.Struct, eq=False):
     label: bytes = b""
     out: int = 1
     err: int = 2
-    """Descriptors to which its standard output (`out`) and standard error go."""
+    """The descriptors (`out` and `err`) to which the program's standard output and standard error
+    are written.
+    """
     code: int | None = None
     partial: list[bytes] = []
 
 
 class Input(msgspec.Struct, frozen=True):
-    """The source of the programs' input and its receivers.
-
-    `fd`: the descriptor that is read; -1 for no input. `to`: places of the receivers in the list of
-    programs; None for all.
+    """The source of the programs' input, and the programs that get it. `fd`: the descriptor that is
+    read; -1: no input. `to`: the indices of these programs in the list; None: all programs.
     """
 
     fd: int = _IN
@@ -63,8 +65,8 @@ def follow(
     """Pass input and output on until all programs have ended; return their exit codes.
 
     `is_terminal`: the first program has a terminal of the size of this one, and gets each key
-    unchanged, including Ctrl-C and Ctrl-Z. Otherwise Ctrl-C sends SIGINT to all programs. This
-    terminal is restored at the end, in every case.
+    unchanged, including Ctrl-C and Ctrl-Z. Without a terminal, Ctrl-C sends SIGINT to all programs.
+    This terminal is restored at the end, in every case.
 
     `ends_all`: when a program ends with a code other than 0, the others get SIGTERM.
     `asks_to_end`: a first SIGTERM is passed on to all programs, and this function goes on until
@@ -102,7 +104,7 @@ class _Signals:
 
 
 def _nothing(number: int, _: Any) -> None:
-    """Do nothing: the signal's byte in the pipe is handled elsewhere."""
+    """Do nothing: the signal is handled through its byte in the pipe."""
 
 
 def _end(number: int, _: Any) -> None:

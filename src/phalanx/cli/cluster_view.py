@@ -48,7 +48,7 @@ def node_data(row: NodeInfo, status: StatusInfo) -> dict[str, Any]:
 
 
 def status_text(status: StatusInfo, version: str) -> str:
-    """Return the status as text: what there is in all, and what is wrong."""
+    """Return the status as text: the totals of the cluster, and everything that is wrong."""
     states = Counter(row.state for row in status.nodes)
     silent = sum(is_silent(row) for row in status.nodes)
     amiss = status.troubles + status.lost_nodes
@@ -99,7 +99,7 @@ def _unwell(rows: Sequence[NodeInfo]) -> list[str]:
 
 
 def _groups_lines(nodes: Sequence[NodeInfo]) -> list[str]:
-    """Return a line for each way in which living nodes hold the commands of jobs."""
+    """Return a line for each way in which living nodes find all processes of a job's command."""
     ways = Counter(row.command_groups for row in nodes if row.state != DEAD and row.command_groups)
     return [
         f"commands are held by control groups on {_nodes(count)}: {way}"
@@ -117,7 +117,8 @@ def node_columns(rows: Sequence[NodeInfo], stranded: Stranded, with_ids: bool) -
     """Return the columns of the listing of these nodes.
 
     Resources are shown as used/total. RUNS counts leases and running members of jobs; WAITS counts
-    workers that are waited for. A node that has not reported since the head restarted shows `?`.
+    workers for which processes wait. A node that has not reported since the head restarted shows
+    `?`.
     """
     name = NodeNames(rows, with_ids)
 

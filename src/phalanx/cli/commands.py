@@ -60,7 +60,7 @@ def run(words: Sequence[str]) -> None:
 
 
 def _draw_help() -> bool:
-    """Print the page of all commands; False where that is left to Typer."""
+    """Print the page of all commands; return False if Typer must print it."""
     from phalanx.cli.help_page import Unknown, draw
 
     try:
@@ -71,7 +71,7 @@ def _draw_help() -> bool:
 
 
 def _plain(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]] | None:
-    """Return a command's function and its arguments; None where Typer is needed."""
+    """Return a command's function and its arguments; None if Typer is needed."""
     if not words or words[0] not in ENTRIES:
         return None
     from phalanx.cli.plain_words import NotPlain, read

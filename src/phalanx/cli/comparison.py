@@ -21,7 +21,9 @@ def compared(
     weights: Iterable[str],
     submit: Iterable[Path],
 ) -> Comparison:
-    """Return the comparison that the command's options ask for. Ends the command for wrong ones."""
+    """Return the comparison that the command's options describe. Ends the command for wrong
+    options.
+    """
     before = one_snapshot(snapshot, address)
     supposed = Supposition(
         add_nodes=tuple(add_nodes),

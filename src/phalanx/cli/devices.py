@@ -43,7 +43,9 @@ def devices(
 
 
 def device_columns(name: Callable[[str], str]) -> list[Column]:
-    """Return the columns of the listing of devices. `name`: the shown name of a node."""
+    """Return the columns of the listing of devices. `name` returns the name under which a node is
+    shown.
+    """
     return [
         Column("device", lambda row: f"{name(row.node_id)}/gpu{row.number}"),
         Column("model", lambda row: row.model or _UNKNOWN, rank=6),

@@ -1,4 +1,4 @@
-"""The ways of `phalanx drain`: at once, with a deadline, or `--at` a time as a reservation."""
+"""The three ways of `phalanx drain`: at once, with a deadline, or with `--at` as a reservation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def drain_now(address: str | None, node_id: str, reason: str | None, deadline: s
 
 
 def after_release(address: str | None, node_id: str, said: str) -> str:
-    """Return the line about a node after one hold was lifted; other holds may remain."""
+    """Return the line to print about a node after one of its holds was lifted; other holds may
+    remain.
+    """
     row = next((r for r in ask(address, GetStatus()).nodes if r.node_id == node_id), None)
     left = [] if row is None else [kind for kind, *_ in row.holds]
     if not left or row is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Ended(Exception):
-    """Raised to end a command with an exit code; its message is printed already."""
+    """Raised to end a command with an exit code, after its message was printed."""
 
     def __init__(self, code: int = 0) -> None:
         super().__init__(code)

@@ -1,4 +1,6 @@
-"""The commands `phalanx explain` and `phalanx replay`: why work waits, and decisions again."""
+"""The commands `phalanx explain` and `phalanx replay`: reasons why work waits, and replayed
+decisions.
+"""
 
 from __future__ import annotations
 

@@ -22,9 +22,8 @@ MAX_CONNECTIONS = 256
 def serve_port(
     listening: socket.socket, dial: Callable[[], Connection], is_over: Callable[[], bool]
 ) -> None:
-    """Serve connections until `is_over`, which is asked every second.
-
-    `dial` opens the other side of a connection.
+    """Serve connections until `is_over` returns True; it is called every second. `dial` opens the
+    other side of a connection.
     """
     slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
     while True:

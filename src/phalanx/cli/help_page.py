@@ -1,7 +1,7 @@
 """The page of `phalanx --help`, drawn from the registry without Typer.
 
-It is the page that Typer would draw; a test holds the two against each other. Typer and the parts
-of rich that it needs take longer to import than all of this.
+It is the same page that Typer would draw, and a test compares the two. Importing Typer, with the
+parts of rich that it needs, takes longer than drawing the page here.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TYPE_PATTERNS = (
 
 
 class Unknown(Exception):
-    """Raised for commands of other packages of which only Typer knows how to show them."""
+    """Raised for commands of other packages that only Typer can show."""
 
 
 class _Listing:

@@ -32,7 +32,7 @@ from phalanx.observe.accounting.questions import (
 from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 
 ANSWER_S = 60.0
-"""Seconds to wait for an answer: a year of a large cluster takes long to sum up."""
+"""Seconds to wait for an answer; summing up a year of a large cluster takes long."""
 Since = Annotated[str, Option("--since", "-S", help=f"Beginning of the period: {PAST}.")]
 Until = Annotated[
     str | None,
@@ -151,9 +151,8 @@ def efficiency_(
 
 
 def efficiency_of(job: str, address: str | None) -> tuple[Efficiency | None, bool]:
-    """Return (the efficiency of the last job of this name, whether attempts were left out).
-
-    The efficiency is None where the history has no finished attempt of the job.
+    """Return (the efficiency of the last job of this name, whether attempts were left out). The
+    efficiency is None if the history has no finished attempt of the job.
     """
     page = ask(address, ListAttempts(AttemptQuery(job=uid_of(job), limit=MAX_ATTEMPTS)), ANSWER_S)
     if not page.attempts:

@@ -55,7 +55,9 @@ Address = Annotated[
 def follow_attached(
     address: str | None, uid: str, *, is_terminal: bool, is_quiet: bool, labels: bool = False
 ) -> JobDescription:
-    """Connect this terminal or these pipes to a job's members; return the job once it is over."""
+    """Connect this process's terminal or pipes to a job's members; return the job once it is
+    over.
+    """
     found = wait_until_running(address, uid, is_quiet)
     if found.state not in st.SETTLED:
         programs = []
@@ -92,7 +94,7 @@ def _wait_until_over(address: str | None, uid: str) -> JobDescription:
 
 
 class StepWish(msgspec.Struct, frozen=True, kw_only=True):
-    """A program to run in the place of a member, next to the member's own."""
+    """A program to run inside a member, next to the member's own programs."""
 
     member: str
     argv: list[str]
@@ -103,10 +105,9 @@ class StepWish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_steps(address: str | None, job: str, wishes: Sequence[StepWish]) -> list[int]:
-    """Run programs in the places of a running job's members, all at once; return their exit codes.
-
+    """Run programs inside a running job's members, all at the same time; return their exit codes.
     Their input and output are those of this command. The programs end when this command ends.
-    SIGTERM is passed on to them, and this command then ends after they have ended.
+    SIGTERM is passed on to the programs, and this command then waits for their end.
     """
     programs = []
     number = ask(address, BeginStep(job, wishes[0].argv, len(wishes)))

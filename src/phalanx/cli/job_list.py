@@ -1,4 +1,4 @@
-"""The command `phalanx jobs`: one line for each job, or for each group of an array's tasks."""
+"""The command `phalanx jobs`: one line for each job, or for each group of equal array tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from phalanx.model.rows.work import ArrayTaskInfo, JobInfo
 from phalanx.protocol.requests.jobs import ListElements, ListJobs
 
 _RECENT_S = 3_600.0
-"""Seconds for which finished jobs are listed without being asked for."""
+"""Seconds for which finished jobs are listed by default."""
 _EVERY_S = 2.0
 """Seconds between two lists of `--watch`."""
 _CLEAR = "\x1b[H\x1b[2J"
@@ -33,7 +33,7 @@ def full_name(row: JobInfo) -> str:
 
 
 def start_text(row: JobInfo) -> str:
-    """Return the time until the expected start; with "?" where the start is not promised."""
+    """Return the time until the expected start, with "?" if the start is not promised."""
     expected = row.expected_start
     if expected is None:
         return ""
@@ -79,7 +79,9 @@ JOBS = (
 
 
 def array_columns(name: Callable[[str], str]) -> list[Column]:
-    """Return the columns of the listing of an array's tasks. `name`: the shown name of a node."""
+    """Return the columns of the listing of an array's tasks. `name` returns the name under which a
+    node is shown.
+    """
     return [
         Column("name", lambda row: row.name),
         Column("elements", lambda row: str(row.elements), rank=2, is_right=True),

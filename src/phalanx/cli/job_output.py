@@ -1,4 +1,4 @@
-"""The output of jobs' members, as it grows."""
+"""The output of jobs' members, printed as it grows."""
 
 from __future__ import annotations
 
@@ -24,17 +24,19 @@ _FOLLOW_S = 0.1
 TIMED_OUT = 124
 """Exit code of a command whose job ran out of time."""
 _BEAT_S = 10.0
-"""Seconds of waiting for the reader of the output after which the nodes are told."""
+"""Seconds of waiting for the reader of the output after which the nodes are told that this command
+lives.
+"""
 _PARTS = 8
-"""Parts of one member's output after which the other members come first."""
+"""The number of parts of one member's output after which the other members have their turn."""
 _LONGEST_LINE = 1 << 20
-"""Bytes of a line with a label; a longer one becomes several."""
+"""The most bytes of a line with a label; a longer line is split."""
 _STEP_BYTES = 1 << 20
-"""Bytes that are read at a time, from the end backwards, to find the last lines."""
+"""Bytes that are read at a time, backwards from the end, to find the last lines."""
 
 
 def code_of(job: JobDescription) -> int:
-    """Return the exit code of the first member that failed, else that of the job.
+    """Return the exit code of the first member that failed; if none failed, that of the job.
 
     A job whose time limit or deadline has passed gives 124.
     """
@@ -82,7 +84,7 @@ def follow(shown: JobOutput) -> JobDescription:
 
 
 class _Reading(msgspec.Struct):
-    """How far a member's output was printed."""
+    """The position up to which a member's output was printed."""
 
     attempt: int
     """The start of the member whose output is printed, counted from 0."""
@@ -90,11 +92,11 @@ class _Reading(msgspec.Struct):
     partial: list[bytes] = []
     """The beginning of a line whose end has not come."""
     is_gone: bool = False
-    """Whether it was said that the log is gone."""
+    """Whether a note that the log is gone was printed."""
 
 
 class JobOutput:
-    """Prints the output of a job's members, and remembers how far each was printed.
+    """Prints the output of a job's members, and remembers the position in each member's output.
 
     The output of one member is printed byte for byte. With several members, or as JSON, it is
     printed in lines. All notes go to standard error.
@@ -114,8 +116,8 @@ class JobOutput:
         """Print nothing yet.
 
         `is_previous`: print the attempt before the last one. `is_run`: this command runs the job,
-        prints all attempts, and has members wait for its reader. `tail`: the number of last lines
-        of each member to begin with. `as_json`: print each line as an object.
+        prints all attempts, and makes members wait for the reader of its output. `tail`: the number
+        of last lines of each member to begin with. `as_json`: print each line as an object.
         """
         self._address = address
         self._job = job
@@ -127,9 +129,9 @@ class JobOutput:
         self._readings: dict[str, _Reading] = {}
         self._uid = job
         self.is_at_end = True
-        """Whether everything that there was at the last look is printed."""
+        """Whether everything that the members had printed at the last look is printed here."""
         self._told: set[str] = set()
-        """Members whose lost output was mentioned."""
+        """Members about whose lost output a note was printed."""
 
     def go_on(self, is_last: bool = False) -> JobDescription:
         """Print new output; return the job. `is_last`: print all that is left."""
@@ -188,7 +190,7 @@ class JobOutput:
                 return
 
     def _print_part(self, member: str, reading: _Reading, is_alone: bool) -> bool:
-        """Print the next part of a log; return whether there was no more."""
+        """Print the next part of a log; return whether it was the last one."""
         part = ask(
             self._address,
             ReadJobLog(
@@ -238,7 +240,7 @@ class JobOutput:
     # ---- printing ----------------------------------------------------------------------------
 
     def _print(self, member: str, reading: _Reading, data: bytes, is_alone: bool) -> None:
-        """Print output as it is, or whole lines of it; an unfinished line waits for its end."""
+        """Print output unchanged, or in whole lines; an unfinished line waits for its end."""
         if is_alone and not self._as_json:
             self._write(data)
             return
@@ -253,7 +255,7 @@ class JobOutput:
             self._finish_line(member, reading)
 
     def _finish_line(self, member: str, reading: _Reading) -> None:
-        """Print an unfinished line, as no more of it comes."""
+        """Print an unfinished line, whose end will not come."""
         if reading.partial:
             line = b"".join(reading.partial)
             reading.partial = []
@@ -268,8 +270,8 @@ class JobOutput:
     def _write(self, data: bytes) -> None:
         """Write to standard output, and let the members' nodes know that this command lives.
 
-        A reader such as a pager may take nothing for a long time. Without a word the nodes would
-        take this command for gone, and drop output.
+        A reader such as a pager may read nothing for a long time. If the nodes heard nothing in
+        that time, they would take this command for ended, and drop output.
         """
         if not self._is_run:
             sys.stdout.buffer.write(data)

@@ -32,9 +32,8 @@ def how_it_ended(kind: str, name: tuple[str, str], state: str, reason: str) -> s
 def job_text(
     job: JobDescription, events: Sequence[EventInfo], name: Callable[[str], str] = str
 ) -> str:
-    """Return the text of `phalanx job`.
-
-    `events`: events of its members' places. `name`: the shown name of a node.
+    """Return the text of `phalanx job`. `events`: events about the places of the job's members.
+    `name` returns the name under which a node is shown.
     """
     lines = [
         safe(f"{_full_name(job)} of queue {job.queue}, priority {job.priority}: {job.state}")
@@ -127,7 +126,9 @@ def crons_text(rows: Sequence[CronInfo]) -> str:
 
 
 def hypernodes_text(rows: Sequence[HyperNodeInfo], name: Callable[[str], str] = str) -> str:
-    """Return a table with one row per hypernode. `name`: the shown name of a node."""
+    """Return a table with one row per hypernode. `name` returns the name under which a node is
+    shown.
+    """
     if not rows:
         return "No nodes."
     lines = [

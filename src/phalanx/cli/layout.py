@@ -1,7 +1,7 @@
 """Lines of a table that fit a width: each row is one line, and names are never cut.
 
-A terminal too narrow for all columns loses the least important ones, always in the same order.
-Then the texts that may be cut, such as reasons, get the room that is left.
+A terminal too narrow for all columns loses the least important ones, always in the same order. The
+texts that may be cut, such as reasons, get the width that is left.
 """
 
 from __future__ import annotations
@@ -12,24 +12,30 @@ from typing import Any, NamedTuple
 GAP = "  "
 CUT = "…"
 _LEAST_TEXT = 16
-"""Columns of the terminal below which a text is not cut: its whole column is left out first."""
+"""The least width, in columns of the terminal, of a text that may be cut; a narrower one is left
+out with its whole column.
+"""
 
 
 class Column(NamedTuple):
     """A column of a listing."""
 
     name: str
-    """Its name in lower case, as `-o` takes it; the head of the column is the same in capitals."""
+    """The name in lower case, as `-o` takes it; the head of the column is the same name in
+    capitals.
+    """
     cell: Callable[[Any], str]
-    """Makes a row's cell."""
+    """The function that returns the column's cell of a row."""
     rank: int = 0
-    """The order in which narrow terminals lose columns: the highest first, and never 0."""
+    """The order in which narrow terminals lose columns: the column with the highest rank first, and
+    one with 0 never.
+    """
     is_right: bool = False
     """Whether the cells are aligned to the right."""
     is_text: bool = False
     """Whether the cells are sentences, which may be cut."""
     is_usual: bool = True
-    """Whether the column is shown unless `-o` asks for it."""
+    """Whether the column is shown by default, without `-o`."""
 
 
 def width_of(text: str) -> int:
@@ -44,7 +50,7 @@ def width_of(text: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Return the beginning of a text, with an ellipsis where it is longer than `width`."""
+    """Return a text; if it is longer than `width`, its beginning with an ellipsis."""
     if width_of(text) <= width:
         return text
     while text and width_of(text) > width - 1:
@@ -55,9 +61,8 @@ def cut(text: str, width: int) -> str:
 def columns_that_fit(
     columns: Sequence[Column], widths: Sequence[int], width: int
 ) -> tuple[list[int], list[int]]:
-    """Return the columns that a terminal of this width shows, by number, and their widths.
-
-    `widths`: of the widest cell of each column.
+    """Return the indices of the columns that a terminal of this width shows, and their widths.
+    `widths`: the width of each column's widest cell.
     """
     least = [
         min(wide, _LEAST_TEXT) if column.is_text else wide

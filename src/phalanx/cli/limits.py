@@ -23,7 +23,7 @@ _WORDS = {
     "time": "time_s",
     "submits": "submits_per_s",
 }
-"""The names of limits in commands, and their fields."""
+"""The names of limits in commands, with the fields of `UserLimits` for which they stand."""
 _NONE = "none"
 
 

@@ -1,4 +1,4 @@
-"""Options that all listings share, and the listing itself: `-o`, `--no-headers`, the width."""
+"""Options that all listings share (`-o`, `--no-headers`), and the printing of a listing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def listing(
 
 
 def chosen_columns(columns: Sequence[Column], output: str) -> list[Column]:
-    """Return the columns that the value of `-o` means. Ends the command for an unknown one."""
+    """Return the columns that the value of `-o` names. Ends the command for an unknown column."""
     if output in ("", NAME):
         return [one for one in columns if one.is_usual]
     if output in (WIDE, ALL):

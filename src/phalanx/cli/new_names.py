@@ -9,7 +9,9 @@ from phalanx.cli.reach import USAGE, fail
 
 
 def _checked(name: str | None) -> str | None:
-    """Refuse digits alone: `sbatch` gives such numbers, and `-n 4` is meant as a count."""
+    """Refuse a name of digits alone: `sbatch` uses numbers as names, and a user who writes `-n 4`
+    means a count.
+    """
     if name is not None and name.isdecimal():
         fail(
             f"--name {name}: numbers are given by sbatch, so choose a name with a letter; "

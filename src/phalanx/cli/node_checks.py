@@ -34,7 +34,9 @@ def read_checks(texts: Sequence[str]) -> dict[str, str]:
 
 
 def read_check_rules(every: str, limit: str) -> CheckRules:
-    """Return when and how long checks run. Ends the command for a wrong length of time."""
+    """Return the rules for when and how long checks run. Ends the command for a wrong length of
+    time.
+    """
     from phalanx.manifests.times import read_length
     from phalanx.node.checks import CheckRules
 

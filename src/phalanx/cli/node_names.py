@@ -1,4 +1,4 @@
-"""The names by which nodes are shown, and the nodes that names mean."""
+"""The names under which nodes are shown, and the nodes that a given name means."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx.model.rows.cluster import NodeInfo
 from phalanx.protocol.requests.cluster import GetStatus
 
 SHORT = 12
-"""Digits of a node's id that are shown; commands take any beginning that is unique."""
+"""The number of shown digits of a node's id; commands take any unique beginning of an id."""
 Ids = Annotated[bool, Option("--ids", help="Show nodes by their ids instead of their names.")]
 
 
@@ -21,8 +21,8 @@ class NodeNames:
     """The shown name of each node of a cluster."""
 
     def __init__(self, nodes: Iterable[NodeInfo], with_ids: bool = False) -> None:
-        """`with_ids`: show whole ids. Otherwise a node that shares its name is shown by the
-        beginning of its id.
+        """`with_ids`: show whole ids. Without it, a node whose name other nodes share is shown by
+        the beginning of its id.
         """
         rows = list(nodes)
         counts = Counter(_name(row) for row in rows if row.state != DEAD)
@@ -34,7 +34,7 @@ class NodeNames:
         self._with_ids = with_ids
 
     def __call__(self, node_id: str) -> str:
-        """Return a node's name; the beginning of its id where no name tells it from others."""
+        """Return a node's name, or the beginning of its id if no name tells it from other nodes."""
         short = node_id if self._with_ids else node_id[:SHORT]
         return self._names.get(node_id, short)
 
@@ -44,7 +44,7 @@ def _name(row: NodeInfo) -> str:
 
 
 def names_of(address: str | None, node_ids: Iterable[str], with_ids: bool) -> NodeNames:
-    """Return the names of nodes; the cluster is asked only where there is something to name."""
+    """Return the names of nodes; the cluster is asked only if there are nodes to name."""
     is_needed = not with_ids and any(node_ids)
     return NodeNames(ask(address, GetStatus()).nodes if is_needed else (), with_ids)
 

@@ -22,7 +22,7 @@ class Parameter:
 
 
 class Option(Parameter):
-    """An option; without names it has the name of its function's parameter."""
+    """An option; without given names, its name is that of the function's parameter."""
 
 
 class Argument(Parameter):
@@ -30,7 +30,7 @@ class Argument(Parameter):
 
 
 class AllWords:
-    """All words of the command line as they are: the only parameter of a function of this kind."""
+    """Marks the only parameter of a function that takes all words of the command line unchanged."""
 
 
 class Group:
@@ -43,7 +43,7 @@ class Group:
         self.commands: dict[str, Callable[..., Any]] = {}
 
     def command(self, name: str | None = None) -> Callable[[F], F]:
-        """Add a function as a command, by its own name where none is given."""
+        """Add a function as a command, by default under the function's own name."""
 
         def added(function: F) -> F:
             self.commands[name or function.__name__.strip("_").replace("_", "-")] = function

@@ -10,7 +10,7 @@ PAST = "7d (ago), today, now-2days, 2026-11-01 or 2026-11-01T18:00"
 
 
 def past_moment(given: str, now: float) -> float:
-    """Return the moment that `given` means, in seconds since the epoch; usually it is past.
+    """Return the moment that `given` means, usually one in the past, in seconds since the epoch.
 
     Raises ValueError that lists the forms.
     """
@@ -28,7 +28,9 @@ def past_moment(given: str, now: float) -> float:
 
 
 def _amount(text: str) -> float:
-    """Return the seconds of Slurm's `2days`, `3hours` or `90` (seconds). Raises ValueError."""
+    """Return the seconds that a length in Slurm's form means: `2days`, `3hours` or `90` (seconds).
+    Raises ValueError.
+    """
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = {"": "s"}.get(text[len(digits) :], text[len(digits) :][:1])
     weeks = 7 if unit == "w" else 1

@@ -1,8 +1,9 @@
 """Reader of the usual command lines, by the declarations of `options`.
 
 `read` understands what all commands have in common: flags, options with a value, and words. It
-reads them as Typer does, and gives up (`NotPlain`) on all else: help, completion, a wrong value, a
-missing word, a declaration that it does not know. Then Typer reads the same words and answers.
+reads them as Typer does. Everything else makes it give up (`NotPlain`): help, completion, a wrong
+value, a missing word, or a declaration that it does not know. Then Typer reads the same words and
+answers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class NotPlain(Exception):
 
 
 class _Parameter:
-    """How one parameter of a function is written."""
+    """One parameter of a function, with the way in which it is written on the command line."""
 
     def __init__(self, name: str, hint: Any, has_default: bool) -> None:
         if not hasattr(hint, "__metadata__"):

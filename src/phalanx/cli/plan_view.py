@@ -20,7 +20,7 @@ _HEAD = ("GANG", "QUEUE", "START", "ENDS", "HOW", "PLACES", "BASIS")
 def plan_text(plan: TimePlan, name: Callable[[str], str] = str) -> str:
     """Return the time axis of each node with running or promised work, then a row per gang.
 
-    `name`: the shown name of a node.
+    `name` returns the name under which a node is shown.
     """
     if not plan.starts and not plan.unknown and not plan.running:
         return "No gang runs, and no gang waits."

@@ -1,4 +1,4 @@
-"""The logs of daemons, workers and actors, as they grow."""
+"""The logs of daemons, workers and actors, printed as they grow."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ class Source:
 
 
 def node_source(address: str | None, name: str) -> Source:
-    """Return the one node with this host name or beginning of an id; ends the command else."""
+    """Return the only node with this host name or beginning of an id; ends the command if there is
+    not exactly one.
+    """
     rows = [row.as_dict() for row in ask(address, GetStatus(), with_programs=True).nodes]
     found = [row for row in rows if name in (row["name"], row["hostname"], row["host"])]
     alive = [row for row in found if row["state"] != "DEAD"]
@@ -50,7 +52,7 @@ def node_source(address: str | None, name: str) -> Source:
 
 
 def worker_source(address: str | None, name: str) -> Source:
-    """Return the one worker with this process id or beginning of an id."""
+    """Return the only worker with this process id or beginning of an id."""
     if name.isdecimal() and len(name) <= _PID_DIGITS:
         rows = _rows(address, "workers", [("pid", "=", int(name))])
         rows = [row for row in rows if row["is_alive"]] or rows
@@ -62,7 +64,7 @@ def worker_source(address: str | None, name: str) -> Source:
 
 
 def actor_source(address: str | None, name: str) -> Source:
-    """Return the worker of the one actor with this name or beginning of an id."""
+    """Return the worker of the only actor with this name or beginning of an id."""
     rows = _rows(address, "actors", [])
     named = [row for row in rows if row["name"] == name]
     found = [row for row in named if row["state"] != "DEAD"] or named[-1:]
@@ -108,7 +110,7 @@ def show(
     timestamps: bool,
     as_json: bool,
 ) -> None:
-    """Print a log: of the lines since `since` (seconds since the epoch), the last `tail`."""
+    """Print a log: the last `tail` of the lines written since `since` (seconds since the epoch)."""
     reading = _Reading(address, source, since)
     kept: deque[bytes] = deque(maxlen=tail)
     if tail is not None:
@@ -124,7 +126,7 @@ def show(
 
 
 class _Reading:
-    """Reads a log piece by piece, and remembers how far."""
+    """Reads a log piece by piece, and remembers the position."""
 
     def __init__(self, address: str | None, source: Source, since: float) -> None:
         def answer(request: ReadProcessLog) -> LogPiece:
@@ -133,7 +135,9 @@ class _Reading:
         self._log = LogReading(answer, source.node, source.worker)
         self._since = since
         self._at = 0.0
-        """Time of the last line with a time; lines without one count as written with it."""
+        """The time of the last line that has one; a line without a time counts as written at that
+        time.
+        """
 
     def lines(self) -> Iterator[bytes]:
         """Yield new lines without their line ends."""

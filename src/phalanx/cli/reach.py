@@ -34,7 +34,7 @@ def fail(text: str, code: int = FAILED) -> NoReturn:
 
 
 def json_object(option: str, text: str | None, example: str) -> dict[str, Any] | None:
-    """Return the JSON object in an option's value; None where the option is not given.
+    """Return the JSON object in an option's value; None if the option is not given.
 
     Ends the command for any other text, with an example.
     """
@@ -113,7 +113,9 @@ def _ask_elsewhere(engine: str, address: str, request: Request[R]) -> R:
 
 
 def is_elsewhere(address: str | None) -> bool:
-    """Whether the address, or else PHALANX_ADDRESS, names a cluster of another engine (Ray)."""
+    """Whether the address (by default, PHALANX_ADDRESS) names a cluster of another engine, such as
+    Ray.
+    """
     return _engine_of(address or os.environ.get("PHALANX_ADDRESS") or "") is not None
 
 

@@ -26,7 +26,7 @@ from phalanx.protocol.requests.reservations import (
 
 T = TypeVar("T")
 _SHOWN = 4
-"""Number of names of a list that a table shows."""
+"""The most names of a list that a table shows."""
 Names = Annotated[list[str] | None, Option(help="Names; may be repeated, or separated by commas.")]
 
 

@@ -1,4 +1,4 @@
-"""The commands `phalanx scheduler ...`: the configuration by which the cluster decides."""
+"""The commands `phalanx scheduler ...`: the configuration by which the scheduler decides."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ def replay_file(file: str, *, as_json: bool, cycles: int) -> int:
 
 
 def explain_file(file: str, name: str | None, *, as_json: bool) -> int:
-    """Decide every snapshot of `file`, and print why `name` waits, or why all waiting work does.
+    """Run a cycle on every snapshot of `file`, and print why `name` waits, or why each waiting
+    podgroup waits.
 
     `name` is a task or podgroup: namespace/name, or a name in namespace default. Returns the exit
     code: NOT_IN_FILE when no snapshot has the name.
@@ -113,9 +114,8 @@ def _complain(text: str) -> None:
 
 
 def one_snapshot(file: Path | None, address: str | None) -> Snapshot:
-    """Return the only snapshot of a file, or the cluster's, with the lengths of past runs.
-
-    Ends the command where there is not exactly one.
+    """Return the only snapshot of a file, or a snapshot of the cluster, with the lengths of past
+    runs. Ends the command if a file has not exactly one.
     """
     try:
         if file is None:

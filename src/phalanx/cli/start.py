@@ -600,7 +600,7 @@ def _check_system(is_head: bool, is_shared: bool) -> None:
 
 
 def _in_full(store: str) -> str:
-    """Return the absolute path of a store: the next head may start in another directory."""
+    """Return the absolute path of a store, because the next head may start in another directory."""
     if store == "memory" or "://" in store:
         return store
     return os.path.abspath(store.removeprefix("sqlite:"))

@@ -32,7 +32,7 @@ SLACK_S = 2.0
 SHORT = 12
 """Digits of a node's id in a table."""
 _NAMED_SILENT = 5
-"""Number of processes without an answer that are named."""
+"""The most silent processes that a warning names."""
 _SHOWN = {
     "actors": "actor_id class_name state name job_id node_id pid",
     "drivers": "job_id state pid node_id start_time_ms end_time_ms entrypoint",
@@ -249,7 +249,7 @@ def memory(
 def _suspects(rows: Any, stores: StateAnswer) -> list[Row]:
     """Return files that no process holds; none unless every process has answered.
 
-    A file counts only when it is found twice: no process holds an object for the moment in which it
+    A file counts only when it is found twice, because for a moment no process holds an object that
     goes from one process to another.
     """
     found: list[Row] = []

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Sequence
 
 _LEAST_WRAPPED = 16
-"""Columns of the terminal below which a table's last column is not wrapped."""
+"""The least width, in columns of the terminal, to which a table's last column is wrapped."""
 _USUAL_WIDTH = 80
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
@@ -98,7 +98,9 @@ def _line(line: str) -> str:
 
 
 def report(text: str) -> None:
-    """Print what a command has done. The command goes on even when the reader has gone."""
+    """Print what a command has done. The command goes on even if the reader of its output has
+    gone.
+    """
     try:
         say(text)
     except BrokenPipeError:
@@ -117,7 +119,7 @@ def open_input() -> None:
 
 
 def drop_output() -> None:
-    """Send all further output to /dev/null, as the reader of the output has gone."""
+    """Send all further output to /dev/null, because the reader of the output has gone."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

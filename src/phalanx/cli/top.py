@@ -160,7 +160,7 @@ class _Live:
             self._trouble = " ".join(said.getvalue().split()) or "the head gives no answer"
 
     def _press(self, key: str) -> bool:
-        """Act on a key; return whether it asks for an update now."""
+        """Act on a key; return whether the key asks for an immediate update."""
         name = self._sections[self._chosen]
         if key in _MOVES and self._picture is not None:
             most = _rows(self._picture, name)

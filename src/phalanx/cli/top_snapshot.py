@@ -19,9 +19,9 @@ from phalanx.protocol.requests.news import GetNews, ListWaiting, Since, WaitInfo
 from phalanx.protocol.requests.request import Request
 
 SHARE = 50.0
-"""Times as long as the last answer that `top` waits before it asks again why jobs wait.
-
-That question costs the head most: with this factor it takes at most a fiftieth of the time.
+"""The pause before `top` asks again why jobs wait, as a multiple of the time that the last answer
+took. That question costs the head most; with this factor it takes at most a fiftieth of the head's
+time.
 """
 Ask = Callable[[Request[Any]], Any]
 
@@ -30,7 +30,7 @@ class TopSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster at one moment: nodes by name, waiting jobs in the order of their queues."""
 
     at: float
-    """The moment, in seconds since the epoch."""
+    """The time of the snapshot, in seconds since the epoch."""
     status: StatusInfo
     nodes: list[NodeInfo]
     devices: dict[str, list[DeviceInfo]]

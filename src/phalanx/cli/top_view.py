@@ -94,9 +94,9 @@ def screen(
 
 
 def _shared_out(wanted: Mapping[str, int], room: int) -> dict[str, int]:
-    """Return how many of `room` lines each section gets; with `room` 0 each gets all it wants.
-
-    Each section first gets up to LEAST_ROWS lines; the rest goes to the sections in order.
+    """Return the number of lines that each section gets out of `room`; with `room` 0, each gets all
+    that it wants. Each section first gets up to LEAST_ROWS lines; the remaining lines go to the
+    sections in order.
     """
     if not room:
         return dict(wanted)

@@ -100,7 +100,7 @@ def _declared(parameter: Parameter) -> Any:
 
 
 def _refusing(parser: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a parser whose ValueError is shown as it is written."""
+    """Return a parser whose ValueError Typer shows unchanged."""
 
     @functools.wraps(parser)
     def read(given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Messages of a command while its job waits: the reason, its position and its expected start."""
+"""Messages of a command while its job waits: the reason, the position and the expected start."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ def notice(row: JobInfo) -> str:
 
 
 class Notices:
-    """Prints on standard error why a job waits: after FIRST_S, and again when that changes.
-
-    A change of only the time until the expected start is not printed.
+    """Prints on standard error why a job waits: after FIRST_S, and again when the reason or the
+    position changes. If only the time until the expected start changes, nothing is printed.
     """
 
     def __init__(self, ask: Callable[[], JobInfo], is_quiet: bool) -> None:
