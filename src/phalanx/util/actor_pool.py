@@ -11,15 +11,17 @@ from phalanx.errors import ActorDiedError
 
 V = TypeVar("V")
 Submit = Callable[[Any, V], Any]
-"""A function of an actor and a value; it makes the call and returns its reference or references."""
+"""A function of an actor and a value. It makes the call and returns the call's reference or
+references.
+"""
 
 
 class ActorPool:
     """A pool that hands each value to a free actor.
 
     `fn(actor, value)` makes the call and returns its reference; the actor is busy until the result
-    is taken. When an actor dies, its caller gets the ActorDiedError, and the pool uses it no more.
-    Subclasses, Flower's among them, use the pool's fields and `_return_actor`.
+    is taken. When an actor dies, its caller gets the ActorDiedError, and the pool no longer uses
+    the actor. Subclasses, Flower's among them, use the pool's fields and `_return_actor`.
 
     Example:
         pool = ActorPool([Counter.remote() for _ in range(4)])
@@ -79,7 +81,7 @@ class ActorPool:
         return bool(self._future_to_actor)
 
     def has_free(self) -> bool:
-        """Whether an actor is idle and nothing waits for it."""
+        """Whether an actor is idle and no value waits for one."""
         return bool(self._idle_actors) and not self._pending_submits
 
     def pop_idle(self) -> Any | None:
@@ -135,7 +137,7 @@ class ActorPool:
             yield take()
 
     def _drop_earlier(self) -> None:
-        """Drop the pending results. Queued values still run: they were promised to run."""
+        """Drop the pending results. Queued values still run, because their callers rely on it."""
         while self._index_to_future:
             self._forget(next(iter(self._index_to_future)))
 

@@ -19,8 +19,8 @@ def as_completed(
 ) -> Iterator[Any]:
     """Yield each result (or its reference) soon after it is ready.
 
-    With a `chunk_size`, results come in chunks: it waits until that many are ready (at the end,
-    those that are left), and yields them in the order of `refs`. `wait_options` go to `wait`
+    With a `chunk_size`, results come in chunks: when that many are ready (at the end, when all
+    remaining ones are), they are yielded in the order of `refs`. `wait_options` go to `wait`
     (`timeout`, `fetch_local`). Raises ValueError for a `chunk_size` below 1 and for `num_returns`.
 
     Example:
@@ -100,9 +100,9 @@ def _ready(
 ) -> tuple[list[Any], list[Any]]:
     """Return the references to yield next, and the others.
 
-    Without a chunk size it waits for one reference, then takes all that are ready by then. So no
-    ready result is held back, and many references need few waits, each of which looks at all of
-    them.
+    Without a chunk size, the function waits for one reference and returns all that are ready by
+    then. So no ready result is held back, and many references need few waits; each wait looks at
+    all references.
     """
     ready, rest = wait(refs, num_returns=min(chunk_size or 1, len(refs)), **wait_options)
     if chunk_size is None and ready and rest:

@@ -32,15 +32,15 @@ from phalanx.util.task_future import TaskFuture
 T = TypeVar("T")
 FUNCTIONS_KEPT = 128
 OWN_PROCESSES = "PHALANX_EXECUTOR"
-"""A variable in the environment of an executor's own processes: the executor's key."""
+"""The environment variable of an executor's own processes that holds the executor's key."""
 
 
 class Executor(concurrent.futures.Executor):
     """An executor that runs calls as tasks on the cluster's resources.
 
-    `max_workers` is the greatest number of tasks handed to the cluster at once; None hands all of
-    them over, and their resource requests are the limit. `options` are those of the tasks, such as
-    `num_cpus=2` or `max_retries=0`. References among the arguments arrive as their values.
+    `max_workers` is the greatest number of tasks handed to the cluster at once; None hands all
+    tasks over, and their resource requests are the limit. `options` are options of the tasks, such
+    as `num_cpus=2` or `max_retries=0`. References among the arguments arrive as their values.
 
     With an `initializer` or `max_tasks_per_child`, calls run in processes that only this executor
     uses: each process runs `initializer(*initargs)` once before its first call, and ends after
@@ -89,7 +89,7 @@ class Executor(concurrent.futures.Executor):
 
     @property
     def _max_workers(self) -> int:
-        """The number of calls at once, for Dask and others that read it."""
+        """The number of calls at once, for Dask and other libraries that read this attribute."""
         return self._given_max_workers or max(1, int(cluster_resources().get("CPU", 1)))
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
@@ -164,9 +164,8 @@ class Executor(concurrent.futures.Executor):
         return _results(futures, deque(itertools.islice(futures, buffersize)), end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls; cancel the calls that no worker has, and wait for the others.
-
-        The first needs `cancel_futures`, the second `wait`.
+        """Take no more calls. With `cancel_futures`, cancel the calls that no worker has; with
+        `wait`, wait for the others.
         """
         with self._lock:
             self._is_shut_down = True

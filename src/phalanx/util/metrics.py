@@ -28,7 +28,7 @@ class Metric:
 
     Raises ValueError for an empty name or a definition that differs from an earlier one of that
     name, and TypeError for `tag_keys` that are no tuple of texts. A name that cannot be exported
-    gets a warning.
+    causes a warning.
     """
 
     kind: ClassVar[str]

@@ -35,11 +35,15 @@ class PlacementGroup:
         self.id = id
         self._bundles = bundles
         self._created: PendingReply[bool] | None = None
-        """The answer to whether the group is created, requested when this process made it."""
+        """The pending answer to the question whether the group is created; None if this process did
+        not create the group.
+        """
         self._removed: PendingReply[None] | None = None
-        """The answer to its removal, which this process requested without waiting."""
+        """The pending answer to the group's removal, which this process requested without
+        waiting.
+        """
         self.may_be_used = True
-        """Whether anything may run in the group, as far as this process knows."""
+        """Whether work may run in the group, as far as this process knows."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         self.may_be_used = True
@@ -118,7 +122,9 @@ class _OnceWhole(PlacementGroupSchedulingStrategy):
     """The strategy of a task that runs in any bundle, once all bundles of the group are placed."""
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the strategy as the node reads it, with a bundle for the whole group."""
+        """Return the strategy in the form for the node, with a bundle that stands for the whole
+        group.
+        """
         wire = super().to_wire(resources, name)
         return {**wire, "bundle": WHOLE_GROUP} if wire else wire
 

@@ -59,7 +59,7 @@ def get(
 
 
 def _ready(refs: list[Any], timeout_s: float | None) -> Iterator[list[Any]]:
-    """Yield the references that became ready, each time some did or `timeout_s` passed."""
+    """Each time references become ready, yield them; after `timeout_s` without any, yield none."""
     while refs:
         ready, refs = objects.wait(refs, num_returns=1, timeout=timeout_s)
         if ready and refs:

@@ -13,7 +13,7 @@ class Bundles(Protocol):
 
     id: PlacementGroupID
     may_be_used: bool
-    """Whether anything may run in the group, as far as this process knows."""
+    """Whether work may run in the group, as far as this process knows."""
 
     @property
     def is_empty(self) -> bool:
@@ -50,7 +50,7 @@ class PlacementGroupSchedulingStrategy:
         self.placement_group_capture_child_tasks = placement_group_capture_child_tasks
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the strategy as the node reads it.
+        """Return the strategy in the form for the node.
 
         Raises ValueError when no bundle can ever hold what `name` needs.
         """
@@ -78,7 +78,7 @@ class PlacementGroupSchedulingStrategy:
 
 
 class NodeAffinitySchedulingStrategy:
-    """Run on one node; with `soft`, elsewhere when that node is gone or can never run the work.
+    """Run on one node. With `soft`, run elsewhere if that node is gone or can never run the work.
 
     Raises ValueError for an id that is not a node's id in hex.
 
@@ -112,7 +112,7 @@ class NodeAffinitySchedulingStrategy:
         self._fail_on_unavailable = _fail_on_unavailable
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the strategy as the node reads it."""
+        """Return the strategy in the form for the node."""
         return {
             "node_id": self.node_id,
             "soft": self.soft,
@@ -173,7 +173,7 @@ def _check_values(name: str, values: tuple[Any, ...]) -> None:
 class NodeLabelSchedulingStrategy:
     """Run where labels match: `hard` conditions must hold, `soft` ones should.
 
-    Label selectors are the newer way to say the same. Raises ValueError without any condition.
+    Label selectors are the newer way to express the same. Raises ValueError without any condition.
 
     Example:
         strategy = NodeLabelSchedulingStrategy({"zone": In("a", "b")}, soft={"gpu": Exists()})
@@ -188,8 +188,9 @@ class NodeLabelSchedulingStrategy:
             raise ValueError("The 'hard' and 'soft' conditions cannot both be empty.")
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the strategy as the node reads it: with the soft conditions first, then without
-        them."""
+        """Return the strategy in the form for the node: with the soft conditions first, then
+        without them.
+        """
         hard = _wire(self.hard)
         soft = _wire(self.soft)
         return {"labels": [hard + soft, hard] if soft else [hard]}

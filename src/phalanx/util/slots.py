@@ -14,7 +14,8 @@ Start = Callable[[S], Any]
 
 
 class Slots(Generic[S]):
-    """Gives each free slot the work that has waited longest; every slot does one piece at a time.
+    """Gives each free slot the work that has waited longest; each slot does one piece of work at a
+    time.
 
     Work is in flight until its reference is ready. Then its future is settled, and the slot takes
     the next piece. A future that is cancelled while it waits is never started.
@@ -38,7 +39,7 @@ class Slots(Generic[S]):
         self._start_waiting()
 
     def fail_waiting(self, error: BaseException) -> None:
-        """Start none of the waiting work: its futures fail with `error`."""
+        """Drop the waiting work; its futures fail with `error`."""
         with self._idle:
             dropped = [future for _, future in self._waiting]
             self._waiting.clear()

@@ -11,9 +11,8 @@ from phalanx.errors import TaskCancelledError, WorkerCrashedError
 
 
 class LostProcessError(BrokenProcessPool, WorkerCrashedError):
-    """Raised when the process of a call ended in each attempt that the call may have.
-
-    Other calls of the executor are not affected: the executor continues with other processes.
+    """Raised when the process of a call ended in each of the call's allowed attempts. Other calls
+    are not affected: the executor continues with other processes.
     """
 
 
@@ -25,7 +24,9 @@ class TaskFuture(Future[Any]):
     _is_withdrawn = False
 
     def cancel(self) -> bool:
-        """Drop the task if it has not begun, interrupt it if it runs; False when it is done."""
+        """Drop the task if it has not begun, or interrupt it if it runs; return False if it is
+        done.
+        """
         if self.cancelled():
             return True
         ref = self.ref
@@ -48,7 +49,9 @@ class TaskFuture(Future[Any]):
         return False
 
     def set_exception(self, exception: BaseException | None) -> None:
-        """Set the task's error: its own, the cluster's, or that of its withdrawal."""
+        """Set the future's error. A withdrawn task cancels the future, and a crashed worker's error
+        becomes a LostProcessError.
+        """
         if self._is_withdrawn and isinstance(exception, TaskCancelledError):
             self.cancel()
             return

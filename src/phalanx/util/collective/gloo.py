@@ -90,7 +90,7 @@ class GlooGroup(BaseGroup):
         tensor_list: list[list[Any]],
         reducescatter_options: ReduceScatterOptions,
     ) -> None:
-        """Reduce each part to its receiver: gloo has no reducescatter."""
+        """Reduce each part to its receiver, because gloo has no reducescatter."""
         parts, target = tensor_list[0], _target(tensor[0])
         if target.shape != _source(parts[self.rank]).shape:
             raise ValueError(

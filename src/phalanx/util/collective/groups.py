@@ -17,8 +17,9 @@ _locks: dict[str, threading.RLock] = {}
 
 
 def _lock_of(name: str) -> threading.RLock:
-    """Return the group's own lock: joining waits for other members, and must not hold up other
-    groups."""
+    """Return the lock of one group. Each group has its own, because joining waits for other members
+    and must not hold up other groups.
+    """
     return _locks.setdefault(name, threading.RLock())
 
 
@@ -42,7 +43,7 @@ def register_collective_backend(name: str, group_cls: type[BaseGroup]) -> None:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether a backend is known here, and what it needs is installed."""
+    """Whether a backend is known here and the packages that it needs are installed."""
     found = _backends.get(backend.upper())
     return found is not None and found.check_backend_availability()
 
@@ -88,7 +89,7 @@ def leave(name: str) -> None:
 
 
 def known(name: str) -> BaseGroup | None:
-    """Return the group if this process is in it, else None."""
+    """Return the group if this process is in it; None otherwise."""
     return _groups.get(name)
 
 

@@ -1,4 +1,6 @@
-"""How members find the first one of their group: by the group's name, in a table of the head."""
+"""The way in which members find the first member of their group: by the group's name, in a table of
+the head.
+"""
 
 from __future__ import annotations
 

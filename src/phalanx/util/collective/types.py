@@ -29,7 +29,7 @@ class Backend:
 
 
 class ReduceOp(Enum):
-    """The operations that make one value of the values of all members."""
+    """The operations that combine the values of all members into one value."""
 
     SUM = 0
     PRODUCT = 1

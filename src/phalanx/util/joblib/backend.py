@@ -17,11 +17,13 @@ from phalanx.runtime.engine import dialect
 from phalanx.util.executor import Executor
 
 SHARED_FROM_BYTES = 100_000
-"""Bytes from which an argument is put in the object store once, for all calls that use it."""
+"""The size in bytes from which an argument is put in the object store once, for all calls that use
+it.
+"""
 
 
 class _Shared(NamedTuple):
-    """Stands in a batch for the argument that travels as the task's reference `number`."""
+    """Stands in a batch for an argument that travels as the task's reference argument `number`."""
 
     number: int
 
@@ -35,9 +37,9 @@ class PhalanxBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mi
     """Runs joblib's batches as tasks.
 
     `remote_args` are options of the tasks, such as `{"num_cpus": 2}`; `parallel_config` and
-    `Parallel` take them too. They also take `initializer` and `initargs`, with which batches run in
-    processes of this backend's own. A joblib call inside a task runs in the task's threads, as on
-    Ray, and a joblib call inside that one runs sequentially.
+    `Parallel` take them too. They also take `initializer` and `initargs`; with these, batches run
+    in processes that only this backend uses. A joblib call inside a task runs in the task's
+    threads, as on Ray, and a joblib call inside that one runs sequentially.
 
     Example:
         register_phalanx()

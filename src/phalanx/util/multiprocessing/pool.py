@@ -19,7 +19,9 @@ from phalanx.util.multiprocessing.result import AsyncResult, Batch, ResultIterat
 from phalanx.util.slots import Slots
 
 BATCHES_PER_PROCESS = 4
-"""Batches that map makes for each process: few enough to be cheap, enough to even out."""
+"""The number of batches that map makes for each process: few, so that they are cheap, but enough to
+even out differences.
+"""
 
 Callback = Callable[[Any], object]
 
@@ -54,8 +56,9 @@ class _Process:
         return ref
 
     def ended(self, batch: Future[Any]) -> None:
-        """Replace the actor if it died in this batch: the batch is lost, the next one has a new
-        actor."""
+        """Replace the actor if it died in this batch. The batch is then lost, and the next one has
+        a new actor.
+        """
         if not batch.cancelled() and isinstance(batch.exception(), ActorError):
             self.actor, self._left = self._create(), self._batches
 

@@ -153,7 +153,9 @@ class ResultIterator(Iterator[Any]):
         return value if error is None else self._failed(error)
 
     def _failed(self, error: BaseException) -> Any:
-        """Return the value at the place of a failed call, or raise the error as here."""
+        """Return the value that stands for a failed call, or raise the error, as this class
+        does.
+        """
         raise error
 
     def _wait(self, timeout_s: float | None) -> Batch:
@@ -183,8 +185,9 @@ class ResultIterator(Iterator[Any]):
 
 
 def _failure(batch: Batch) -> BaseException | None:
-    """Return why a whole batch has no answers: its process was lost, or a result could not leave
-    it."""
+    """Return why a whole batch has no answers: its process was lost, or a result could not be
+    sent.
+    """
     error = batch.exception()
     if isinstance(error, TaskError) and isinstance(error, NotPicklableError):
         return UnsentResultError(str(error.cause), "a result of the batch")

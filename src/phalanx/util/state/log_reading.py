@@ -1,4 +1,4 @@
-"""Reading the log of a daemon or worker to its end, and on from there as it grows."""
+"""Reading the log of a daemon or worker to its end, and then on from there as the log grows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from phalanx.protocol.requests.logs import ReadProcessLog
 
 
 class LogReading:
-    """A position in a log, from which reading continues. One part of it at a time is in memory."""
+    """A position in a log, from which reading continues. Only one part of the log is in memory at a
+    time.
+    """
 
     def __init__(self, ask: Callable[[ReadProcessLog], LogPiece], node: str, worker: str) -> None:
-        """Begin at the log's start. `node` and `worker` are those of ReadProcessLog."""
+        """Begin at the log's start. `node` and `worker` are as in ReadProcessLog."""
         self._ask = ask
         self._node = node
         self._worker = worker

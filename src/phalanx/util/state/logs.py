@@ -21,8 +21,9 @@ from phalanx.util.state.rows import one_row, rows
 
 _FOLLOW_S = 0.5
 _LATE_S = 0.2
-"""Seconds after a task's end within which a line may still be the task's: nodes stamp lines when
-they read them."""
+"""Seconds after a task's end within which a line may still belong to the task, because nodes add
+the time when they read a line.
+"""
 _OF_CALLS = "RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING"
 """Ray's variable, which an actor sets so that the lines of its log can be assigned to calls."""
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -212,7 +213,9 @@ def _task(id: str, attempt: int, address: str | None, timeout: float) -> Row:
 
 
 def _tells_calls(actor: str, address: str | None, timeout: float) -> bool:
-    """Whether an actor lets its log be read call by call: right when its calls run in turn."""
+    """Whether the lines of an actor's log can be assigned to its calls, which is right only if the
+    calls run one by one.
+    """
     for row in one_row("actors", actor, address, timeout):
         shown = row.get("serialized_runtime_env")
         variables = json.loads(shown).get("env_vars", {}) if shown else {}

@@ -14,7 +14,7 @@ from phalanx.protocol.requests.state import QueryState
 Filters = Sequence[tuple[str, str, Any]] | None
 _NAMED_SILENT = 3
 _SLACK_S = 2.0
-"""Seconds that an answer may take beyond the query's own time."""
+"""Seconds that an answer may take in addition to the query's own time limit."""
 
 
 class StateRow(dict[str, Any]):
