@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 LAST = "_phalanx_last"
-"""The name that holds the value of a cell's last line, where that line is an expression."""
+"""The name that holds the value of a cell's last line, if that line is an expression."""
 
 
 def cell_source(cell: str) -> tuple[str, set[str]]:
@@ -30,7 +30,7 @@ def cell_source(cell: str) -> tuple[str, set[str]]:
 def sent_names(named: set[str], notebook: Mapping[str, Any]) -> dict[str, Any]:
     """Return the names of the notebook that the cell needs.
 
-    Functions bring the names that they read.
+    The names that a function reads are included.
     """
     return {name: notebook[name] for name in sorted(named & notebook.keys()) if name[0] != "_"}
 

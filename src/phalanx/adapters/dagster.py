@@ -99,8 +99,8 @@ class PhalanxStepHandler(StepHandler):
     requirements=multiple_process_executor_requirements(),
 )
 def phalanx_executor(init_context: Any) -> StepDelegatingExecutor:
-    """An executor of steps as tasks; a step's tag `phalanx/remote_args` sets options of its own
-    task.
+    """An executor that runs steps as tasks; a step's tag `phalanx/remote_args` sets options of the
+    step's task.
     """
     given = init_context.executor_config
     return StepDelegatingExecutor(

@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class PhalanxLauncherConf:
-    """The content of `hydra.launcher`: arguments of `phalanx.init`, which is called unless the
-    program has called it, and options of the tasks.
+    """The content of `hydra.launcher`: options of the tasks, and arguments of `phalanx.init`, which
+    the launcher calls unless the program has called it.
     """
 
     _target_: str = "hydra_plugins.phalanx_launcher.PhalanxLauncher"

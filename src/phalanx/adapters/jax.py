@@ -1,4 +1,5 @@
-"""JAX's processes as members of a gang. Importing this lets JAX's `initialize()` find them.
+"""JAX's processes as members of a gang. After this module is imported, JAX's `initialize()` finds
+them.
 
 import jax, phalanx.adapters.jax
 jax.distributed.initialize()
@@ -41,5 +42,7 @@ class PhalanxCluster(clusters.ClusterEnv):
 
     @classmethod
     def get_local_process_id(cls) -> int | None:
-        """Return None: a member sees only the devices that it holds, and uses all of them."""
+        """Return None, because a member sees only the devices that it holds and uses all of
+        them.
+        """
         return None

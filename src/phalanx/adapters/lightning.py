@@ -2,8 +2,8 @@
 
     Trainer(plugins=[PhalanxEnvironment()], num_nodes=..., devices=...)
 
-Without this plug-in Lightning finds the gang by torchrun's variables. The plug-in shows up by its
-name, and fails where there is no gang.
+Without this plug-in Lightning finds the gang by torchrun's variables. Lightning reports the plug-in
+by its name, and the plug-in fails outside gangs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class PhalanxEnvironment(ClusterEnvironment):
 
     @property
     def creates_processes_externally(self) -> bool:
-        """Whether somebody else starts the processes: True, the cluster starts members."""
+        """Return True: the cluster, and not Lightning, starts the members' processes."""
         return True
 
     @property

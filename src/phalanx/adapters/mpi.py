@@ -3,8 +3,8 @@
     phalanx run --gang 8 -- python -m phalanx.adapters.mpi ./solver input.dat
 
 Rank 0 runs `mpirun` once all members have reported to it, and the others wait for its end.
-Processes that mpirun starts on another node are started in the place of a member there, with that
-member's devices, by `phalanx.adapters.mpi_agent`. Open MPI and MPICH (Hydra) are supported.
+Processes that mpirun starts on another node run inside a member there, with that member's devices;
+`phalanx.adapters.mpi_agent` starts them. Open MPI and MPICH (Hydra) are supported.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOSTS = "PHALANX_MPI_HOSTS"
-"""An environment variable with the path of the file of hosts, each with the member that stands
-for it.
+"""An environment variable with the path of the file of hosts, which names the member that stands
+for each host.
 """
 PATIENCE_S = 300.0
 """Seconds for which members wait for each other."""
@@ -51,7 +51,7 @@ class Plan(NamedTuple):
 def plan(found: Sequence[Slot]) -> Plan:
     """Return the hosts of these members, in the order of ranks.
 
-    A host's name is its node's address, or its node's id where several nodes share an address.
+    A host's name is its node's address, or its node's id if several nodes share an address.
     """
     nodes: dict[str, set[str]] = {}
     for slot in found:
@@ -80,9 +80,9 @@ def command(version: str, mpirun: str, hosts: Path, size: int) -> tuple[list[str
 
 
 def agent_variables(agent: str) -> dict[str, str]:
-    """Return variables that let both MPIs start their processes by this program instead of ssh.
-
-    Open MPI's daemons stay its children, because daemons that leave it would end with it.
+    """Return variables that make both MPIs start their processes by this program instead of ssh.
+    Open MPI's daemons stay children of the agent, because daemons that detach from it would end
+    with it.
     """
     return {
         "OMPI_MCA_orte_leave_session_attached": "1",

@@ -1,6 +1,6 @@
 """The program that `mpirun` calls instead of ssh.
 
-AGENT HOST COMMAND ... runs the command on that host, in the place of the member that stands for it.
+AGENT HOST COMMAND ... runs the command on that host, inside the member that stands for the host.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def member_of(host: str, listed: str) -> str:
 
 
 def main() -> int:
-    """Become `phalanx shell`; return the exit code where that fails."""
+    """Become `phalanx shell`; return the exit code if that fails."""
     try:
         host, command = read_call(sys.argv[1:])
         member = member_of(host, Path(os.environ[HOSTS]).read_text())

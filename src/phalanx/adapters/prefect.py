@@ -119,7 +119,7 @@ class PhalanxTaskRunner(TaskRunner):
 
 
 class _Server(NamedTuple):
-    """The temporary server of a flow whose program names none."""
+    """The temporary server of a flow whose program names no server."""
 
     machine: str
     url: str
@@ -188,6 +188,8 @@ def _run(arguments: dict[str, Any], server: _Server | None, *states: Any) -> Any
 
 
 def _state_of(ended: Future[Any]) -> Any:
-    """Return the final state of a task run; Crashed where its worker died before reporting one."""
+    """Return the final state of a task run; Crashed if its worker died before it reported a
+    state.
+    """
     error = ended.exception()
     return ended.result() if error is None else Crashed(message=f"{type(error).__name__}: {error}")

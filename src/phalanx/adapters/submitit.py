@@ -32,7 +32,7 @@ DEFAULT_SIGNAL_DELAY_S = 90
 REQUEUED = 75
 """The exit code of a task that has written a checkpoint."""
 GRACE_S = 30.0
-"""Seconds for writing a checkpoint when a job's place is taken away."""
+"""Seconds that a preempted job has for writing a checkpoint."""
 _NAMES = {
     st.PENDING: "PENDING",
     st.RUNNING: "RUNNING",
@@ -74,7 +74,7 @@ class PhalanxJob(core.Job[Any]):
     watcher = PhalanxInfoWatcher(delay_s=1)
 
     def done(self, force_check: bool = False) -> bool:
-        """Whether the job has ended. A requeued job leaves its result only with its last start."""
+        """Whether the job has ended. A requeued job has its result only after its last start."""
         has_results = all(job.paths.result_pickle.exists() for job in self._sub_jobs or [self])
         return has_results or self.watcher.is_done(self.job_id, mode="force")
 
@@ -124,15 +124,14 @@ class PhalanxJobEnvironment(job_environment.JobEnvironment):
         return list(dict.fromkeys(at.get(one.node, one.node) for one in members if one.node))
 
     def _handle_signals(self, paths: utils.JobPaths, submission: utils.DelayedSubmission) -> None:
-        """Handle signals from now on. A signal that came earlier was held back until here."""
+        """Handle signals from now on. A signal that came earlier was held back until this call."""
         super()._handle_signals(paths, submission)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {self._usr_sig()})
 
     def _requeue(self, countdown: int) -> None:
         """End the process so that the job waits again.
 
-        The job's requeue rule names this exit code. A job whose place is taken away waits again in
-        any case.
+        The job's requeue rule names this exit code. A preempted job waits again in any case.
         """
         logger.get_logger().info(f"{self.job_id} is requeued ({countdown} remaining timeouts)")
         sys.exit(REQUEUED)

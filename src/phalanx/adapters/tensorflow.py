@@ -20,7 +20,7 @@ import phalanx
 def tf_config() -> str:
     """Return TF_CONFIG: this member's gang as a cluster of workers, and this member's place in it.
 
-    Raises RuntimeError outside of a gang, and ValueError where the gang has fewer ports than one of
+    Raises RuntimeError outside of a gang, and ValueError if the gang has fewer ports than one of
     its nodes has members.
     """
     gang = phalanx.get_runtime_context().gang

@@ -59,7 +59,7 @@ LOOK_EVERY_S = 0.5
 INDEX = "$(VC_TASK_INDEX)"
 """The text that stands for a member's index in commands and variables."""
 _INDEX_HERE = "\0VC_TASK_INDEX\0"
-"""A stand-in for INDEX while all other text of a role is written as manifests write it."""
+"""A stand-in for INDEX while all other text of a role is converted to the form of manifests."""
 
 
 def manifest(app: AppDef, name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _task(given: Role, name: str) -> dict[str, Any]:
 
 
 def _literal(text: str) -> str:
-    """Write a text as manifests do, with $$ for $.
+    """Return a text in the form of manifests, with $$ for $.
 
     A role's words then reach the command unchanged, except TorchX's own macros.
     """
@@ -199,9 +199,8 @@ class PhalanxScheduler(Scheduler[Mapping[str, Any]]):
         should_tail: bool = False,
         streams: Stream | None = None,
     ) -> Iterable[str]:
-        """Yield a member's output, both streams together.
-
-        Raises ValueError for one of the streams alone.
+        """Yield a member's output, with both streams together. Raises ValueError for a single
+        stream.
         """
         if streams not in (None, Stream.COMBINED):
             raise ValueError("phalanx keeps both streams as one: streams must be COMBINED or None.")
@@ -211,10 +210,7 @@ class PhalanxScheduler(Scheduler[Mapping[str, Any]]):
 
 
 def _printed(job: phalanx.JobHandle, member: str, should_tail: bool) -> Iterator[str]:
-    """Yield lines as they are printed.
-
-    Without `should_tail`, only what the member has printed by now.
-    """
+    """Yield lines as they are printed; without `should_tail`, only the lines printed so far."""
     shown = 0
     while True:
         is_over = job.state in st.FINISHED

@@ -14,11 +14,12 @@ from phalanx.adapters.dask.member import run_member, run_worker
 from phalanx.util.queue import Queue
 
 PORTS = 2
-"""Ports of Dask's scheduler: its own, and that of its page."""
+"""The number of ports of Dask's scheduler: one for itself, and one for its page."""
 
 
 class Cluster(SpecCluster):
-    """A Dask cluster of `n_workers` with `nthreads` each, which starts completely or not at all.
+    """A Dask cluster of `n_workers` workers with `nthreads` threads each, which starts completely
+    or not at all.
 
         with Cluster(n_workers=4, nthreads=2) as cluster, Client(cluster) as client:
             ...
@@ -29,8 +30,8 @@ class Cluster(SpecCluster):
     gang of its own, and end workers whose data Dask has moved away. A worker whose process dies
     starts again. `worker_options` and `scheduler_options` go to Dask's classes. With a `security`,
     all processes use TLS; without one, anybody who reaches the scheduler's port can run code. The
-    constructor waits until the gang has its places, and raises RuntimeError with the reason when
-    the cluster cannot start.
+    constructor waits until the gang is placed, and raises RuntimeError with the reason when the
+    cluster cannot start.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Cluster(SpecCluster):
 
 
 class _Scheduler(ProcessInterface):
-    """The process interface of rank 0; ending it ends the whole gang."""
+    """Rank 0 with Dask's interface of a process; ending it ends the whole gang."""
 
     def __init__(self, begun: _Begun) -> None:
         super().__init__()
@@ -124,7 +125,7 @@ class _Begun:
         return address
 
     def end(self) -> None:
-        """End whatever is left of the gang."""
+        """End the members of the gang that still run."""
         if self.gang is not None:
             self.gang.cancel()
         self._report.shutdown(force=True)

@@ -1,8 +1,9 @@
 """Computes Dask's graphs by tasks whose results stay in the object store.
 
-Dask walks the graph as it does for its own local schedulers: in its order, with its callbacks, and
-it releases each piece when the last task that needs it is done. Dask holds only a reference to a
-piece: pieces go from task to task and not through the caller, which gets only what it asked for.
+Dask walks the graph as it does for its own local schedulers, in the same order and with the same
+callbacks, and releases each piece when the last task that needs the piece is done. Dask holds only
+a reference to each piece. Pieces go from task to task and not through the caller, which gets only
+the pieces that it asked for.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from phalanx import ObjectRef
 from phalanx.adapters.dask.hooks import Hooks
 
 SHARED_FROM_BYTES = 100_000
-"""Bytes from which a piece that is literally in the graph is put in the store once."""
+"""The size in bytes from which a piece that is literally in the graph is put in the store once."""
 AHEAD = 2
-"""Tasks handed to the cluster for each of its CPUs, so that the next one is ready when one ends."""
+"""The number of tasks handed to the cluster for each of its CPUs: more than one, so that the next
+task is ready when one ends.
+"""
 OPTIONS = "phalanx"
 """The annotation that holds options of tasks, as in `dask.annotate(phalanx={"num_gpus": 1})`."""
 
@@ -80,8 +83,8 @@ def _options(annotations: Mapping[str, Any]) -> dict[Any, Any]:
 
 
 def enable(**more: Any) -> Any:
-    """Make this the scheduler of everything that Dask computes; as a context manager, only within
-    it.
+    """Make this the scheduler for everything that Dask computes; used as a context manager, only
+    for what is computed within it.
 
     Shuffles go from task to task, because nodes do not share a disk. `more` are further settings of
     `dask.config.set`.
@@ -195,14 +198,14 @@ def _ran(keys: list[Any], results: list[Any], worker: Any) -> _Done:
 
 
 def _kept(keys: Any, found: Any) -> Any:
-    """Return nodes that read the references, in nested tuples."""
+    """Return nodes that read these references, in nested tuples."""
     if isinstance(keys, list):
         return tuple(_kept(key, one) for key, one in zip(keys, found, strict=True))
     return Task(keys, _read, found) if isinstance(found, ObjectRef) else found
 
 
 def _read(ref: ObjectRef[Any]) -> Any:
-    """Read a reference in a worker, where Dask has joined this node and those that follow into
+    """Read a reference in a worker, in which Dask has joined this node and the following ones into
     one.
     """
     return phalanx.get(ref)

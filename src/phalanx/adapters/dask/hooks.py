@@ -41,7 +41,7 @@ class Hooks(NamedTuple):
         return Hooks(pretask=self.pretask, posttask=self.posttask)
 
     def in_place_of(self, node: GraphNode, key: Any, inputs: Mapping[Any, Any]) -> Any:
-        """Return a replacement of the node's result; None where its task has to run."""
+        """Return a replacement of the node's result; None if its task has to run."""
         answers = [hook(node, key, inputs) for hook in self.presubmit]
         return next((answer for answer in answers if answer is not None), None)
 

@@ -2,8 +2,8 @@
 
 Call `install()` before the program imports ray, or run `python -m phalanx.compat.ray script.py`.
 With `libraries=True` (`--libraries`), Tune, Train and Data come from an installed ray
-(`libraries`). The names that Phalanx honours are present. Some other names, which programs import
-at their top, can be imported too, but refuse to be called. Any other name raises an ImportError or
+(`libraries`). The names that Phalanx honours are present. Some other names that programs import at
+their top can be imported, too, but refuse to be called. Any further name raises an ImportError or
 AttributeError that says so.
 """
 
@@ -25,11 +25,11 @@ from phalanx.adapters.ray.names import REFUSED, SAME_MODULE, SOME_NAMES
 from phalanx.runtime.engine import dialect
 
 LIBRARIES_MARKER = "PHALANX_COMPAT_RAY_LIBRARIES"
-"""An environment variable: 1 lets `install` take Ray's libraries where its argument is None."""
+"""An environment variable: with 1, `install` takes Ray's libraries if its argument is None."""
 
 PROGRAM = "PHALANX_COMPAT_RAY_PROGRAM"
-"""An environment variable with the file that runs under Ray's names, for processes that it
-spawns.
+"""An environment variable with the file that runs under Ray's names, for processes that this
+program spawns.
 """
 
 RAY_VERSION = "2.60.0"
@@ -67,14 +67,16 @@ def install(*, libraries: bool | None = None) -> None:
 
 
 def installation() -> Callable[[], None]:
-    """Return what a worker of this program runs at its start: it installs the same names and
-    libraries.
+    """Return the function that a worker of this program runs at its start, which installs the same
+    names and libraries.
     """
     return partial(install, libraries=_libraries() is not None)
 
 
 def preloaded() -> tuple[str, ...]:
-    """Return the modules that the workers of a runtime started by this program find imported."""
+    """Return the modules that are imported in advance in the workers of a runtime that this program
+    starts.
+    """
     return () if _libraries() is None else ("phalanx.adapters.ray.worker_preload",)
 
 

@@ -79,9 +79,9 @@ class RaysDialect:
         return int(text) if text.lstrip("-").isdigit() else None
 
     def without_client(self, address: str | None) -> str | None:
-        """Return the address of the cluster on this machine in place of a client server's here.
-
-        A driver next to a node needs no server. Raises ConnectionError for a server elsewhere.
+        """Return the address of the cluster on this machine in place of a client server's address
+        on this machine, because a driver next to a node needs no server. Raises ConnectionError for
+        a server on another machine.
         """
         named = self.address() if address in (None, "", "auto") else address
         if named is None or not named.startswith(_CLIENT):

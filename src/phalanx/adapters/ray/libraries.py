@@ -53,7 +53,7 @@ class LibrariesUnavailableError(ImportError):
 
 @dataclass(frozen=True)
 class InstalledRay:
-    """An installed distribution `ray`, nothing of which was imported."""
+    """An installed distribution `ray`, of which nothing was imported."""
 
     version: str
     root: Path

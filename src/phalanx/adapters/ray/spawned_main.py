@@ -1,7 +1,5 @@
-"""The program again, in a process that it has spawned: the main module that multiprocessing
-imports.
-
-The process gets Ray's names before the program asks for them.
+"""The main module that multiprocessing imports in a process that the program has spawned. It
+installs Ray's names and then runs the program's own main module.
 """
 
 from __future__ import annotations

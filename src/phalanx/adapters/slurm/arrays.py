@@ -13,8 +13,8 @@ _SINGLETON = re.compile(r"(^|[,?])singleton(?=$|[,?])")
 def array_of(asked: Mapping[str, str], members: int) -> str | None:
     """Return the indices of `--array`, in the form of `phalanx run --array`; None without it.
 
-    Raises OptionError for array tasks with several members: the rule that keeps members of one
-    array task on different nodes would also keep array tasks apart.
+    Raises OptionError for array tasks with several members, because the rule that keeps the members
+    of one array task on different nodes would also keep different array tasks apart.
     """
     if "array" in asked and members > 1:
         raise OptionError(
@@ -26,8 +26,8 @@ def array_of(asked: Mapping[str, str], members: int) -> str | None:
 def after_of(asked: Mapping[str, str]) -> str | None:
     """Return the value of `--dependency` in the form of `phalanx run --after`; None without it.
 
-    Slurm's `singleton` concerns jobs with the same name and user. Here it concerns jobs that give
-    `singleton` with the same word, so the job's name is added as that word.
+    Slurm's `singleton` applies to jobs with the same name and user. Phalanx's applies to jobs that
+    give it with the same word, so the job's name is added as that word.
     """
     written = asked.get("dependency")
     if written is None:
@@ -37,5 +37,7 @@ def after_of(asked: Mapping[str, str]) -> str | None:
 
 
 def array_variables(asked: Mapping[str, str], number: int) -> dict[str, str]:
-    """Return the variables of all array tasks; `sbatch` sets those of each when it starts."""
+    """Return the variables that all array tasks share; the variables of one array task are set when
+    it starts.
+    """
     return {"SLURM_ARRAY_JOB_ID": str(number)} if "array" in asked else {}

@@ -17,7 +17,7 @@ _SACCT = re.compile(r"([A-Za-z]+)(?:%(-?)([0-9]{0,4}))?")
 _UNKNOWN_NUMBERS = ("0", "00:00:00")
 _UNKNOWN_DATE = "Unknown"
 NAME_WIDTH = 20
-"""Width of columns of squeue's and sinfo's --Format that give none."""
+"""The width of a column of squeue's and sinfo's --Format without a given width."""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ def sacct_names(
     """Return the columns of sacct's or sshare's --format.
 
     A column is `NAME[%[-]WIDTH]`, in any case; the beginning of a name is enough. `width`: the
-    width of columns that give none. Raises OptionError for an unknown name.
+    width of columns without a given width. Raises OptionError for an unknown name.
     """
     known = {name.lower(): found for name, found in fields.items()}
     columns = []
@@ -130,7 +130,9 @@ def listed(
     has_head: bool,
     separator: str = "",
 ) -> list[str]:
-    """Return the lines of a listing. With a `separator` between them, fields have no width."""
+    """Return the lines of a listing. With a `separator`, fields are separated by it and not
+    padded.
+    """
     heads = [one.title for one in columns]
     out = [_line(columns, heads, separator, has_marks=False)] if has_head else []
     for row in rows:

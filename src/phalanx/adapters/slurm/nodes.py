@@ -49,7 +49,8 @@ def gpu_type_of(asked: Mapping[str, str]) -> str:
 
 
 def choice_of(asked: Mapping[str, str], hosts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the terms of a nodeAffinity, one of which a node must match; none for any node.
+    """Return the terms of a nodeAffinity, of which a node must match one; an empty list allows any
+    node.
 
     `hosts`: host names by address. Host lists in `asked` are already expanded. Raises OptionError
     for a value that cannot be read.

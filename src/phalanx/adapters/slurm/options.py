@@ -22,7 +22,9 @@ class Option(msgspec.Struct, frozen=True):
     refused: str = ""
     note: str = ""
     says: bool = False
-    """Whether the note is printed when the option is given, as nothing does what it asks for."""
+    """Whether the note is printed when the option is given, because the user might rely on the
+    option's effect.
+    """
     is_optional: bool = False
     """Whether the value may be left out; a given value is part of the option's own word."""
     is_idle: bool = False
@@ -287,7 +289,7 @@ def from_environment(
     """Return the options that variables such as SBATCH_PARTITION set.
 
     A flag is set by a variable with any value except `0`, `no` and `false`. Refused options are
-    ignored, as a variable may be meant for other commands.
+    ignored, because a variable may be meant for other commands.
     """
     options = {one.long: one for one in known if one.long not in ("help", "usage", "version")}
     names = {one.upper().replace("-", "_"): one for one in reversed(options)}

@@ -25,7 +25,9 @@ from phalanx.model.jobs.spec import JobSpec, Policy, TaskGroup
 
 MAX_TASKS = 100_000
 LEAST_LIMIT_BYTES = 256 << 20
-"""Least memory limit in bytes, as srun's processes in scripts count, too; jobs may reserve less."""
+"""The least memory limit in bytes, because srun's processes in a script count, too; jobs may
+reserve less.
+"""
 _COUNT = re.compile(r"[0-9]{1,7}")
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"K": 1 << 10, "": 1 << 20, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -62,11 +64,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shape_of(asked: Mapping[str, str], node_cpus: int = 0) -> Shape:
-    """Return the size of the job that options ask for.
-
-    A member is a share of a node where an option counts nodes or gives an amount per node;
-    otherwise it is a task. `node_cpus`: CPUs of a whole node, for `--exclusive`. Raises
-    OptionError.
+    """Return the size of the job that options describe. A member is a share of a node if an option
+    counts nodes or gives an amount per node; otherwise a member is a task. `node_cpus`: CPUs of a
+    whole node, for `--exclusive`. Raises OptionError.
     """
     check_words(asked)
     nodes, tasks = _nodes(asked), _count(asked, "ntasks")
@@ -106,7 +106,7 @@ def shape_of(asked: Mapping[str, str], node_cpus: int = 0) -> Shape:
 
 
 def _nodes(asked: Mapping[str, str]) -> int | None:
-    """Return the number of nodes; of a range, the least."""
+    """Return the number of nodes; for a range, its lower end."""
     match = _RANGE.fullmatch(asked.get("nodes", ""))
     if match is None:
         return _count(asked, "nodes")
@@ -155,7 +155,7 @@ def _gpus(asked: Mapping[str, str], members: int, each: int) -> float:
 
 
 def _memory(asked: Mapping[str, str], cpus: int, gpus: float) -> float | None:
-    """Return the bytes that a member reserves; None for none, as with `--mem=0`."""
+    """Return the bytes that a member reserves; None: it reserves none, as with `--mem=0`."""
     found = None
     for name, times in (("mem", 1.0), ("mem-per-cpu", cpus), ("mem-per-gpu", gpus)):
         given = asked.get(name)
@@ -203,7 +203,7 @@ def job_spec(
     notes: Mapping[str, str] | None = None,
     hosts: Mapping[str, str] | None = None,
 ) -> JobSpec:
-    """Return the job that options ask for, named by its number.
+    """Return the job that options describe, named by its number.
 
     The first member runs `command` and the others `holder`; the job ends with the first member.
     `notes`: further values for listings. `hosts`: host names by address. Raises OptionError.
@@ -256,7 +256,7 @@ def job_spec(
 
 
 def counts_tasks(asked: Mapping[str, str]) -> bool:
-    """Whether the options give the number of tasks; only then variables have it."""
+    """Whether the options give the number of tasks; only then is it set in variables."""
     return any(name.startswith("ntasks") for name in asked)
 
 

@@ -41,7 +41,9 @@ def directives(script: str) -> list[str]:
 
 
 def checked(script: bytes) -> str:
-    """Return the text of a batch script. Raises OptionError for a file that sbatch refuses, too."""
+    """Return the text of a batch script. Raises OptionError for a file that Slurm's sbatch would
+    refuse.
+    """
     if len(script) > MAX_SCRIPT_BYTES:
         raise OptionError(f"the script has {len(script)} bytes; the limit is {MAX_SCRIPT_BYTES}")
     if not script.strip():

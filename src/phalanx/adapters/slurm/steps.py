@@ -19,7 +19,7 @@ _OF_JOBS = (
 
 
 def told_by_jobs(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a job that its steps have, too."""
+    """Return those variables of a job that the job's steps also have."""
     return {name: value for name, value in variables.items() if name.startswith(_OF_JOBS)}
 
 

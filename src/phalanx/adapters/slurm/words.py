@@ -15,10 +15,9 @@ from phalanx.model.nearest import nearest
 def read_options(
     command: str, known: Sequence[Option], words: Sequence[str], intermixed: bool = False
 ) -> tuple[dict[str, str], list[str]]:
-    """Return (the options by their long names, the words behind them).
-
-    An option without a value has "". `intermixed`: words may come before options. Raises
-    OptionError that names an unknown or refused option.
+    """Return (the options by their long names, the words after them). The value of a flag is "".
+    `intermixed`: words may come before options. Raises OptionError that names an unknown or refused
+    option.
     """
     found: dict[str, str] = {}
     rest: list[str] = []
@@ -55,7 +54,7 @@ def _shorts(
 
 
 def _long(command: str, known: Sequence[Option], name: str) -> Option:
-    """Return the option of this name, or the only one whose name begins so."""
+    """Return the option of this name, or the only option whose name begins with it."""
     exact = [one for one in known if one.long == name]
     close = exact or [one for one in known if name and one.long.startswith(name)]
     if len(close) > 1:

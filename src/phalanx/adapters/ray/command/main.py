@@ -269,8 +269,8 @@ _KINDS = {
     "tasks": "tasks",
     "workers": "workers",
 }
-"""The kinds of `ray list`, and Phalanx's listing behind each; an empty name marks the kinds that
-are put together here.
+"""The kinds of `ray list`, with Phalanx's listing behind each; an empty name marks a kind whose
+rows are made in this module.
 """
 _NO_SITES = (
     "the places where objects are created are not recorded: set RAY_record_ref_creation_sites=1 "

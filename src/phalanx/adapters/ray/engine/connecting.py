@@ -21,7 +21,9 @@ AMOUNTS = (
     *("num_cpus", "num_gpus", "resources", "labels", "object_store_memory"),
     "include_dashboard",
 )
-"""The options that size a Ray cluster started for this program. Ray chooses those that are None."""
+"""The options for the size of a Ray cluster that is started for this program. Ray chooses the
+options that are None.
+"""
 
 
 def connect(options: EngineOptions, output: Output) -> RayEngine:

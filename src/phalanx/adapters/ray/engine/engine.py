@@ -46,7 +46,9 @@ GANG = b"gang"
 GROUP_BYTES = 18
 LEAVE_S = 2.0
 MAX_MEMBERS = 100_000
-"""Members of gangs that one program may have waiting and running at once, and that it remembers."""
+"""The most members of gangs that one program may have waiting and running at once, and that it
+remembers.
+"""
 
 
 class RayEngine:
@@ -58,7 +60,7 @@ class RayEngine:
     def __init__(
         self, facts: Mapping[str, Any], queue: str, priority: int, ends_ray: bool = False
     ) -> None:
-        """Connect to the scheduler later, when a request first needs it.
+        """Prepare the engine. It connects to the scheduler when a request first needs it.
 
         `facts`: facts about the cluster, as Ray's init returned them. `ends_ray`: whether Phalanx
         connected to Ray, so that the connection ends with the engine.
@@ -91,9 +93,8 @@ class RayEngine:
         return bool(ray.is_initialized())
 
     def stop(self) -> None:
-        """Give back the program's gangs and batches.
-
-        A Ray connection that the program made itself stays.
+        """Return the program's gangs and batches to the scheduler. A connection to Ray that the
+        program made itself stays.
         """
         if not ray.is_initialized():
             return
@@ -216,7 +217,8 @@ class RayEngine:
     def group_ready(self, group: GroupId) -> Any:
         """Return Ray's reference that is ready when the group is created.
 
-        A task submitted into the group would not do: it waits for ever if the group is removed.
+        A reference to a task submitted into the group would not do, because such a task waits for
+        ever if the group is removed.
         """
         return native_group(group).ready()
 

@@ -39,8 +39,8 @@ class NativeDefinitions:
     ) -> tuple[Any, dict[str, Any]]:
         """Return Ray's remote function of a gang's members, and the options of their tasks.
 
-        The gang gives the members their places and devices, so Ray is asked for no resources. The
-        worker ends with its member.
+        The gang gives the members their places and devices, so the tasks request no resources from
+        Ray. The worker ends with its member.
         """
         chosen = native_options(options, definition.name)
         chosen |= {"num_gpus": 0, "max_retries": 0}
@@ -50,7 +50,7 @@ class NativeDefinitions:
     def crew_member(
         self, definition: ActorDefinition, options: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """Return Ray's class of a gang's actors, and the options of each; as in `member`."""
+        """Return Ray's class of a gang's actors, and the options of each actor, as in `member`."""
         chosen = native_options(options, definition.name)
         groups = chosen.pop("concurrency_groups", None) or {}
         chosen |= {"num_gpus": 0, "max_restarts": 0, "max_task_retries": 0}

@@ -1,4 +1,6 @@
-"""Handles of the actors of gangs. Calls go through the program's hub, which knows each place."""
+"""Handles of the actors of gangs. Calls go through the program's hub, which knows each actor's
+place.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ class GangActor(ActorHandle[Any]):
 def first_handle(
     hub: Any, group: GangId, index: int, methods: Mapping[str, MethodShape]
 ) -> GangActor:
-    """Return the program's own handle of an actor: when it is dropped, the actor ends."""
+    """Return the program's own handle of an actor. The actor ends when this handle is dropped."""
     handle = GangActor(hub, group, index, methods)
     weakref.finalize(handle, dismiss, hub, group, index).atexit = False
     return handle

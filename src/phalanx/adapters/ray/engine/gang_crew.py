@@ -1,4 +1,6 @@
-"""A gang of actors: each is created in its place, and again wherever the gang is placed again."""
+"""A gang of actors. Each actor is created in its place, and created again whenever the gang is
+placed again.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ class _Turns:
             await waits
 
     def passed(self, turn: Turn) -> None:
-        """Note that the call has started, or never will."""
+        """Note that the call has started, or will never start."""
         self._passed.add(turn)
         caller = turn[0]
         while (one := (caller, self._next.get(caller, 0))) in self._passed:
@@ -53,7 +55,9 @@ class _Seat:
         self.index = index
         self.turns = _Turns()
         self.settled = asyncio.Event()
-        """Set once the actor exists, or when it never will."""
+        """An event that is set once the actor exists, or once it is known that it will never
+        exist.
+        """
         self.handle: Any = None
         self.failure: BaseException | None = None
 

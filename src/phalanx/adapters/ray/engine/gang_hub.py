@@ -20,7 +20,7 @@ from phalanx.errors import TaskPlacementGroupRemoved
 from phalanx.model.ids import GangId
 
 _BROKEN = (WorkerCrashedError, NodeDiedError, TaskPlacementGroupRemoved, RaySystemError)
-"""The errors of a member's task whose process was taken away."""
+"""The errors of a member's task whose process was killed."""
 
 
 class _Gang:
@@ -32,9 +32,8 @@ class _Gang:
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def note_failure(self, error: BaseException) -> None:
-        """Note that a member failed.
-
-        With too few left, the other members end with the same error.
+        """Note that a member failed. If too few members are left, the others end with the same
+        error.
         """
         self.failed += 1
         if self.members - self.failed < self.least and not self.failure.done():
@@ -92,7 +91,7 @@ class GangHub:
         self._crew(group).set_result(Crew(self._places, group, members, call[0]))
 
     def _crew(self, group: GangId) -> asyncio.Future[Crew]:
-        """Return a gang's actors once `hire` has created them: calls may arrive earlier."""
+        """Return a gang's actors once `hire` has created them, because calls may arrive earlier."""
         crew = self._crews.get(group)
         if crew is None:
             crew = self._crews[group] = asyncio.get_running_loop().create_future()

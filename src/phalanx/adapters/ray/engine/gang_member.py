@@ -50,8 +50,8 @@ def class_in_gang(cls: type) -> type:
 def enter(encoded: EncodedView, group: GangId, index: int) -> Any:
     """Make this process a member of the gang whose view is `encoded`.
 
-    Returns the handle of the node's agent, which warns and ends this process when the member's
-    place is taken away.
+    Returns the handle of the node's agent, which warns and ends this process when the member is
+    evicted.
     """
     global view
     view = decode_view(encoded)

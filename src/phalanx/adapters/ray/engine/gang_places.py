@@ -46,10 +46,9 @@ class GangPlaces:
             await asyncio.sleep(LOOK_AGAIN_S)
 
     async def is_taken(self, group: GangId, index: int, node_died: bool) -> bool:
-        """Whether the member lost its place and waits for another; otherwise the failure is its
-        own.
-
-        `node_died`: the scheduler learns of a dead node only after that node has been silent.
+        """Whether a failed member lost its place and waits for another; if not, the failure is its
+        own. `node_died`: whether Ray reports a dead node, of which the scheduler learns only after
+        the node has been silent.
         """
         while True:
             state = await self._ask(GetMemberState(group, index))

@@ -85,7 +85,9 @@ def create(
 
 
 def named(name: str) -> tuple[GroupId, list[dict[str, float]]]:
-    """Return the id and the bundles of a living group. Raises ValueError when none has the name."""
+    """Return the id and the bundles of the living group of this name. Raises ValueError if there is
+    none.
+    """
     found = get_placement_group(name)
     return GroupId(found.id.binary()), found.bundle_specs
 

@@ -3,8 +3,8 @@
 Ray's types are registered with Phalanx's, so that `isinstance` accepts them. Each of Ray's error
 classes becomes a subclass of its namesake here: `except phalanx.exceptions.X` then catches an error
 wherever Ray raises it (in `get`, in `await`, in the callback of a future, in a task that reads
-another's result). Registering errors would not do, because an `except` clause asks for true
-subclasses, and wrapping errors in `get` would miss the other places. Ray's own programs see no
+another's result). Registering the errors is not enough, because an `except` clause needs true
+subclasses; wrapping errors in `get` would miss the other places. Ray's own programs see no
 difference: their error classes only gain one base.
 """
 

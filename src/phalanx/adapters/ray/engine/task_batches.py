@@ -23,15 +23,15 @@ GROWS_S = 0.002
 """Seconds for which a batch waits for more tasks."""
 LOOK_EVERY_S = 0.005
 LOOKED_AT = 64
-"""Unfinished tasks of a batch that one look examines: the oldest, because Ray runs tasks nearly in
-order and the cost of a look grows with their number.
+"""The number of unfinished tasks of a batch that one look examines. It examines only the oldest,
+because Ray runs tasks nearly in order and the cost of a look grows with the number of tasks.
 """
 REPORT_EVERY_S = 1.0
 """Seconds between two reports that this process is alive; each looks at all unfinished tasks."""
 SIZES_KEPT_S = 1.0
 SHORT_S, LONG_S = 0.05, 0.2
-"""Seconds: later batches get larger after one that ends sooner than the first, and smaller after
-one that takes longer than the second.
+"""Seconds. After a batch that takes less than SHORT_S, later batches are larger; after one that
+takes more than LONG_S, they are smaller.
 """
 MAX_TIMES = 64
 
@@ -52,9 +52,8 @@ class _Batch:
         self.is_admitted = False
         self.admitted_at = 0.0
         self.unseen = 0
-        """Tasks without a result, and tasks that could not be started.
-
-        Nobody sees them end, so they count until the batch is admitted.
+        """The number of tasks without a result, and of tasks that could not be started. Their end
+        cannot be seen, so they count until the batch is admitted.
         """
         self.refs: list[Any] = []
         """References of the tasks that have not ended, as far as is known."""
@@ -132,8 +131,8 @@ class TaskBatches:
         return batch
 
     def _size(self, kind: _Kind) -> int:
-        """Return how many tasks the next batch gets: as many as run at once, or more if they are
-        short.
+        """Return the number of tasks of the next batch: as many as run at once, or more if tasks
+        are short.
         """
         known = self._sizes.get(kind)
         if known is None or time.monotonic() > known[0] + SIZES_KEPT_S:
@@ -143,7 +142,7 @@ class TaskBatches:
         return int(known[1] * self._times.get(kind, 1))
 
     def _ended(self, batch: _Batch) -> None:
-        """Learn the size of the next batches from how long this one took to end."""
+        """Choose the size of the next batches by the time that this one took."""
         took = time.monotonic() - batch.admitted_at
         times = self._times.get(batch.kind, 1)
         if took < SHORT_S and batch.size >= batch.most:

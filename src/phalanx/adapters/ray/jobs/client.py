@@ -37,13 +37,13 @@ class _Response:
 class JobSubmissionClient:
     """Submits jobs to a cluster over HTTP, and asks about them.
 
-    `address` is the URL of a job server, such as http://127.0.0.1:8265. None and "auto" take the
-    server that this user started last on this machine; HOST:PORT of a cluster's head takes the
-    server of that cluster. As in Ray, RAY_API_SERVER_ADDRESS and RAY_ADDRESS come before `address`.
-    A server of this user on this machine receives its own token. Other servers receive one if
-    RAY_AUTH_MODE=token: that of RAY_AUTH_TOKEN, or of the file RAY_AUTH_TOKEN_PATH
-    (~/.ray/auth_token). Raises ConnectionError when no server answers there, and TypeError for
-    arguments of another type.
+    `address` is the URL of a job server, such as http://127.0.0.1:8265. None and "auto" mean the
+    server that this user started last on this machine; HOST:PORT of a cluster's head means the
+    server of that cluster. As in Ray, RAY_API_SERVER_ADDRESS and RAY_ADDRESS take precedence over
+    `address`. The client sends a server of this user on this machine that server's token. With
+    RAY_AUTH_MODE=token it sends other servers the token in RAY_AUTH_TOKEN, or in the file
+    RAY_AUTH_TOKEN_PATH (~/.ray/auth_token). Raises ConnectionError when no server answers there,
+    and TypeError for arguments of another type.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class JobSubmissionClient:
         """Run a shell command as a job; return its submission id.
 
         Directories that the runtime environment names are uploaded. Raises RuntimeError for an id
-        that is taken and for whatever else the server refuses, and ValueError for a directory that
+        that is taken and for every other refusal of the server, and ValueError for a directory that
         does not exist.
         """
         environment = self._uploaded(dict(runtime_env or {}))
@@ -198,7 +198,7 @@ class JobSubmissionClient:
     ) -> Any:
         """Send a request; return the server's JSON answer.
 
-        Raises RuntimeError with any other answer's text.
+        Raises RuntimeError with the text of any other answer.
         """
         if isinstance(body, Mapping):
             response = self._do_request(method, endpoint, json_data=body)

@@ -70,7 +70,7 @@ class JobDetails(JobInfo):
 
     type: JobType
     job_id: str | None = None
-    """The id of the driver's job; always None, as Phalanx does not name one."""
+    """The id of the driver's job; always None, because Phalanx has no such id."""
     submission_id: str | None = None
     driver_info: DriverInfo | None = None
 

@@ -17,7 +17,7 @@ from phalanx.runtime.daemons import cluster_token
 
 PIECE_BYTES = 1 << 20
 UNPACKED_BYTES = 2 << 30
-"""Bytes, at most, of the unpacked files of one package."""
+"""The most bytes of the unpacked files of one package."""
 UNPACKED_RATIO = 100
 """The most that a package may grow when unpacked, as a multiple of its own size; text and tables
 grow ten- or twentyfold.
@@ -25,7 +25,7 @@ grow ten- or twentyfold.
 SMALL_BYTES = 64 << 20
 """Bytes to which every package may unpack, however small the package is."""
 MOST_FILES = 100_000
-"""Files and directories, at most, in one package."""
+"""The most files and directories in one package."""
 
 
 def directory() -> Path:
@@ -36,8 +36,8 @@ def directory() -> Path:
 
 
 def token_file() -> str:
-    """Return the path of the file with the token of job requests; create the file where none
-    exists.
+    """Return the path of the file with the token for job requests; create the file if it does not
+    exist.
 
     This token is not the cluster's token.
     """

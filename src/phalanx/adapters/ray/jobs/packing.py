@@ -24,8 +24,8 @@ def pack(
     archive.
 
     A zip file or wheel is a package already. `excludes` are patterns of paths below the directory.
-    With its name, the directory itself is in the package, as a module must be. Raises ValueError
-    for a path that does not exist.
+    With `with_its_name`, the directory itself is in the package, as is necessary for a module.
+    Raises ValueError for a path that does not exist.
     """
     if not root.exists():
         raise ValueError(

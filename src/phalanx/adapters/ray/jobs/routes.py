@@ -35,7 +35,7 @@ R = TypeVar("R")
 API_VERSION = "4"
 """The version of the job API, by Ray's count."""
 BODY_BYTES = 1 << 20
-"""Bytes, at most, of a request's body, except a package's."""
+"""The most bytes of a request's body that is no package."""
 PACKAGE_BYTES = 512 << 20
 _LAST_CHARS = 20_000
 """Characters from the end of a failed job's log that its message includes."""
@@ -208,8 +208,8 @@ class JobRoutes:
         return Answer(200, {"logs": self._log(row)})
 
     def tail(self, job: str) -> Iterator[str | None]:
-        """Yield a job's output as it is printed, until the job is over; None while nothing new
-        exists.
+        """Yield a job's output as it is printed, until the job is over; yields None when there is
+        nothing new.
 
         Raises JobNotFoundError.
         """

@@ -45,8 +45,8 @@ class JobServer(ThreadingHTTPServer):
     def is_meant(self, host: str | None) -> bool:
         """Whether a request for this host is meant for this server.
 
-        The host must be one of the server's names, or any IP address: nobody can make an address
-        resolve to another machine, as a name can.
+        The host must be one of the server's names, or any IP address. An address is safe because,
+        unlike a name, it cannot be made to resolve to another machine.
         """
         try:
             ipaddress.ip_address(host or "")
@@ -79,7 +79,7 @@ class _Connection(BaseHTTPRequestHandler):
         self._serve()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: requests are not logged."""
+        """Do nothing, because requests are not logged."""
 
     def _serve(self) -> None:
         refused = self._refusal()

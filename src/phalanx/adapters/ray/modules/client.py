@@ -1,4 +1,6 @@
-"""`ray.util.client`, where programs ask whether they use a client server. None does here."""
+"""`ray.util.client`, which tells programs whether they use a client server. No program does
+here.
+"""
 
 from __future__ import annotations
 

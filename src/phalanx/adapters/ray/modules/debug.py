@@ -16,7 +16,9 @@ def _is_ray_debugger_post_mortem_enabled() -> bool:
 
 
 def log_once(key: str) -> bool:
-    """Whether this is the first request for the key, or its period is over."""
+    """Whether a message with this key should be logged now: the first time, or after the key's
+    period.
+    """
     now = time.monotonic()
     if _is_off or (key in _said and (_every_s is None or now < _said[key] + _every_s)):
         return False

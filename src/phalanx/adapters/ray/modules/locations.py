@@ -17,7 +17,7 @@ Locations = dict[ObjectRef[Any], dict[str, Any]]
 
 
 def get_local_object_locations(obj_refs: Sequence[ObjectRef[Any]]) -> Locations:
-    """Return what this process knows of each object, without asking any other process.
+    """Return what this process knows about each object, without asking any other process.
 
     `object_size` is in bytes (None while the object is not known to exist); `node_ids` is empty for
     an object that travels in messages. Raises RuntimeError when Phalanx is not running here.
@@ -30,8 +30,8 @@ def get_local_object_locations(obj_refs: Sequence[ObjectRef[Any]]) -> Locations:
 
 
 def get_object_locations(obj_refs: Sequence[ObjectRef[Any]], timeout_ms: int = -1) -> Locations:
-    """Return the same: an owner knows everything, and other processes know what the owner told
-    them.
+    """Return the same as `get_local_object_locations`: an owner knows all locations, and other
+    processes know those that the owner told them.
     """
     return get_local_object_locations(obj_refs)
 

@@ -52,7 +52,7 @@ RayStateApiException = StateQueryError
 
 
 class ServerUnavailable(StateQueryError):
-    """Ray's error when its dashboard's server does not answer: programs catch it."""
+    """Ray's error for a dashboard server that does not answer, which programs catch."""
 
 
 DEFAULT_RPC_TIMEOUT = TIMEOUT_S
@@ -192,7 +192,9 @@ def _driver_row(row: StateRow) -> StateRow:
 
 
 def free(object_refs: ObjectRef[Any] | list[ObjectRef[Any]], local_only: bool = False) -> None:
-    """Do nothing but check: an object's memory is freed with its last reference."""
+    """Check the arguments and do nothing else, because an object's memory is freed with its last
+    reference.
+    """
     for ref in object_refs if isinstance(object_refs, list) else [object_refs]:
         if not isinstance(ref, ObjectRef):
             raise TypeError(f"free() expects a list of ObjectRef, got {type(ref)}.")

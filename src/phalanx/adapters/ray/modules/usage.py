@@ -1,4 +1,4 @@
-"""`ray._common.usage.usage_lib`, which libraries tell of their use. Nothing is kept or sent."""
+"""`ray._common.usage.usage_lib`, to which libraries report their use. Nothing is kept or sent."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class JobConfig:
 
 
 class CoreWorker:
-    """Answers programs' questions about the process's references."""
+    """Answers questions of programs about the references of this process."""
 
     def get_all_reference_counts(self) -> dict[bytes, dict[str, int]]:
         """Return reference counts by id in hex.
@@ -138,10 +138,10 @@ class _Serialized(NamedTuple):
 
 
 class SerializationContext:
-    """Sets how a class is pickled for a while, and measures values; libraries use it."""
+    """Changes for a while how a class is pickled, and measures values, for libraries."""
 
     def serialize(self, value: Any) -> _Serialized:
-        """Return a measure of how many bytes a value takes."""
+        """Return an object that has the number of bytes that a value takes."""
         buffers: list[PickleBuffer] = []
         data = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
         return _Serialized(len(data) + sum(buffer.raw().nbytes for buffer in buffers))

@@ -19,7 +19,7 @@ MAX_IN_BATCH = 16
 SILENT_S = 15.0
 """Seconds without a message after which an owner counts as ended, and its tasks with it."""
 LOOK_EVERY_S = 0.1
-"""Seconds for which knowledge of the cluster's capacity and of its queues is reused."""
+"""Seconds for which the last known capacity of the cluster and of its queues is reused."""
 
 
 class TasksCluster(Protocol):
@@ -35,7 +35,7 @@ class TasksCluster(Protocol):
         ...
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """Take note that a process has ended, and remove what it owns."""
+        """Note that a process has ended, and remove what it owns."""
         ...
 
 
@@ -49,7 +49,7 @@ class BatchRequests:
         self._waiting: dict[bytes, list[Asker[None]]] = {}
         """The processes to answer when each batch is admitted."""
         self._heard: dict[bytes, float] = {}
-        """When each owner was last heard."""
+        """The time at which each owner last sent a message."""
         self._look_at = 0.0
 
     def entries(self) -> list[Entry]:

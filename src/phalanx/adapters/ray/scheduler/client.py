@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 _HEAD = "node:__internal_head__"
 _PENDING_CALLS = 100_000
-"""Calls that may wait for their answers at once, such as those that wait for gangs."""
+"""The most calls that may wait for their answers at once, such as calls that wait for gangs."""
 
 _MEMORY_BYTES = 1
 """Bytes of memory that the scheduler's actor requests, so that Ray starts it near its creator.
@@ -45,8 +45,8 @@ class SchedulerClient:
     ) -> SchedulerClient:
         """Find the cluster's scheduler; Ray must be initialized.
 
-        With `start`, a scheduler is started with `options` where none runs; a running one keeps its
-        own options. Raises ConnectionError when none runs and none is to be started.
+        With `start`, a scheduler is started with `options` if none runs; a running scheduler keeps
+        its own options. Raises ConnectionError if no scheduler runs and `start` is not set.
         """
         if not start:
             try:
@@ -73,8 +73,9 @@ class SchedulerClient:
     def send(self, request: Request[Any], origin: bytes) -> Any:
         """Send a request; return a reference to the Reply in msgpack.
 
-        `origin`: 16 bytes that identify the asking process. That process owns what the request
-        creates, and it is removed when the process ends. Empty: nobody owns what is created.
+        `origin`: 16 bytes that identify the asking process. That process owns the things that the
+        request creates, which are removed when the process ends. Empty: the created things have no
+        owner.
         """
         return self.actor.ask.remote(origin, request.kind, bytes(encode_request(request)))
 
@@ -122,6 +123,8 @@ def read_reply(request_type: type[Request[R]], data: bytes) -> R:
 
 
 def _beside_head() -> Any:
-    """Return the strategy for the node of Ray's head while it can run actors, else for any node."""
+    """Return the strategy for the node of Ray's head if that node can run actors; if not, the
+    strategy for any node.
+    """
     head = next((row["NodeID"] for row in nodes() if _HEAD in row["Resources"]), None)
     return "DEFAULT" if head is None else NodeAffinitySchedulingStrategy(head, soft=True)

@@ -27,9 +27,8 @@ _OF_WORKERS = ("RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_NODE_ID")
 
 
 class CommandServer(NamedTuple):
-    """A handle of the process: the process, and a socket to it.
-
-    The process ends when the socket closes.
+    """A handle of the process that starts commands, with a socket to it. The process ends when the
+    socket closes.
     """
 
     process: subprocess.Popen[bytes]

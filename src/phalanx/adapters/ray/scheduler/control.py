@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from phalanx.head.queues.control import Queues
 
 PAUSE = 0.2
-"""Minimum pause between two cycles, as a multiple of the last cycle's length, in which messages
-are handled.
+"""The least pause between two cycles, as a multiple of the last cycle's length; messages are
+handled in the pause.
 """
 MAX_AT_ONCE = 256
 """The most equal gangs that a cycle examines together."""
@@ -50,7 +50,7 @@ class ControlEffects(Protocol):
         ...
 
     def node_dead(self, prefix: bytes) -> None:
-        """Note that the head has given a node up."""
+        """Note that the head has declared a node dead."""
         ...
 
 
@@ -96,7 +96,7 @@ class RayHead(Head):
 
     @property
     def gang_scheduler(self) -> GangScheduler:
-        """The scheduler of queues and gangs, paced for a thread that has nothing else to do."""
+        """The scheduler of queues and gangs, which may use most of the time of its thread."""
         if self.gangs_if_used is None:
             made = super().gang_scheduler
             made.cycles.pace = msgspec.structs.replace(made.cycles.pace, pause=PAUSE)
@@ -123,8 +123,8 @@ class RayHead(Head):
         return amounts
 
     def on_message(self, prefix: bytes, message: Any) -> None:
-        """Pass a node's message on; the Ray side handles what concerns Ray before the head takes
-        it in.
+        """Pass a node's message on. The Ray side handles the parts that concern Ray before the head
+        takes the message in.
         """
         self._ray.incoming(prefix, message, lambda passed: self.take_in(prefix, passed))
 
@@ -133,8 +133,8 @@ class RayHead(Head):
         super().on_message(prefix, message)
 
     def free_changed(self, prefix: bytes, report: NodeReport, heard: float) -> None:
-        """Update the amounts that are available in Ray on a node, which was last heard at
-        `heard`.
+        """Update the amounts that are available in Ray on a node. `heard`: the time at which the
+        node last sent a message.
         """
         self._report(prefix, report, heard)
 
@@ -155,6 +155,6 @@ class RayHead(Head):
         return Whole(bundles, {node_prefix(node) for node in attempt.awaiting})
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
-        """Give a node up (an effect of the node directory)."""
+        """Declare a node dead (an effect of the node directory)."""
         self._ray.node_dead(record.prefix)
         super().node_dead(record, reason)

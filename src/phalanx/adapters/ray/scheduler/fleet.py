@@ -28,15 +28,15 @@ Viewed = Callable[[list[dict[str, Any]], dict[str, Amounts], set[str]], None]
 
 class Fleet:
     """A thread that calls `viewed` with Ray's nodes, the available amounts of each, and the
-    drivers' jobs that have ended: twice a second, and more often while resources are about to be
-    released.
+    drivers' jobs that have ended. It does so twice a second, and more often while resources are
+    about to be released.
     """
 
     def __init__(self, viewed: Viewed, groups: RayGroups) -> None:
         self._viewed = viewed
         self._groups = groups
         self.has_owners = False
-        """Whether any gang is owned by a driver, and so must be removed when the driver ends."""
+        """Whether any gang is owned by a driver, with whose end the gang must be removed."""
         self._loop = Loop(self._tick, lambda: None)
         self._look_at = 0.0
 

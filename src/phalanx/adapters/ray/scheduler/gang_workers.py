@@ -1,4 +1,6 @@
-"""Ray's workers that run members of gangs of tasks: what they hold, and how they are ended."""
+"""Ray's workers that run members of gangs of tasks: the amounts that they hold, and the way in
+which they are ended.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ class GangWorkers:
             self._leaving[pid] = own_time() + LEAVES_WITHIN_S
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
-        """Do nothing: no lease waits for bundles here."""
+        """Do nothing, because no lease waits for bundles here."""
 
     def end_claim(self, group: GroupId) -> None:
         """Do nothing: no room is kept free for gangs here."""
@@ -63,7 +65,7 @@ class GangWorkers:
         self._signal_in(pools, signal.SIGKILL)
 
     def tick(self, now: float) -> None:
-        """Kill workers that should have exited by now, and release what ended ones held."""
+        """Kill workers that should have exited by now, and release the amounts of ended ones."""
         for pid, until in self._leaving.items():
             if now >= until:
                 _signal(pid, signal.SIGKILL)

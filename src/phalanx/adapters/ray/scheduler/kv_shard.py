@@ -2,8 +2,8 @@
 
 A batch is one value, an entry of a log, so it is written completely or not at all. From time to
 time all tables are written as one image, and the log entries that the image covers are deleted.
-Each epoch has its own image and log, so nobody reads what an earlier writer appends after a later
-one has begun. The writer keeps its tables in memory as well.
+Each epoch has its own image and log, so entries that an earlier writer appends after a later one
+has begun are never read. The writer keeps its tables in memory as well.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from phalanx.storage.shard import Batch, Head
 
 MIN_LOG_BYTES = 1 << 16
 LOG_PART = 4
-"""The log is folded into a new image when it exceeds MIN_LOG_BYTES and 1/LOG_PART of the tables'
-bytes: a reader has to ask for its entries one by one.
+"""A new image replaces the log when the log exceeds MIN_LOG_BYTES and 1/LOG_PART of the tables'
+bytes, because a reader has to ask for a log's entries one by one.
 """
 _LOAD_TRIES = 5
 
@@ -27,7 +27,9 @@ Tables = dict[str, dict[bytes, bytes]]
 
 
 class KeyValues(Protocol):
-    """The key-value store underneath. All calls raise Exception when it cannot be reached."""
+    """The key-value store that holds the shard. All calls raise Exception when it cannot be
+    reached.
+    """
 
     def put_new(self, key: bytes, value: bytes) -> bool:
         """Store a value unless the key has one; return whether it was stored."""
@@ -101,7 +103,7 @@ class KvShard:
         self._sweep()
 
     def load(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
-        """Return the rows of a table whose keys have this prefix."""
+        """Return the rows of a table whose keys begin with this prefix."""
         rows = self._tables.get(table, {})
         return sorted(row for row in rows.items() if row[0].startswith(prefix))
 
@@ -174,8 +176,8 @@ class KvShard:
         self._call(self._values.delete_all, _log_key(self._epoch))
 
     def _sweep(self) -> None:
-        """Delete what earlier epochs left, except their numbers, by which late writers notice
-        their end.
+        """Delete the images and logs of earlier epochs. The epochs' numbers stay, because late
+        writers recognize by them that their epoch is over.
         """
         for kind in (b"image/", b"log/"):
             keys = self._call(self._values.keys, kind)

@@ -1,4 +1,5 @@
-"""The agent of one Ray node: a detached actor that keeps its devices and runs members of jobs.
+"""The agent of one Ray node: a detached actor that keeps the node's devices and runs members of
+jobs.
 
 The agent lives on a lease. Each batch of messages that the scheduler has taken in allows the agent
 to run things for `ttl_s` from the moment at which that batch was sent. Without a renewed lease the
@@ -6,8 +7,9 @@ agent ends itself and everything that it runs. Therefore the scheduler may give 
 other nodes when it has heard nothing for longer than that.
 
 A scheduler that Ray restarts waits twice as long for the nodes that it knows. So while Ray reports
-a restart of the scheduler, the lease is twice as long, too: the scheduler that took in the last
-batch ended before it could give this node up, and its successor began after that batch was sent.
+a restart of the scheduler, the lease is twice as long, too. That is safe: the scheduler that took
+in the last batch ended before it could declare this node dead, and its successor began after that
+batch was sent.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ class AgentSetup(msgspec.Struct, frozen=True, kw_only=True):
     ray_node: str
     """The id by which Ray knows its node."""
     node_id: str
-    """The id under which the agent joins: Ray's id, unless that one was given up before."""
+    """The id under which the agent joins: Ray's id, unless a node with that id was declared dead
+    before.
+    """
     host: str
     totals: dict[str, float]
     labels: dict[str, str]
@@ -81,7 +85,7 @@ class SchedulerPeer:
 class NodeAgent:
     """The agent's actor.
 
-    Its loop has a thread of its own; Ray's calls only pass things on to it.
+    The agent's loop has a thread of its own; Ray's calls only pass things on to it.
     """
 
     def __init__(self, setup: bytes) -> None:
@@ -110,7 +114,9 @@ class NodeAgent:
         self._node_epoch = 0
         self._join_at = 0.0
         self._is_restarting = False
-        """Whether Ray has restarted the scheduler since the batch that renewed the lease."""
+        """Whether Ray has restarted the scheduler since the batch with which the lease was
+        renewed.
+        """
         # The agent runs nothing before it has joined, so a busy machine may delay the first lease.
         self._may_run_until = time.monotonic() + JOINS_WITHIN_S
         self._loop.read_from(self._forks.connection.fileno, self._from_command_server)
@@ -172,7 +178,9 @@ class NodeAgent:
         )
 
     def _answered(self, sent: float, future: Any) -> None:
-        """Renew the lease if the scheduler took in what was sent at `sent`; it may be gone."""
+        """Renew the lease if the scheduler took in the batch that was sent at `sent`; the scheduler
+        may be gone.
+        """
         try:
             is_joined = future.result()
         except Exception:  # whatever Ray raises for an actor that it cannot reach
@@ -202,7 +210,7 @@ class NodeAgent:
         self._machines.joined(self._peer)
 
     def _end(self, reason: str) -> None:
-        """End all that runs here, and this process."""
+        """End everything that the agent runs, and then this process."""
         print(f"phalanx: this node's agent ends: {reason}", file=sys.stderr, flush=True)
         self._forks.connection.close()
         sessions.remove(self._session)
@@ -224,9 +232,8 @@ class NodeAgent:
 
 
 def _wiring(totals: dict[str, float], declared: str) -> Topology | None:
-    """Return how this node's devices are wired, as declared or as found.
-
-    None when the wiring is unknown, or covers fewer devices than Ray has on this node.
+    """Return the wiring of this node's devices, as declared or as found. None if the wiring is
+    unknown, or covers fewer devices than Ray has on this node.
     """
     count = totals.get("GPU", 0)
     if not count:

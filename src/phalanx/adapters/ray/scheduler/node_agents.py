@@ -1,4 +1,4 @@
-"""Ray's nodes and their agents as the scheduler's thread knows them."""
+"""Ray's nodes and the agents on them, as the scheduler's thread knows them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ from phalanx.runtime.os.own_time import own_time
 RESTART_S = 5.0
 """Seconds after which an agent that was started and has not joined is started again."""
 ACKS_WAIT_S = 0.2
-"""Seconds, at most, for which acknowledgements wait for another message to travel with: each Ray
-call costs both sides far more than its content.
+"""The most seconds for which acknowledgements wait for another message with which they can travel,
+because each Ray call costs both sides far more than its content.
 """
 SILENT_S = 2.0
-"""Seconds without a message after which an agent is looked for, and restarted if it has ended."""
+"""Seconds without a message after which the scheduler checks whether an agent still lives, and
+restarts it if not.
+"""
 
 
 class ConnectedNodes(Protocol):
-    """The head, as far as it knows which nodes are connected."""
+    """The part of the head that knows which nodes are connected."""
 
     def is_connected(self, prefix: bytes) -> bool:
         """Whether a node is connected now."""
@@ -48,7 +50,7 @@ class ConnectedNodes(Protocol):
 
 
 class NodeAgents:
-    """The agents that have joined, the messages to them, and what Ray shows of their nodes."""
+    """The agents that have joined, the messages to them, and Ray's data about their nodes."""
 
     def __init__(
         self,
@@ -59,10 +61,8 @@ class NodeAgents:
         start: Callable[[AgentSetup], None],
         call: Callable[[Callable[[], None]], None],
     ) -> None:
-        """Start with no agent.
-
-        `start`: starts an agent. `call`: runs something in this thread; may be called from any
-        other.
+        """Start with no agent. `start`: starts an agent. `call`: runs a function in this thread; it
+        may be called from any thread.
         """
         self._nodes = nodes
         self._connected = connected
@@ -79,7 +79,7 @@ class NodeAgents:
         self._reports: dict[bytes, NodeReport] = {}
         """Each agent's last report."""
         self._heard: dict[bytes, float] = {}
-        """When each agent was last heard."""
+        """The time at which each agent last sent a message."""
         self._started: dict[str, float] = {}
         """When an agent was last started on each Ray node without an agent that has joined."""
 
@@ -111,9 +111,8 @@ class NodeAgents:
             self._call(lambda: self._lost(prefix, agent))
 
     def _lost(self, prefix: bytes, agent: Any) -> None:
-        """Note that an agent was not reached.
-
-        If it is alive, it joins again and is then sent everything again.
+        """Note that an agent could not be reached. If it is alive, it joins again and gets all
+        messages again.
         """
         if self._handles.get(prefix) is agent:
             del self._handles[prefix]
@@ -122,7 +121,7 @@ class NodeAgents:
     def admit(self, prefix: bytes, handle: Any) -> bool:
         """Keep a joining agent's `handle`; return whether the agent's messages may be taken in.
 
-        False when Ray has given its node up: the agent's lease must then run out.
+        False if Ray has declared the agent's node dead: the agent's lease must then run out.
         """
         node = self.ray_node(prefix)
         if node and self._living and node not in self._living:
@@ -151,7 +150,7 @@ class NodeAgents:
         return "" if record is None else record.labels.get(NODE_LABEL, record.node_id)
 
     def viewed(self, rows: list[dict[str, Any]], free: dict[str, Amounts]) -> None:
-        """Take in what Ray shows of its nodes now."""
+        """Take in Ray's present data about its nodes."""
         self._living = self._naming.living(rows)
         self._free = {node: self._naming.ours(amounts) for node, amounts in free.items()}
         joined = set()
@@ -202,7 +201,7 @@ class NodeAgents:
 
     @property
     def are_all_here(self) -> bool:
-        """Whether every node that Ray shows has an agent that has joined."""
+        """Whether each node of Ray has an agent that has joined."""
         here = {
             self.ray_node(record.prefix)
             for record in self._nodes.living()
@@ -212,7 +211,8 @@ class NodeAgents:
 
 
 def _another(node_id: str) -> str:
-    """Return a new id for a node that was given up and returns as another one that holds nothing.
+    """Return a new id for a node that was declared dead and returns as another node, which holds
+    nothing.
 
     Only the part of the id that names the node's processes differs.
     """

@@ -1,6 +1,5 @@
-"""The machines of a Ray node put together: bundles with exact devices, and the members of jobs.
-
-They are the machines of every node without those of tasks, actors and objects, which belong to Ray.
+"""All machines of a Ray node: bundles with exact devices, and the members of jobs. They are the
+machines of an ordinary node, without those of tasks, actors and objects, which belong to Ray.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class NodeMachines:
 
         `forks`: the connection to the process that starts commands. `directory`: the folder for the
         files that jobs leave on this node's disk. `report_every_s`: seconds between reports of the
-        available amounts, which are also sent when something was given back.
+        available amounts; a report is also sent when something was given back.
         """
         self.prefix = node_prefix(node_id)
         self._node_id = node_id

@@ -18,7 +18,7 @@ follow.
 
 
 class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a cluster's one scheduler; the program that starts it chooses them.
+    """The options of a cluster's only scheduler, chosen by the program that starts the scheduler.
 
     Times are in seconds. Raises ValueError for times that are not above 0, and for an invalid name
     of a resource.
@@ -31,8 +31,8 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
     gpu_resource: str = "GPU"
     """Ray's name for the devices of gangs: `GPU`, or a resource of dedicated nodes."""
     ttl_s: float = 10.0
-    """Seconds without a message from the scheduler after which a node's agent ends all that it
-    runs. The scheduler gives its work to other nodes only after that.
+    """Seconds without a message from the scheduler after which a node's agent ends everything that
+    it runs. Only after that does the scheduler give the work to other nodes.
     """
     margin_s: float = 1.0
     """Seconds beyond `ttl_s` for which the scheduler waits for a silent node."""
@@ -41,9 +41,11 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
     planned again.
     """
     topology: str = ""
-    """The wiring of every node's devices, see `declared_topology`; empty: as each node finds it."""
+    """The wiring of every node's devices (see `declared_topology`); empty: each node finds out its
+    own wiring.
+    """
     placement: PlacementPolicy = PlacementPolicy()
-    """The policy by which gangs and jobs are given nodes."""
+    """The policy by which gangs and jobs are placed on nodes."""
 
     def __post_init__(self) -> None:
         for name in ("ttl_s", "margin_s", "reserve_s"):

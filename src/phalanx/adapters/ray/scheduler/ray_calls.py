@@ -80,7 +80,7 @@ _RESTARTING = 3
 def is_restarting(actor: Any) -> bool:
     """Whether Ray has told this process that the actor ended and is restarting.
 
-    False, too, where this version of Ray does not report it.
+    It is also False if this version of Ray does not report restarts.
     """
     core = ray._private.worker.global_worker.core_worker
     state = getattr(core, "get_local_actor_state", None)

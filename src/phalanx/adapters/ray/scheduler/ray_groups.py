@@ -26,19 +26,19 @@ from phalanx.runtime.os.own_time import own_time
 NODE_LABEL = "ray.io/node-id"
 _THREADS = 32
 _SHOWN_AFTER_S = 0.12
-"""Seconds until Ray's nodes report a placement group; one that lived shorter may never have been
-shown.
+"""Seconds until Ray's nodes report a placement group; a group that lived for a shorter time may
+never have been reported.
 """
 _FREE_WITHIN_S = 2.0
-"""Seconds after which a removed placement group counts as free, whatever Ray shows: any amount
-that is not free then counts as taken by others.
+"""Seconds after which a removed placement group counts as free, whatever Ray reports; amounts that
+are not free by then count as taken by others.
 """
 
 Freed = Callable[[], None]
 
 
 class _Going(msgspec.Struct, kw_only=True, eq=False):
-    """A removed placement group that Ray may still show as taken."""
+    """A removed placement group that Ray may still report as taken."""
 
     group_id: str
     not_before: float
@@ -56,8 +56,8 @@ class RayGroups:
         self._born: dict[AttemptId, float] = {}
         self._lock = threading.Lock()
         self._under_way: dict[AttemptId, Freed | None] = {}
-        """Placement groups that Ray was asked for; the value is the callback of one that was
-        withdrawn before Ray's answer.
+        """The placement groups that Ray was asked for. The value is the callback for a group that
+        was withdrawn before Ray's answer; None: the group was not withdrawn.
         """
         self._going: list[_Going] = []
         self._strays: set[AttemptId] = set()
@@ -80,8 +80,8 @@ class RayGroups:
     ) -> None:
         """Ask Ray to reserve these bundles, (Ray's node, amounts) each.
 
-        `done` is called with whether they are reserved, perhaps in another thread. If not, nothing
-        is held.
+        `done` is called, perhaps in another thread, with True if they are reserved. With False,
+        nothing is held.
         """
         if not bundles:
             done(True)
@@ -117,9 +117,8 @@ class RayGroups:
         done(is_there)
 
     def withdraw(self, key: AttemptId, freed: Freed) -> None:
-        """Remove a reservation.
-
-        `freed` is called, in another thread, when Ray shows its resources as available.
+        """Remove a reservation. `freed` is called in another thread when Ray reports its resources
+        as available.
         """
         with self._lock:
             if key in self._under_way:
@@ -155,7 +154,9 @@ class RayGroups:
         return bool(self._going)
 
     def seen(self, free: Mapping[str, Amounts], now: float) -> list[Freed]:
-        """Take in what Ray shows as available; return the callbacks of groups that are free now."""
+        """Take in the amounts that Ray reports as available; return the callbacks of groups that
+        are now free.
+        """
         shown = " ".join(name for amounts in free.values() for name in amounts if "_group_" in name)
         over = [
             one
@@ -167,7 +168,7 @@ class RayGroups:
         return [one.freed for one in over]
 
     def sweep(self, known: Iterable[AttemptId]) -> None:
-        """Remove placement groups that Ray has and nobody knows, such as those whose removal
+        """Remove placement groups of Ray that are not in `known`, such as those whose removal
         failed.
 
         A group must be seen twice, so that one that was just requested stays.

@@ -1,4 +1,6 @@
-"""The requests of programs to the scheduler: answered here from Ray's side, or by the head."""
+"""The requests of programs to the scheduler, which are answered here with Ray's help, or by the
+head.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ class SchedulerRequests:
         reserve_s: float,
         principal: Principal,
     ) -> None:
-        """Start with no request. All programs ask as `principal`: Ray knows no users.
+        """Start with no request. All programs ask as `principal`, because Ray knows no users.
 
         `ask`: passes a request to the head, whose `replied` follows, now or later. `gangs`: returns
         the cluster's gangs, which are made on first use.
@@ -72,7 +74,7 @@ class SchedulerRequests:
         return self._waiting is not None
 
     def begin(self) -> None:
-        """Answer the waiting requests: the nodes are known."""
+        """Answer the waiting requests, because the nodes are now known."""
         waiting, self._waiting = self._waiting or [], None
         for ask_again in waiting:
             ask_again()
@@ -108,7 +110,9 @@ class SchedulerRequests:
     # ---- requests answered here --------------------------------------------------------------
 
     def _explain(self, asker: Asker[Explanation], request: Explain) -> Explanation:
-        """Explain a gang, including what only Ray knows: that it refused the planned places."""
+        """Explain a gang, and add the fact that Ray refused the planned places, which the head does
+        not know.
+        """
         explanations = self._gangs().explanations
         answer = explanations.explain(request.name)
         gang = explanations.find(request.name)
@@ -145,7 +149,7 @@ class SchedulerRequests:
 
 
 def refusal(count: int, reserve_s: float) -> Reason:
-    """Return the reason why a gang waits whose places Ray refused."""
+    """Return the reason why a gang waits after Ray has refused its places."""
     return Reason(
         reason="reservation-refused",
         count=count,

@@ -1,11 +1,11 @@
 """Reservations of Ray's resources for gangs: one placement group for each attempt, or none.
 
 This machine stands between the head and the node agents. When the first node is asked to prepare
-bundles of an attempt by Phalanx's own account, Ray is asked for all of them at once, so that both
-go on at the same time. The head receives the last node's answer only when Ray has granted the
-reservation. If Ray does not grant it, the head receives a refusal, gives everything back and plans
-again. A placement group is removed when the last of its bundles has been given back, and the head
-learns of that last one when Ray shows the resources as available.
+bundles of an attempt in Phalanx's own books, Ray is asked for all bundles of the attempt, so that
+both steps run at the same time. The head receives the last node's answer only when Ray has granted
+the reservation. If Ray does not grant it, the head receives a refusal, gives everything back and
+plans again. A placement group is removed when the last of its bundles has been given back. The head
+learns that this last bundle is free when Ray reports the resources as available.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ Amounts = dict[str, float]
 
 
 class ReservationEffects(Protocol):
-    """The effects on Ray and on the head. None of them is answered before it returns."""
+    """The effects on Ray and on the head. The answer to an effect never comes before the effect's
+    call returns.
+    """
 
     def whole(self, key: AttemptId) -> Whole | None:
-        """Return an attempt whose nodes have yet to prepare bundles.
-
-        None when preparing or the attempt is over.
+        """Return an attempt whose nodes still have to prepare bundles; None if all have prepared,
+        or if the attempt is over.
         """
         ...
 
@@ -40,7 +41,9 @@ class ReservationEffects(Protocol):
         ...
 
     def withdraw(self, key: AttemptId) -> None:
-        """Remove a reservation, granted or not; `freed` follows when its resources are free."""
+        """Remove a reservation, whether it is granted or not; `freed` follows when its resources
+        are free.
+        """
         ...
 
     def deliver(self, prefix: bytes, message: Any) -> None:
@@ -85,7 +88,7 @@ class _Asked(msgspec.Struct, kw_only=True, eq=False):
     prepared: set[bytes] = set()
     is_granted: bool = False
     last: tuple[bytes, Prepared] | None = None
-    """The answer that completes the attempt and that the head has not received yet."""
+    """The answer that completes the attempt, while it is held back from the head."""
 
 
 class Reservations:
@@ -95,8 +98,8 @@ class Reservations:
         self._effects = effects
         self._asked: dict[AttemptId, _Asked] = {}
         self._held: dict[AttemptId, dict[tuple[bytes, int], int]] = {}
-        """The (prefix, index) of bundles that are not given back yet, and their places among
-        Ray's bundles.
+        """By attempt: (prefix, index) of each bundle that is not given back yet, with the bundle's
+        place among Ray's bundles.
         """
         self._going: dict[tuple[bytes, GroupId, int], GiveBackBundles] = {}
         """The bundles that each (prefix, group, attempt) was asked to give back."""
@@ -105,7 +108,7 @@ class Reservations:
         self._refusals: dict[GroupId, int] = {}
 
     def restore(self, held: Mapping[AttemptId, Mapping[tuple[bytes, int], int]]) -> None:
-        """Restore what an earlier scheduler held."""
+        """Restore the reservations of an earlier scheduler."""
         self._held = {key: dict(places) for key, places in held.items()}
 
     def places(self, group: GroupId) -> dict[int, tuple[int, int]]:
@@ -129,7 +132,7 @@ class Reservations:
 
     @property
     def under_way(self) -> int:
-        """The number of attempts that have no places yet."""
+        """The number of attempts that Ray has not granted yet."""
         return len(self._asked)
 
     @property
@@ -140,7 +143,7 @@ class Reservations:
     # ---- messages in both directions ---------------------------------------------------------
 
     def outgoing(self, prefix: bytes, message: Any) -> None:
-        """Note a message of the head to a node."""
+        """Take the part of a message from the head to a node that concerns reservations."""
         if isinstance(message, PrepareBundles):
             key = (message.group, message.attempt)
             if key not in self._held and key not in self._asked:

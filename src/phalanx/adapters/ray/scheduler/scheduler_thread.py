@@ -46,13 +46,12 @@ from phalanx.storage.opening import open_storage
 from phalanx.storage.storage import Storage
 
 READY_WITHIN_S = 30.0
-"""Seconds, at most, for which requests wait for the agents of a cluster that was not known
-before.
+"""The most seconds for which requests wait for the agents of a cluster that was not known before.
 """
 SWEEP_EVERY_S = 30.0
 MAX_UNDER_WAY = 2_000
-"""Gangs on the way to their places above which no cycle runs: Ray reserves more slowly than
-cycles decide, and nodes do not keep prepared bundles for ever.
+"""The number of gangs whose places are being reserved above which no cycle runs, because Ray
+reserves more slowly than cycles decide, and nodes do not keep prepared bundles for ever.
 """
 NEVER = float("inf")
 JOB_BYTES = 4
@@ -84,7 +83,7 @@ class SchedulerThread:
         self._epoch = 0
         self._ready_at = self._sweep_at = NEVER
         self._defect: WireError | None = None
-        """The reason why there is no head: its options cannot be met."""
+        """The reason why there is no head, if its options cannot be met; None: there is a head."""
 
     # ---- from other threads ------------------------------------------------------------------
 
@@ -170,7 +169,7 @@ class SchedulerThread:
             self._requests.begin()
 
     def _adopt(self, rows: list[Row]) -> None:
-        """Match Ray's reservations with what gangs hold; give the rest back."""
+        """Match Ray's reservations with the places that gangs hold; give the others back."""
         there = self._groups.adopt()
         held: dict[AttemptId, dict[tuple[bytes, int], int]] = {}
         for row in rows:
@@ -232,13 +231,13 @@ class SchedulerThread:
             self._give_up(error)
 
     def _sweep(self) -> None:
-        """Remove what earlier failures have left behind."""
+        """Remove placement groups that earlier failures have left behind."""
         scheduler = self._control.gangs_if_used
         self._reservations.forget_all_but(scheduler.registry.gangs if scheduler is not None else ())
         self._fleet.sweep(self._reservations.keys)
 
     def _jobs_ended(self, ended: set[str]) -> None:
-        """End what the drivers of these jobs own."""
+        """End everything that the drivers of these jobs own."""
         scheduler = self._control.gangs_if_used
         gangs = list(scheduler.registry.gangs.values()) if scheduler is not None else []
         owners = {gang.creator for gang in gangs if gang.creator}
@@ -294,7 +293,7 @@ class SchedulerThread:
         self._requests.replied(reply)
 
     def node_dead(self, prefix: bytes) -> None:
-        """End the reservations on a node that the head has given up."""
+        """End the reservations on a node that the head has declared dead."""
         self._reservations.node_dead(prefix)
 
     # ---- effects of reservations -------------------------------------------------------------
@@ -304,7 +303,7 @@ class SchedulerThread:
         self._control.take_in(prefix, message)
 
     def whole(self, key: AttemptId) -> Whole | None:
-        """Return an attempt whose nodes have yet to prepare bundles."""
+        """Return an attempt whose nodes still have to prepare bundles."""
         return self._control.whole(*key)
 
     def reserve(self, key: AttemptId, bundles: list[tuple[bytes, Amounts]]) -> None:

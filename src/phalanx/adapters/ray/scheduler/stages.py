@@ -9,7 +9,9 @@ from phalanx.model.ids import GroupId
 KEPT = 4_096
 """The number of gangs whose times are kept."""
 DECIDED, RESERVED = "decided", "reserved"
-"""The steps: a cycle decided and asked nodes and Ray; Ray reserved the places."""
+"""The steps: a cycle decided, and nodes and Ray were asked (DECIDED); Ray reserved the places
+(RESERVED).
+"""
 
 
 class Stages:
@@ -19,7 +21,7 @@ class Stages:
         self._times: dict[GroupId, dict[str, float]] = {}
 
     def begin(self, gang: GroupId, now: float) -> None:
-        """Note that a cycle decided where the gang goes."""
+        """Note that a cycle decided on the gang's places."""
         self._times.pop(gang, None)
         self._times[gang] = {DECIDED: now}
         if len(self._times) > KEPT:

@@ -63,8 +63,8 @@ class Naming:
 
 
 def merged(report: NodeReport, free: Mapping[str, float] | None) -> NodeReport:
-    """Merge an agent's report with the amounts available in Ray, so that foreign work shows as
-    taken.
+    """Merge an agent's report with the amounts available in Ray, so that amounts held by other work
+    count as taken.
     """
     if free is None:
         return report

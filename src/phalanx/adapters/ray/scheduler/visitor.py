@@ -27,7 +27,7 @@ from phalanx.protocol.requests.request import Request
 R = TypeVar("R")
 
 STARTS = (ApplyManifests, CreateQueue)
-"""Requests that start a scheduler where none runs."""
+"""Requests that start a scheduler if none runs."""
 START_S = 60.0
 """Seconds that an answer may take longer while a scheduler is started."""
 
@@ -49,8 +49,8 @@ def ask_cluster(address: str, request: Request[R], timeout_s: float) -> R:
 def start_scheduler(address: str, options: SchedulerOptions) -> bool:
     """Start the scheduler of a Ray cluster with these options.
 
-    Returns False when one runs already; it keeps its own options. Raises ConnectionError, and the
-    error that keeps the scheduler from starting.
+    Returns False when one already runs, which keeps its own options. Raises ConnectionError, and
+    the error that keeps the scheduler from starting.
     """
     _connect(address)
     try:
@@ -64,7 +64,8 @@ def start_scheduler(address: str, options: SchedulerOptions) -> bool:
 def stop_scheduler(address: str) -> int:
     """End the scheduler of a Ray cluster, its node agents and everything that they run.
 
-    Gives back what gangs hold, and returns the number of ended actors. Raises ConnectionError.
+    The resources of gangs are given back. Returns the number of ended actors. Raises
+    ConnectionError.
     """
     _connect(address)
     found = [

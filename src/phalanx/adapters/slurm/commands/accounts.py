@@ -38,7 +38,7 @@ _USUAL = {
     "qos": "Name,Priority,GraceTime,Preempt,PreemptMode,Flags,UsageFactor,GrpTRES,MaxTRES,MaxWall",
     "user": "User,DefaultAccount,Admin",
 }
-"""Default columns of each kind of things."""
+"""The default columns of each kind of listing."""
 _WITH = "User,DefaultAccount,Admin,Cluster,Account,Partition,Share,MaxJobs,MaxTRES,QOS"
 
 

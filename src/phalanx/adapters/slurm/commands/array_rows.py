@@ -15,15 +15,16 @@ from phalanx.model.rows.work import ArrayTaskInfo, JobInfo
 from phalanx.protocol.requests.jobs import GetJob, ListElements
 
 _FIRST = {st.WAITING: 0, st.PENDING: 1}
-"""The number of starts that array tasks have which wait for their first one: those that wait for
-places are counted already."""
+"""The number of starts of an array task that waits for its first start; a task that waits for
+resources already counts one.
+"""
 
 
 def with_array_tasks(jobs: Iterable[JobInfo], ids: Sequence[str], one_each: bool) -> list[JobInfo]:
     """Return the jobs, with the unfinished array tasks in place of each unfinished array.
 
-    `ids`: the asked ids; where they name array tasks, no others are returned. `one_each`: give
-    waiting array tasks a row each, too.
+    `ids`: the given ids; if they name array tasks, only those are returned. `one_each`: give each
+    waiting array task its own row.
     """
     found: list[JobInfo] = []
     for job in jobs:

@@ -29,7 +29,7 @@ class AskedNodes:
         self.node_cpus = _usual_cpus(nodes)
         """Number of CPUs that most nodes have."""
         self.asked = dict(asked)
-        """The options, with lists of hosts expanded."""
+        """The options, with expanded lists of hosts."""
         for option in ("nodelist", "exclude"):
             if option in asked:
                 names = expanded(asked[option])

@@ -1,4 +1,6 @@
-"""The numbers of jobs: programs for Slurm know jobs by number, so such jobs have one as name."""
+"""The numbers of jobs. Programs for Slurm know jobs by number, so jobs that they submit have a
+number as their name.
+"""
 
 from __future__ import annotations
 

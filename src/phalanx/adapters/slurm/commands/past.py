@@ -26,11 +26,15 @@ from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
 from phalanx.protocol.requests.accounting import ListAttempts
 
 NO_OWN_LIMIT = "Partition_Limit"
-"""Slurm's word for a job without its own time limit, as the history does not have limits."""
+"""Slurm's word for a job without its own time limit, used for all jobs because the history has no
+limits.
+"""
 _HOLDING = shlex.join(HOLDER)
-"""The command of members that only hold places for steps."""
+"""The command of members that only hold resources for steps."""
 _OTHER_STATES = {at.PREEMPTED: st.FAILED, at.NODE_LOST: st.FAILED, at.RESTARTED: st.FAILED}
-"""The state of jobs with which an attempt's state is listed, where it is no state of jobs."""
+"""For states of attempts that are no states of jobs: the state of jobs under which they are
+listed.
+"""
 
 
 class PastJob:
@@ -97,13 +101,16 @@ class PastJob:
 
     @property
     def has_script(self) -> bool:
-        """Whether the job ran more than steps. In commands a dollar may be written as two."""
+        """Whether the job ran a script, and not only steps. In commands, one dollar sign may be
+        written as two.
+        """
         return any(one.command.replace("$$", "$") != _HOLDING for one in self._attempts)
 
     def batch(self, row: Mapping[str, str], steps: Sequence[Step]) -> dict[str, str]:
         """Return the row of the members' own commands.
 
-        Its CPU time is without that of steps. Only the peak of memory of all together is known.
+        Its CPU time does not include that of steps. For memory, only the peak of the whole job is
+        known.
         """
         most = self._sum.memory_max
         means = [one.used.memory_mean for one in self._attempts if one.used and one.used.samples]

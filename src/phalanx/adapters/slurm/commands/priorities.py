@@ -76,8 +76,9 @@ def sprio(words: Sequence[str]) -> None:
 
 
 def totals() -> dict[str, float]:
-    """Return the sum of the plugin `multifactor` for each waiting job, and for each array that of
-    its next array task."""
+    """Return the sum of the plugin `multifactor` for each waiting job; for an array, the sum of its
+    next array task.
+    """
     found: dict[str, float] = {}
     for one in waiting_groups(one_snapshot(None, address())):
         total = one.factors.get("total", 0.0)
@@ -127,5 +128,5 @@ def _name(one: WaitingGroup) -> str:
 
 
 def _array_of(name: str) -> str:
-    """Return the array of an array task, and any other name as it is."""
+    """Return the array's name for an array task, and any other name unchanged."""
     return (split_element(name) or (name, ""))[0]

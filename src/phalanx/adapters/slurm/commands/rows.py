@@ -35,7 +35,7 @@ PLACES = frozenset({"where", "nodelist", "nodes", "batchhost", "tres"})
 _MULTIFACTOR = "multifactor"
 """The plugin that orders jobs by one number."""
 _WITH_REASON = (st.FAILED, st.TIMED_OUT, st.DEADLINE)
-"""States of finished jobs that are listed with their reason in the place of nodes."""
+"""States of finished jobs that are listed with the reason instead of nodes."""
 _SIGTERM = 15
 _BY_TERM = (st.TERMINATED, st.TIMED_OUT)
 """States of jobs whose members got SIGTERM."""
@@ -64,7 +64,7 @@ def job_name(row: JobInfo) -> str:
 
 
 def user_of(row: JobInfo) -> str:
-    """Return the user who submitted a job; this user if none was noted."""
+    """Return the user who submitted a job; this user if the job has no such note."""
     return row.annotations.get(f"{NOTE}user") or user_name()
 
 
@@ -127,7 +127,7 @@ class _One:
 
     @Once
     def least_nodes(self) -> int:
-        """Return the number of nodes that a waiting job needs at least, as Slurm shows it."""
+        """Return the least number of nodes that a waiting job needs, in Slurm's form."""
         members = self.job.replicas
         if members <= 1 or "apart" in self.notes or not self.cpus.isdecimal():
             return members
@@ -174,7 +174,9 @@ class _One:
 
     @property
     def no_end(self) -> str:
-        """Slurm's word for the end of a job without a limit whose start is known, and else ""."""
+        """Slurm's word for the end of a job that has no limit but a known start; "" for other
+        jobs.
+        """
         has_start = self.job.state == st.RUNNING or (self.is_waiting and self.start is not None)
         return "NONE" if has_start and not self.job.time_limit_s else ""
 
@@ -298,7 +300,9 @@ _FIELDS: dict[str, Callable[[_One], str]] = {
     ),
     "stdin": lambda one: one.file("input", "/dev/null"),
 }  # fmt: skip
-"""The functions of a row's fields; only listed fields are computed, as queues may be long."""
+"""The functions that compute a row's fields. Only listed fields are computed, because queues may be
+long.
+"""
 
 
 class Shown:
@@ -330,7 +334,9 @@ class Shown:
 
     @property
     def totals(self) -> Mapping[str, float]:
-        """The sums of the plugin `multifactor`, by job; none where other rules decide."""
+        """The sums of the plugin `multifactor`, by job; empty if another plugin decides the
+        order.
+        """
         if self._totals is None:
             from phalanx.protocol.requests.gangs import GetRules
 

@@ -205,7 +205,7 @@ _SIZES = ("reqmem", "maxrss", "averss", "tres", "usage_max", "usage_ave", "usage
 def _tell_ends(row: dict[str, str], below: Sequence[dict[str, str]]) -> None:
     """Set the exit codes in Slurm's way.
 
-    A cancelled job, or one whose time was over, has code 0; its script was ended by SIGTERM.
+    A job that was cancelled or reached its limit has code 0, and its script has the signal SIGTERM.
     """
     if row["state"] in ("CANCELLED", "TIMEOUT"):
         row["code"] = "0:0"
@@ -217,7 +217,7 @@ def _tell_ends(row: dict[str, str], below: Sequence[dict[str, str]]) -> None:
 
 
 def _so_far(job: JobInfo) -> dict[str, str]:
-    """Return fields that hide expected times, which a history does not have."""
+    """Return fields without expected times, which a history does not have."""
     if job.finished is not None:
         return {}
     return {"end": "Unknown"} | ({"start": "Unknown"} if job.state == st.PENDING else {})
@@ -239,7 +239,8 @@ def _below(
 def _is_meant(id: str, ids: Sequence[str]) -> bool:
     """Whether the asked ids choose a row.
 
-    An id such as 12.0 chooses only that step; an array task without a row chooses its array's.
+    An id such as 12.0 chooses only that step. The id of an array task that has no row of its own
+    chooses the row of its array.
     """
     job = id.partition(".")[0]
     arrays = {one.partition("_")[0] for one in ids if "." not in one}

@@ -73,7 +73,7 @@ exec <"$in" || exit 1
 export SLURM_TASK_PID=$$
 exec "$f" "$@"
 """
-"""Shell lines that open the script's files on the node, and then run the script in their place."""
+"""Shell lines that open the script's files on the node, and are then replaced by the script."""
 HOLDER = ("sleep", "infinity")
 _MAX_LINE = 1_000
 
@@ -208,7 +208,9 @@ def _code_of(job: JobDescription) -> int:
 
 
 def _code_of_array(array: JobDescription, uid: str) -> int:
-    """Return the largest code of the array tasks; 1 counts for one that a signal ended."""
+    """Return the largest exit code of the array tasks; an array task that a signal ended counts as
+    1.
+    """
     codes = [FAILED]
     for row in ask(address(), ListElements(uid)):
         if row.exit_code is None or row.exit_code <= max(codes):

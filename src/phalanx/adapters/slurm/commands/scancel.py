@@ -136,7 +136,9 @@ def _end(job: JobInfo, asked: Mapping[str, str], named: Sequence[str], number: i
 
 
 def _on_ended(job: JobInfo, named: Sequence[str], number: int | None, is_wordy: bool) -> int:
-    """Return the exit code for a finished job: an error only when it was to get a signal."""
+    """Return the exit code for a finished job, which is an error only if the job was to get a
+    signal.
+    """
     if not any(one.partition("_")[0] == job.name for one in named):
         return 0
     if number is None and not is_wordy:
@@ -167,7 +169,7 @@ def _on_nodes(jobs: Sequence[JobInfo], written: str) -> list[JobInfo]:
 
 
 def _signal(asked: Mapping[str, str]) -> int | None:
-    """Return the signal for jobs that go on; None when jobs are to be ended."""
+    """Return the signal to send to jobs, which then go on; None if jobs are to be ended."""
     if "batch" in asked and "full" in asked:
         refuse("scancel", "--batch and --full cannot be combined")
     if "signal" not in asked:

@@ -69,8 +69,9 @@ def sshare(words: Sequence[str]) -> None:
 
 
 def share_rows(shares: Sequence[ShareInfo]) -> list[dict[str, str]]:
-    """Return the rows of all users. FairShare is a rank among all users of a queue, so it needs
-    the rows of all of them, listed or not."""
+    """Return the rows of all users. FairShare is a rank among all users of a queue, so the rows of
+    all users are needed, even if not all are listed.
+    """
     ranks: dict[str, int] = {}
     for row in shares:
         ranks[row.queue] = max(ranks.get(row.queue, 0), row.rank)

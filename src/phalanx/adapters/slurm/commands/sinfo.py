@@ -80,7 +80,7 @@ _NEVER = (
 )  # fmt: skip
 """States of Slurm that no node has here; a listing by them is empty."""
 _ALIKE = frozenset({"short", "state", "cpus", "memory", "gres", "reason", "features", "sct"})
-"""Fields that, where shown, split nodes with different values into several rows."""
+"""Fields that, if they are shown, put nodes with different values into different rows."""
 _MIB = 1 << 20
 
 
@@ -156,7 +156,9 @@ def _sinfo(asked: Mapping[str, str]) -> None:
 def _wide_enough(
     columns: Sequence[formats.Column], rows: Sequence[Mapping[str, str]]
 ) -> list[formats.Column]:
-    """Return the default columns, with nodes and partitions uncut, as programs read them."""
+    """Return the default columns, wide enough for the names of nodes and partitions, because
+    programs read these.
+    """
     return [
         msgspec.structs.replace(one, width=max([one.width, *(len(row[one.field]) for row in rows)]))
         if one.field in ("list", "partition")

@@ -1,4 +1,4 @@
-"""The commands `srun` and `salloc`: tasks in the places of a running job or of a new one."""
+"""The commands `srun` and `salloc`: tasks inside the members of a running job or of a new one."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ from phalanx.protocol.requests.steps import BeginStep, RunStep
 from phalanx.runtime.os.accounts import current_umask
 
 WARNINGS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
-"""Signals that would end this command, and that are meant for tasks."""
+"""Signals that are meant for tasks and would end this command."""
 
 
 _OF_STEPS = frozenset(
@@ -76,7 +76,7 @@ _OF_STEPS = frozenset(
 
 
 class _Held(Allocation):
-    """An allocation with the messages of salloc and srun."""
+    """An allocation that prints the messages of salloc and srun."""
 
     def __init__(self, command: str, spec: JobSpec, is_quiet: bool) -> None:
         super().__init__(address(), spec, is_quiet)
@@ -108,7 +108,7 @@ class _Held(Allocation):
 
 @contextmanager
 def allocation(command: str, asked: dict[str, str]) -> Iterator[tuple[Allocation, Places]]:
-    """Hold places for these options, and release them at the end."""
+    """Hold an allocation for these options, and release it at the end."""
     try:
         nodes = AskedNodes(asked)
         asked = nodes.asked
@@ -144,7 +144,9 @@ def salloc(words: Sequence[str]) -> None:
 
 
 def own_path(variables: Mapping[str, str]) -> str:
-    """Return PATH with the directory of these commands first, as a machine may have Slurm's own."""
+    """Return PATH with the directory of these commands first, because the machine may have Slurm's
+    own commands.
+    """
     path = variables.get("PATH", os.defpath)
     own = os.path.dirname(os.path.abspath(sys.argv[0]))
     is_there = all(os.path.exists(os.path.join(own, name)) for name in ("srun", "scontrol"))
@@ -161,7 +163,7 @@ def allocation_variables(places: Places, asked: Mapping[str, str]) -> dict[str, 
 
 
 def step_variables(places: Places) -> dict[str, str]:
-    """Return the variables of a command in a job's places."""
+    """Return the variables of a command that runs inside a job."""
     job, each = places.job, places.tasks_per_member
     return {
         "SLURM_JOB_ID": places.number,
@@ -176,7 +178,7 @@ def step_variables(places: Places) -> dict[str, str]:
 
 
 def srun(words: Sequence[str]) -> None:
-    """Run tasks: inside a job in its places, otherwise in a new job."""
+    """Run tasks. Inside a job they run in that job's members, otherwise in a new job."""
     asked, argv = read("srun", STEP, words)
     if asked.get("mpi") == "list":
         say("MPI plugin types are...\n\tnone", err=True)
@@ -213,7 +215,9 @@ def srun(words: Sequence[str]) -> None:
 
 
 def _without_amounts(asked: Mapping[str, str]) -> dict[str, str]:
-    """Return the options without those that chose the job's places, which its step uses all."""
+    """Return the options without those that chose the job's places, because its first step uses all
+    of these.
+    """
     of_jobs = ("nodelist", "exclude", "gres", "gpus", "gpus-per-node", "time", "nodes")
     return {name: value for name, value in asked.items() if name not in of_jobs}
 

@@ -1,4 +1,4 @@
-"""The places of a step's tasks: those of the job's members that the options leave."""
+"""The places of a step's tasks: the job's members that the options allow."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Places(msgspec.Struct, frozen=True):
 
     @property
     def index(self) -> str:
-        """The index of an array task; for other jobs Slurm's value for none."""
+        """The index of an array task; for other jobs, Slurm's value for "no index"."""
         element = split_element(self.job.name)
         return NO_INDEX if element is None else element[1]
 
@@ -60,7 +60,7 @@ def places_of(job: JobDescription, tasks_per_member: int) -> Places:
 
 
 def chosen_members(asked: Mapping[str, str], places: Places) -> list[int]:
-    """Return the ranks of members that a step's options about nodes leave. Raises OptionError."""
+    """Return the ranks of members that a step's options about nodes allow. Raises OptionError."""
     nodes = list(dict.fromkeys(places.nodes))
     nodes = nodes[whole_number(asked, "relative", 0, len(nodes) - 1) :]
     for option, is_in in (("nodelist", True), ("exclude", False)):

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=1_000)
 def account_of(user: str) -> pwd.struct_passwd | None:
-    """Return the account of a user name; None where this machine has none."""
+    """Return the account of a user name; None if this machine has no such account."""
     try:
         return pwd.getpwnam(user)
     except KeyError:

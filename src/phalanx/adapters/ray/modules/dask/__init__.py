@@ -70,7 +70,7 @@ def _in_store(persist: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap Dask's `persist` so that results stay in the object store if this scheduler computes
     them.
 
-    Dask does not tell a scheduler which of its functions asks.
+    Dask does not tell a scheduler which of Dask's functions has called it.
     """
 
     @functools.wraps(persist)

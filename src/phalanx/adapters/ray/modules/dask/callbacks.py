@@ -35,9 +35,10 @@ class RayCallback(NamedTuple):
 class RayDaskCallback(Callback):  # type: ignore[misc]  # Dask's is untyped
     """Dask's `Callback` with Ray's additional functions.
 
-    They are given as arguments without the underscore, or as methods of a derived class. A callback
-    is active while it is entered, or once it is registered. The program's process calls Dask's own
-    (`start`, `pretask`, `posttask`, `finish`); `ray_pretask` and `ray_posttask` run in workers.
+    These functions are given as arguments without the underscore, or as methods of a derived class.
+    A callback is active inside its `with`, or after it was registered. The program's process calls
+    Dask's own functions (`start`, `pretask`, `posttask`, `finish`); `ray_pretask` and
+    `ray_posttask` run in workers.
     """
 
     ray_active: ClassVar[set[RayCallback]] = set()
@@ -102,7 +103,9 @@ class RayDaskCallback(Callback):  # type: ignore[misc]  # Dask's is untyped
 
 
 class add_ray_callbacks:  # Ray's name
-    """Makes callbacks active at once, until the end of its `with`. Raises TypeError."""
+    """Makes callbacks active at once; used as a context manager, until the end of the `with` block.
+    Raises TypeError.
+    """
 
     def __init__(self, *callbacks: RayDaskCallback | RayCallback) -> None:
         self._active = [_normal(one) for one in callbacks]
