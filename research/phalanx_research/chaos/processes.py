@@ -70,7 +70,7 @@ class SimWorkers:
 
 
 class NoLogs:
-    """No logs, as local_processes.NodeLogs: simulated workers print nothing."""
+    """No logs, as worker_output.NodeLogs: simulated workers print nothing."""
 
     def append(self, worker: str, line: LogLine) -> None:
         """Do nothing: there are no logs."""

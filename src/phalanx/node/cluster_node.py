@@ -33,24 +33,7 @@ def cluster_node(
     link = RemoteHeadLink()
 
     def make_membership(node: Node[ClusterMembership]) -> ClusterMembership:
-        return ClusterMembership(
-            node.prefix,
-            effects.clock,
-            options,
-            link,
-            head,
-            node.status.row,
-            node.holdings,
-            node.links.given_up,
-            node,
-            node.go_by,
-            on_joined=(
-                node.groups.head_joined,
-                node.reports.head_joined,
-                node.counts.head_joined,
-            ),
-            on_lost=(node.view.head_lost,),
-        )
+        return ClusterMembership(node, effects.clock, options=options, link=link, effects=head)
 
     return Node(setup, effects, link, spilling_of(setup.node_id, spilling, rng), make_membership)
 

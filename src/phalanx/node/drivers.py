@@ -7,6 +7,7 @@ from typing import Protocol
 
 from phalanx.model.ids import node_prefix, node_process_id
 from phalanx.node.dispatch import MessageTable
+from phalanx.node.effects import NodeSetup
 from phalanx.node.head_link import HeadLink, ask
 from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.leases.machine import LeaseMachine
@@ -39,36 +40,28 @@ class Drivers:
 
     def __init__(
         self,
+        setup: NodeSetup,
+        head: HeadLink,
+        *,
         leases: LeaseMachine,
         workers: Workers,
         peers: Peers,
         jobs: KnownJobs,
         store: ObjectStore,
-        head: HeadLink,
         new_process: Callable[[bytes], bytes],
-        node_id: str,
-        address: str,
-        prestart: int,
         history: ProcessHistory,
-        python: str,
     ) -> None:
-        """`new_process(job)` makes an id for a process of this node that no other process has.
-        `address`: the head's, for display. `prestart`: workers to start when a driver registers.
-        `python`: the version of Python of this node's workers.
-        """
-        self._python = python
+        """`new_process(job)` makes an id for a process of this node that no other process has."""
+        self._setup = setup
+        self._head = head
         self._leases = leases
         self._workers = workers
         self._peers = peers
         self._jobs = jobs
         self._store = store
-        self._head = head
         self._new_process = new_process
-        self._prestart = prestart
         self._history = history
-        self._node_id = node_id
-        self._node = node_process_id(node_prefix(node_id))
-        self._address = address
+        self._node = node_process_id(node_prefix(setup.node_id))
         self._warming: dict[bytes, Callable[[], None]] = {}
         """The replies to drivers whose first worker is still starting, by job."""
 
@@ -80,11 +73,12 @@ class Drivers:
         """Register a driver: it gets its job from the head, and a process id from this node."""
         assert isinstance(asker, NodeAsker)
         connection = asker.peer
-        if request.python not in ("", self._python):
+        python = self._setup.python
+        if request.python not in ("", python):
             raise ValueError(
                 f"This program runs on Python {request.python}, and the cluster's node on "
-                f"{self._python}: neither can run what the other has pickled. Run the program on "
-                f"Python {self._python}, or start a runtime of its own: init(address='local')."
+                f"{python}: neither can run what the other has pickled. Run the program on "
+                f"Python {python}, or start a runtime of its own: init(address='local')."
             )
 
         if request.protocol not in (0, PROTOCOL_VERSION):
@@ -122,12 +116,15 @@ class Drivers:
             self._jobs.job_known(known)
             self._history.began(driver, "DRIVER", request.pid)
             self._head.notify(known)
-            for _ in range(self._prestart):
+            for _ in range(self._setup.prestart):
                 self._workers.start_worker(self._leases.workers.prestart(job))
+            setup = self._setup
             introduction = Introduction(
-                driver, self._node_id, self._address, self._jobs.settings, PROTOCOL_VERSION
+                driver, setup.node_id, setup.address, self._jobs.settings, PROTOCOL_VERSION
             )
-            if self._prestart:  # reply when the first worker is ready: the first task need not wait
+            if (
+                self._setup.prestart
+            ):  # reply when the first worker is ready: the first task need not wait
                 self._warming[job] = lambda: asker.reply(introduction)
             else:
                 asker.reply(introduction)
@@ -140,6 +137,11 @@ class Drivers:
         reply = self._warming.pop(job, None)
         if reply is not None:
             reply()
+
+    def worker_gone(self, worker: bytes) -> None:
+        """Forget a worker that has ended, or could not be started."""
+        self._jobs.worker_gone(worker)
+        self.first_worker(worker[12:])
 
     def define_environment(self, key: bytes, variables: dict[str, str]) -> None:
         """Take an environment that a process of this node defines; other nodes may need it too."""

@@ -10,7 +10,6 @@ from phalanx.node.checks import CheckPrograms, CheckRules
 from phalanx.node.devices import DeviceReading
 from phalanx.node.directories import DirectoryReading
 from phalanx.node.fork_watch import ForkServerEffects
-from phalanx.node.local_processes import NodeLogs
 from phalanx.node.machine_use import MachineReading
 from phalanx.node.member_effects import CommandEffects, JobFiles, MemoryMeter
 from phalanx.node.node_links import Connections
@@ -18,6 +17,7 @@ from phalanx.node.notes import Note
 from phalanx.node.object_room import SpillFiles
 from phalanx.node.object_store import ObjectStore, StoreFiles, Transfers
 from phalanx.node.usage import UsageMeter
+from phalanx.node.worker_output import NodeLogs
 from phalanx.node.worker_processes import ForkEffects
 from phalanx.observe.metrics.meter import Meter
 from phalanx.protocol.cluster_messages import ViewRow

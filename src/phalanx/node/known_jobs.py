@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phalanx.model.system_settings import SystemSettings
+from phalanx.node.dispatch import PeerMessageTable
 from phalanx.node.peers import Peer
 from phalanx.protocol.cluster_messages import EnvironmentKnown, JobKnown
 from phalanx.protocol.node_messages import JobSetup
@@ -18,6 +19,11 @@ class KnownJobs:
         self._environments: dict[bytes, dict[str, str]] = {}
         self._set_up: set[bytes] = set()
         """Workers that were sent the description of their job."""
+
+    def handle_from_nodes_in(self, table: PeerMessageTable) -> None:
+        """Register the handlers for what other nodes tell of jobs whose work they send here."""
+        table.on(JobKnown, lambda peer, message: self.job_known(message))
+        table.on(EnvironmentKnown, lambda peer, message: self.environment_known(message))
 
     def job_known(self, message: JobKnown) -> None:
         """Take the description of a job, from the head, a driver or another node."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -65,8 +65,22 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-class Use(Protocol):
-    """Tells what the node is needed for while there is no head."""
+class MemberNode(Protocol):
+    """A node, as its membership sees it."""
+
+    prefix: bytes
+
+    def own_row(self) -> ViewRow:
+        """Return the node's row in the view, without its address."""
+        ...
+
+    def holdings(self) -> Holdings:
+        """Return what a head needs to know of this node when it joins."""
+        ...
+
+    def given_up(self) -> list[bytes]:
+        """Return the prefixes of nodes that a head gave up."""
+        ...
 
     def has_work(self) -> bool:
         """Whether anything runs here."""
@@ -77,6 +91,14 @@ class Use(Protocol):
 
         Work in such a place may have ended with a result that the head does not know yet.
         """
+        ...
+
+    def on_head_joined(self, placement: PlacementPolicy, settings: SystemSettings) -> None:
+        """Take the cluster's placement policy and settings, and tell the head all anew."""
+        ...
+
+    def on_head_lost(self) -> None:
+        """Take note that no head answers."""
         ...
 
 
@@ -108,35 +130,18 @@ class ClusterMembership:
 
     def __init__(
         self,
-        prefix: bytes,
+        node: MemberNode,
         clock: Callable[[], float],
+        *,
         options: MembershipOptions,
         link: RemoteHeadLink,
         effects: HeadEffects,
-        own_row: Callable[[], ViewRow],
-        holdings: Callable[[], Holdings],
-        given_up: Callable[[], list[bytes]],
-        use: Use,
-        go_by: Callable[[PlacementPolicy, SystemSettings], None],
-        on_joined: Sequence[Callable[[], None]],
-        on_lost: Sequence[Callable[[], None]] = (),
     ) -> None:
-        """`holdings`: returns what the head needs to know of this node when it joins. `given_up`:
-        returns the prefixes of nodes that a head gave up. `go_by`: takes the cluster's placement
-        policy and settings.
-        """
-        self._prefix = prefix
+        self._node = node
         self._clock = clock
         self._options = options
         self._link = link
         self._effects = effects
-        self._own_row = own_row
-        self._holdings = holdings
-        self._given_up = given_up
-        self._use = use
-        self._go_by = go_by
-        self._on_joined = on_joined
-        self._on_lost = on_lost
         self._head: Peer | None = None
         self._address: tuple[str, int] | None = None
         self._dial_at = float("-inf")
@@ -187,11 +192,11 @@ class ClusterMembership:
             return
         head.peer, head.tag = CONTROL, HEAD
         self._head = head
-        head.post(Hello(PROTOCOL_VERSION, node_process_id(self._prefix), "node", 0))
-        row = self._own_row()
+        head.post(Hello(PROTOCOL_VERSION, node_process_id(self._node.prefix), "node", 0))
+        row = self._node.own_row()
         assert self._address is not None
         row.host, row.port = self._address
-        actors, bundles = self._holdings()
+        actors, bundles = self._node.holdings()
         head.post(
             Join(
                 row,
@@ -200,7 +205,7 @@ class ClusterMembership:
                 actors,
                 bundles,
                 self._cluster,
-                self._given_up(),
+                self._node.given_up(),
                 self._options.name,
                 self._options.machine,
                 self._options.is_system,
@@ -225,8 +230,7 @@ class ClusterMembership:
         self._dial_at = now + self._options.retry_s
         if self._headless_since is None:
             self._headless_since = now
-        for lost in self._on_lost:
-            lost()
+        self._node.on_head_lost()
         why = (refusal or "the connection ended").rstrip(".")
         if not self._was_joined:
             self._end(f"The head at {self._options.head} cannot be reached: {why}.", is_about_token)
@@ -263,10 +267,8 @@ class ClusterMembership:
         self._cluster = message.cluster
         self._headless_since = None
         self._was_joined = True
-        self._go_by(message.placement, message.settings)
         self._link.connected(self._head)
-        for joined in self._on_joined:
-            joined()
+        self._node.on_head_joined(message.placement, message.settings)
         if self.trouble:
             self.trouble = ""
             self._effects.note("The head is back.")
@@ -277,7 +279,7 @@ class ClusterMembership:
         if self._headless_since is None or self._is_over:
             return
         lasted_s = now - self._headless_since
-        if self._refusal and not (self._use.has_work() or self._use.has_places()):
+        if self._refusal and not (self._node.has_work() or self._node.has_places()):
             self.is_stale = True
             self._end(f"The head at {self._options.head} refuses this node: {self._refusal}")
         elif lasted_s > self._options.patience_s and lasted_s > self._patience_s():
@@ -287,10 +289,10 @@ class ClusterMembership:
 
     def _patience_s(self) -> float:
         """Return how many seconds the node waits for a head, given what it is used for now."""
-        if self._use.has_work():
+        if self._node.has_work():
             return float("inf")
         options = self._options
-        return options.patience_in_use_s if self._use.has_places() else options.patience_s
+        return options.patience_in_use_s if self._node.has_places() else options.patience_s
 
     def round(self) -> None:
         """Do nothing: messages are sent as they come."""

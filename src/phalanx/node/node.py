@@ -43,7 +43,9 @@ from phalanx.node.object_store import ObjectStore
 from phalanx.node.other_nodes import OtherNodes
 from phalanx.node.own_requests import OwnRequests
 from phalanx.node.peers import DRIVER, NODE, Peer, Peers
+from phalanx.node.process_ends import ProcessEnds
 from phalanx.node.process_history import ProcessHistory
+from phalanx.node.process_records import ProcessRecords
 from phalanx.node.reports import NodeStatus, Reports
 from phalanx.node.requests import NodeRequests
 from phalanx.node.shortage import Shortage
@@ -51,6 +53,7 @@ from phalanx.node.spillback_planner import PlanRequests, SpillbackPlanner, ViewR
 from phalanx.node.state_reports import StateReports
 from phalanx.node.usage import Device
 from phalanx.node.waiting_tasks import WaitingTasks
+from phalanx.node.worker_output import WorkerOutput
 from phalanx.node.worker_processes import WorkerProcesses
 from phalanx.node.workers import WorkerPool
 from phalanx.protocol.asking import Ask
@@ -64,6 +67,7 @@ from phalanx.protocol.cluster_messages import (
     QueueWeights,
     SetTotals,
     Via,
+    ViewRow,
 )
 from phalanx.protocol.frames import decode_body
 from phalanx.protocol.messages import Hello
@@ -124,7 +128,6 @@ class Node(Generic[M_co]):
         self._report_defect = effects.report_defect
         self.from_head = MessageTable()
         self.from_processes = PeerMessageTable()
-        from_afar = PeerMessageTable()
         self.prefix = prefix = node_prefix(setup.node_id)
         self.resources = setup.resources
         self.head = head
@@ -156,17 +159,16 @@ class Node(Generic[M_co]):
             self.links, self.peers, self.leases.waiting, self.spilling, plans
         )
         self.store = ObjectStore(
-            prefix,
             clock,
             setup.object_store_bytes,
-            setup.disk,
-            effects.store_files,
-            effects.spill_files,
-            effects.transfers,
-            self.links,
-            self.peers,
-            self.jobs,
-            self.events,
+            disk=setup.disk,
+            files=effects.store_files,
+            spill_files=effects.spill_files,
+            transfers=effects.transfers,
+            links=self.links,
+            peers=self.peers,
+            jobs=self.jobs,
+            events=self.events,
         )
         self.checks = Checks(
             effects.checks,
@@ -206,21 +208,16 @@ class Node(Generic[M_co]):
         self.fork_watch = ForkWatch(clock, effects.fork_server, effects.note)
         self.killed_parts = KilledParts(effects.note)
         self.status = NodeStatus(
-            setup.node_id,
-            prefix,
-            setup.resources,
-            setup.ports,
-            self.leases,
-            self.store,
-            self.members,
-            self.devices,
-            self.fork_watch,
-            self.checks,
-            self.directories,
-            self.shortage,
-            setup.limits,
-            self.killed_parts,
-            setup.command_groups,
+            setup,
+            leases=self.leases,
+            store=self.store,
+            members=self.members,
+            watch=self.devices,
+            fork_watch=self.fork_watch,
+            checks=self.checks,
+            directories=self.directories,
+            shortage=self.shortage,
+            killed_parts=self.killed_parts,
         )
         pacing = {"at_most_every_s": 0.0, "every_s": 0.0} if reports_every_tick else {}
         self.reports = Reports(clock, self.status, head, **pacing)
@@ -268,34 +265,26 @@ class Node(Generic[M_co]):
         )
         self.history = ProcessHistory(effects.wall)
         self.drivers = Drivers(
-            self.leases,
-            self.workers,
-            self.peers,
-            self.jobs,
-            self.store,
+            setup,
             head,
-            new_process,
-            setup.node_id,
-            setup.address,
-            setup.prestart,
-            self.history,
-            setup.python,
+            leases=self.leases,
+            workers=self.workers,
+            peers=self.peers,
+            jobs=self.jobs,
+            store=self.store,
+            new_process=new_process,
+            history=self.history,
         )
         self.others = OtherNodes(
-            prefix,
-            clock,
-            self.links,
-            self.peers,
-            self.jobs,
-            self.leases,
-            self.spilling,
-            inquiries,
-            self.borrowed,
-            self.store,
-            plans,
-            from_afar,
-            effects.know_addresses,
-            effects.sweep,
+            effects,
+            links=self.links,
+            peers=self.peers,
+            leases=self.leases,
+            spilling=self.spilling,
+            inquiries=inquiries,
+            borrowed=self.borrowed,
+            store=self.store,
+            plans=plans,
         )
         self.view = ViewRefresh(node_process_id(prefix), head, self.others.view)
         self.planner = SpillbackPlanner(
@@ -310,23 +299,35 @@ class Node(Generic[M_co]):
             effects.note,
             ALONE_EVERY_S if reports_every_tick else SAY_EVERY_S,
         )
+        self.records = ProcessRecords(self.history, self.counts, note=effects.note, clock=clock)
         self.processes = LocalProcesses(
             clock,
             effects.connections,
-            self.peers,
-            self.links,
-            self.leases,
-            self.workers,
-            self.jobs,
-            self.drivers,
-            self.spilling,
-            self.borrowed,
-            self.store,
             head,
+            peers=self.peers,
+            links=self.links,
+            leases=self.leases,
+            workers=self.workers,
+            drivers=self.drivers,
+            ends=ProcessEnds(
+                clock,
+                head,
+                links=self.links,
+                leases=self.leases,
+                spilling=self.spilling,
+                borrowed=self.borrowed,
+                store=self.store,
+                counts=self.counts,
+            ),
+            records=self.records,
+        )
+        self.output = WorkerOutput(
             effects.logs,
-            effects.note,
-            self.history,
-            self.counts,
+            head,
+            workers=self.leases.workers,
+            jobs=self.jobs,
+            peers=self.peers,
+            links=self.links,
         )
         self.state = StateReports(
             setup.node_id,
@@ -356,9 +357,7 @@ class Node(Generic[M_co]):
         )
         self._handle_head()
         self._handle_processes()
-        from_afar.on(LeaseWanted, self.wanted.wanted)
-        self.owners.handle_from_afar_in(from_afar)
-        self.store.handle_from_afar_in(from_afar)
+        self._handle_other_nodes()
 
     def _handle_head(self) -> None:
         """Register the handlers for messages of the head."""
@@ -368,7 +367,7 @@ class Node(Generic[M_co]):
         self.groups.handle_in(table)
         self.members.handle_in(table)
         self.devices.handle_in(table)
-        self.processes.handle_in(table)
+        self.output.handle_in(table)
         self.drivers.handle_in(table)
         self.others.handle_in(table)
         table.on(Via, self._pass_on)
@@ -392,6 +391,15 @@ class Node(Generic[M_co]):
         self.state.handle_in(self.from_head, table)
         self.counts.handle_in(table)
         table.on(Stop, lambda peer, message: self._connections.lose(peer))
+
+    def _handle_other_nodes(self) -> None:
+        """Register the handlers for messages of other nodes and of their processes."""
+        from_afar = self.others.from_afar
+        from_afar.on(LeaseWanted, self.wanted.wanted)
+        self.owners.handle_from_afar_in(from_afar)
+        self.store.handle_from_afar_in(from_afar)
+        self.store.handle_from_nodes_in(self.others.from_nodes)
+        self.jobs.handle_from_nodes_in(self.others.from_nodes)
 
     def _device_use(self) -> dict[int, Device]:
         return self.devices.use()  # a method, since the devices are made after the members
@@ -446,7 +454,7 @@ class Node(Generic[M_co]):
         for tick in (
             self.leases.tick,
             self.workers.tick,
-            self.processes.tick,
+            self.records.tick,
             self._tick_bundles,
             self.store.tick,
             self.groups.tick,
@@ -488,10 +496,25 @@ class Node(Generic[M_co]):
 
     # ---- questions of its membership -------------------------------------------------------------
 
-    def go_by(self, placement: PlacementPolicy, settings: SystemSettings) -> None:
-        """Take the cluster's placement policy and settings."""
+    def on_head_joined(self, placement: PlacementPolicy, settings: SystemSettings) -> None:
+        """Take the cluster's placement policy and settings, and tell the head all anew."""
         self.spilling.use(placement)
         self.jobs.settings = settings
+        self.groups.head_joined()
+        self.reports.head_joined()
+        self.counts.head_joined()
+
+    def on_head_lost(self) -> None:
+        """Ask the next head for the view of the cluster again."""
+        self.view.head_lost()
+
+    def own_row(self) -> ViewRow:
+        """Return the node's row in the view, without its address."""
+        return self.status.row()
+
+    def given_up(self) -> list[bytes]:
+        """Return the prefixes of nodes that a head gave up."""
+        return self.links.given_up()
 
     def holdings(self) -> Holdings:
         """Return what a head needs to know of this node when it joins."""

@@ -53,7 +53,7 @@ class NodeLinks:
     """The connections to and from other nodes. When one of a node's two ends, both do."""
 
     def __init__(self, prefix: bytes, connections: Connections) -> None:
-        self._prefix = prefix
+        self.prefix = prefix
         self._connections = connections
         self._to: dict[bytes, Peer] = {}
         self._from: dict[bytes, Peer] = {}
@@ -98,7 +98,7 @@ class NodeLinks:
 
     def is_elsewhere(self, process: bytes) -> bool:
         """Whether a process belongs to another node."""
-        return process[:PREFIX_BYTES] != self._prefix
+        return process[:PREFIX_BYTES] != self.prefix
 
     def peer(self, process: bytes) -> RemotePeer:
         """Return the peer that stands for a process of another node."""
@@ -112,7 +112,7 @@ class NodeLinks:
         if connection is None:
             connection = self._to[prefix] = self._connections.dial(node_process_id(prefix))
             connection.peer, connection.tag = node_process_id(prefix), NODE
-            me = node_process_id(self._prefix)
+            me = node_process_id(self.prefix)
             connection.post(Hello(PROTOCOL_VERSION, me, "node", 0))
         connection.post(message)
 

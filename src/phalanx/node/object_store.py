@@ -25,7 +25,7 @@ from phalanx.objects.pins import Pins
 from phalanx.objects.pull_queue import Done, PullQueue
 from phalanx.objects.store_accounting import StoreAccounting
 from phalanx.observe.cluster_events import ArgumentPresent, PullEnded, PullStarted, ResultStored
-from phalanx.protocol.cluster_messages import CopyMade, Prefetch
+from phalanx.protocol.cluster_messages import CopyMade, Prefetch, SourceFor, SourceFree, WantSource
 from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.node_messages import (
     Claimed,
@@ -102,9 +102,9 @@ class ObjectStore:
 
     def __init__(
         self,
-        prefix: bytes,
         clock: Callable[[], float],
         capacity_bytes: int,
+        *,
         disk: str,
         files: StoreFiles,
         spill_files: SpillFiles,
@@ -115,7 +115,7 @@ class ObjectStore:
         events: NodeEvents,
     ) -> None:
         """`disk`: where spilled objects go, for display."""
-        self._prefix = prefix
+        self._prefix = prefix = links.prefix
         self._clock = clock
         self._files = files
         self._transfers = transfers
@@ -169,6 +169,15 @@ class ObjectStore:
         table.on(Claimed, lambda peer, m: self.claimed(m.name, peer.peer))
         table.on(Settled, lambda peer, m: self.settled(m.worker, peer.peer))
         table.on(Dropped, lambda peer, m: self.dropped(m.name, m.size, peer.peer))
+
+    def handle_from_nodes_in(self, table: PeerMessageTable) -> None:
+        """Register the handlers for what other nodes say about copies of objects."""
+        table.on(CopyMade, lambda peer, m: self.copy_made(m.name, peer.peer[:PREFIX_BYTES]))
+        table.on(Dropped, lambda peer, m: self.copy_dropped(m.name))
+        broadcasts = self.broadcasts
+        table.on(WantSource, lambda peer, m: broadcasts.asked(peer.peer[:PREFIX_BYTES], m))
+        table.on(SourceFree, lambda peer, m: broadcasts.ended(m.name, peer.peer[:PREFIX_BYTES]))
+        table.on(SourceFor, lambda peer, m: self.questions.answered(m))
 
     def _is_elsewhere(self, prefix: bytes) -> bool:
         return prefix != self._prefix and len(prefix) == PREFIX_BYTES

@@ -7,13 +7,12 @@ head declares the other node dead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.lifecycle import DRAINING
 from phalanx.node.dispatch import MessageTable, PeerMessageTable
-from phalanx.node.known_jobs import KnownJobs
+from phalanx.node.effects import NodeEffects
 from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.leases.remote import BorrowedLeases, LeaseInquiries
 from phalanx.node.no_other_nodes import Spills
@@ -22,20 +21,12 @@ from phalanx.node.object_store import ObjectStore
 from phalanx.node.peers import Peer, Peers
 from phalanx.node.spillback_planner import PlanRequests
 from phalanx.protocol.cluster_messages import (
-    CopyMade,
-    EnvironmentKnown,
-    JobKnown,
     NodeDied,
     ProcessEnded,
-    SourceFor,
-    SourceFree,
     Via,
     View,
-    ViewRow,
-    WantSource,
 )
 from phalanx.protocol.frames import decode_body
-from phalanx.protocol.node_messages import Dropped
 
 
 class OtherNodes:
@@ -43,27 +34,20 @@ class OtherNodes:
 
     def __init__(
         self,
-        prefix: bytes,
-        clock: Callable[[], float],
+        effects: NodeEffects,
+        *,
         links: NodeLinks,
         peers: Peers,
-        jobs: KnownJobs,
         leases: LeaseMachine,
         spilling: Spills,
         inquiries: LeaseInquiries,
         borrowed: BorrowedLeases,
         store: ObjectStore,
         plans: PlanRequests,
-        from_afar: PeerMessageTable,
-        know_addresses: Callable[[Iterable[ViewRow]], None],
-        sweep: Callable[[], None],
     ) -> None:
-        """`from_afar`: handlers for what processes of other nodes may say to this one.
-        `know_addresses`: takes rows with the addresses at which nodes are reached. `sweep`: deletes
-        what a dead node has left on this machine, in case no process of that node has.
-        """
-        self._prefix = prefix
-        self._clock = clock
+        self._effects = effects
+        self._clock = effects.clock
+        self._prefix = links.prefix
         self._links = links
         self._peers = peers
         self._leases = leases
@@ -72,19 +56,12 @@ class OtherNodes:
         self._borrowed = borrowed
         self._store = store
         self._plans = plans
-        self._from_afar = from_afar
-        self._know_addresses = know_addresses
-        self._sweep = sweep
-        self._from_nodes = PeerMessageTable()
-        self._from_nodes.on(Via, self._via)
-        self._from_nodes.on(JobKnown, lambda peer, message: jobs.job_known(message))
-        self._from_nodes.on(EnvironmentKnown, lambda peer, message: jobs.environment_known(message))
-        self._from_nodes.on(ProcessEnded, self._process_ended)
-        self._from_nodes.on(CopyMade, self._copy_made)
-        self._from_nodes.on(Dropped, self._copy_dropped)
-        self._from_nodes.on(WantSource, self._source_wanted)
-        self._from_nodes.on(SourceFor, lambda peer, message: store.questions.answered(message))
-        self._from_nodes.on(SourceFree, self._source_free)
+        self.from_afar = PeerMessageTable()
+        """The handlers for what processes of other nodes may say to this one."""
+        self.from_nodes = PeerMessageTable()
+        """The handlers for what other nodes may say to this one."""
+        self.from_nodes.on(Via, self._via)
+        self.from_nodes.on(ProcessEnded, self._process_ended)
 
     def handle_in(self, table: MessageTable) -> None:
         """Register the handlers for the head's news of nodes."""
@@ -108,7 +85,7 @@ class OtherNodes:
                 self._leases.drain(self._clock())
             elif row.state != DRAINING and self._leases.is_draining:
                 self._leases.undrain(self._clock())
-        self._know_addresses(row for row in message.rows if row.prefix != self._prefix)
+        self._effects.know_addresses(row for row in message.rows if row.prefix != self._prefix)
         self._plans.request()
 
     def node_died(self, message: NodeDied) -> None:
@@ -118,7 +95,7 @@ class OtherNodes:
         for peer in self._peers.local():
             peer.post(message)
         self._store.node_gone(message.prefix)
-        self._sweep()
+        self._effects.sweep()
 
     def connection_lost(self, connection: Peer, refusal: str) -> None:
         """Handle the end of a node's connection; `refusal`: why it could not be made."""
@@ -149,7 +126,7 @@ class OtherNodes:
 
     def on_message(self, connection: Peer, message: Any) -> None:
         """Handle a message of another node. A node that may not send it loses its connection."""
-        if not self._from_nodes.handle(connection, message):
+        if not self.from_nodes.handle(connection, message):
             self._links.lose(connection)
 
     def _via(self, connection: Peer, message: Via) -> None:
@@ -165,7 +142,7 @@ class OtherNodes:
                 peer = self._links.peer(message.process)
                 self._peers.add(peer)
             for inner in decode_body(message.body):
-                self._from_afar.handle(peer, inner)
+                self.from_afar.handle(peer, inner)
         else:
             self._links.lose(connection)
 
@@ -174,15 +151,3 @@ class OtherNodes:
         self._process_gone(message.process)
         if not message.is_driver:  # else the head says which objects stay
             self._store.owner_gone(message.process)
-
-    def _copy_made(self, connection: Peer, message: CopyMade) -> None:
-        self._store.copy_made(message.name, connection.peer[:PREFIX_BYTES])
-
-    def _source_wanted(self, connection: Peer, message: WantSource) -> None:
-        self._store.broadcasts.asked(connection.peer[:PREFIX_BYTES], message)
-
-    def _source_free(self, connection: Peer, message: SourceFree) -> None:
-        self._store.broadcasts.ended(message.name, connection.peer[:PREFIX_BYTES])
-
-    def _copy_dropped(self, connection: Peer, message: Dropped) -> None:
-        self._store.copy_dropped(message.name)

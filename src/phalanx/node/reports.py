@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Sized
 from typing import Protocol
 
+from phalanx.model.ids import node_prefix
 from phalanx.model.lifecycle import ALIVE, DRAINING
 from phalanx.node.checks import Checks
 from phalanx.node.devices import DeviceWatch
 from phalanx.node.directories import Directories
+from phalanx.node.effects import NodeSetup
 from phalanx.node.fork_watch import ForkWatch
 from phalanx.node.head_link import HeadLink
 from phalanx.node.killed_parts import KilledParts
@@ -16,7 +18,6 @@ from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.object_store import ObjectStore
 from phalanx.node.shortage import Shortage
 from phalanx.protocol.cluster_messages import REPORT_EVERY_S, NodeReport, ViewRow
-from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
 
 AT_MOST_EVERY_S = 0.1
@@ -38,10 +39,8 @@ class NodeStatus:
 
     def __init__(
         self,
-        node_id: str,
-        prefix: bytes,
-        resources: NodeResources,
-        ports: str,
+        setup: NodeSetup,
+        *,
         leases: LeaseMachine,
         store: ObjectStore,
         members: Sized,
@@ -50,18 +49,10 @@ class NodeStatus:
         checks: Checks,
         directories: Directories,
         shortage: Shortage,
-        limits: Mapping[str, int],
         killed_parts: KilledParts,
-        command_groups: str,
     ) -> None:
-        """`members`: the members of jobs that run here. `limits`, `command_groups`: see
-        NodeSetup.
-        """
-        self._node_id = node_id
-        self._prefix = prefix
-        self._ports = ports
-        self._limits = dict(limits)
-        self._resources = resources
+        """`members`: the members of jobs that run here."""
+        self._setup = setup
         self._leases = leases
         self._store = store
         self._members = members
@@ -71,29 +62,28 @@ class NodeStatus:
         self._directories = directories
         self._shortage = shortage
         self._killed_parts = killed_parts
-        self._command_groups = command_groups
 
     def report(self) -> NodeReport:
         """Return the node's state as a report."""
-        available = self._resources.available()
+        available = self._setup.resources.available()
         if STORE in available:
             free = self._store.accounting.free_bytes + self._store.file_pool.total_bytes
             available[STORE] = float(free)
         return NodeReport(
             available=available,
-            devices=self._resources.devices_left(),
+            devices=self._setup.resources.devices_left(),
             queued=self._queued(),
             running=len(self._leases.leases) + len(self._members),
             run_s=self._leases.run_s.value,
             bandwidth=self._store.bandwidth.value,
-            total=self._resources.total(),
+            total=self._setup.resources.total(),
             yields=self._leases.yields().to_mapping(),
             unwell=self._watch.unwell,
             trouble="; ".join(filter(None, (self._watch.trouble, self._fork_watch.trouble))),
             checks=self._checks.unwell,
             directories=self._directories.trouble,
             shortage=self._shortage.trouble,
-            command_groups=self._command_groups,
+            command_groups=self._setup.command_groups,
             parts_killed=self._killed_parts.count,
             last_killed=self._killed_parts.last,
         )
@@ -108,9 +98,15 @@ class NodeStatus:
     def row(self) -> ViewRow:
         """Return the node's row in the view, without its address."""
         state = DRAINING if self._leases.is_draining else ALIVE
-        row = view_row(self._node_id, self._prefix, self._leases.labels, self.report(), state)
-        row.ports = self._ports
-        row.limits = self._limits
+        row = view_row(
+            self._setup.node_id,
+            node_prefix(self._setup.node_id),
+            self._leases.labels,
+            self.report(),
+            state,
+        )
+        row.ports = self._setup.ports
+        row.limits = dict(self._setup.limits)
         return row
 
 

@@ -38,21 +38,32 @@ class Place:
         self.ends = []
         self.table = MessageTable()
         self.membership = ClusterMembership(
-            b"node01",
+            self,
             lambda: self.now,
-            MembershipOptions(head="head", hostname="n1", **options),
-            RemoteHeadLink(),
-            self,
-            lambda: ViewRow("6e" * 28, b"node01", "", 0, ALIVE, {}, {}, {}),
-            lambda: ({}, BundleInventory([], {})),
-            lambda: [b"node07"],
-            self,
-            lambda placement, settings: None,
-            on_joined=(),
+            options=MembershipOptions(head="head", hostname="n1", **options),
+            link=RemoteHeadLink(),
+            effects=self,
         )
         self.membership.handle_in(self.table)
 
-    # ---- Use, HeadEffects
+    # ---- MemberNode, HeadEffects
+
+    prefix = b"node01"
+
+    def own_row(self):
+        return ViewRow("6e" * 28, b"node01", "", 0, ALIVE, {}, {}, {})
+
+    def holdings(self):
+        return {}, BundleInventory([], {})
+
+    def given_up(self):
+        return [b"node07"]
+
+    def on_head_joined(self, placement, settings):
+        pass
+
+    def on_head_lost(self):
+        pass
 
     def has_work(self):
         return self.works

@@ -12,6 +12,7 @@ from phalanx.model.system_settings import SystemSettings
 from phalanx.node.actors import NodeActors
 from phalanx.node.dispatch import MessageTable, PeerMessageTable
 from phalanx.node.drivers import Drivers
+from phalanx.node.effects import NodeSetup
 from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.peers import Peers
@@ -60,18 +61,15 @@ class Node:
         self.from_processes = PeerMessageTable()
         self.actors.handle_in(MessageTable(), self.from_processes)
         self.drivers = Drivers(
-            self.leases,
-            self,
-            self.peers,
-            jobs,
-            store,
+            NodeSetup(node_id="0" * 56, resources=resources, labels={}, python="3.11"),
             control,
-            self.make_id,
-            "0" * 56,
-            "",
-            0,
-            ProcessHistory(self.clock),
-            "3.11",
+            leases=self.leases,
+            workers=self,
+            peers=self.peers,
+            jobs=jobs,
+            store=store,
+            new_process=self.make_id,
+            history=ProcessHistory(self.clock),
         )
 
     def make_id(self, job):

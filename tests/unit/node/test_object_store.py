@@ -110,12 +110,13 @@ def gateway(session):
 def store(session, writer, disk, gateway):
     peers = Peers()
     peers.add(writer)
-    links: Any = SimpleNamespace(send=lambda prefix, message: None, is_dead=lambda prefix: False)
+    links: Any = SimpleNamespace(
+        prefix=b"a", send=lambda prefix, message: None, is_dead=lambda prefix: False
+    )
     events: Any = SimpleNamespace(record=lambda kind, **row: None)
     return ObjectStore(
-        prefix=b"a",
-        clock=lambda: 0.0,
-        capacity_bytes=10 * MIB,
+        lambda: 0.0,
+        10 * MIB,
         disk=session.spill,
         files=SessionFiles(session),
         spill_files=disk,

@@ -348,7 +348,7 @@ class EmbeddedNode:
                 if not self.node.members.exited(message.process, how_it_ended(message)):
                     self._worker_exited(message)
             case LogLine():
-                self.node.processes.printed(message)
+                self.node.output.printed(message)
 
     def _from_account(self, message: Began | Exited | None) -> None:
         match message:

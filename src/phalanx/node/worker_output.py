@@ -1,0 +1,71 @@
+"""What workers print: kept in their log files, and shown by their drivers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from phalanx.model.ids import worker_id_of
+from phalanx.node.dispatch import MessageTable
+from phalanx.node.head_link import HeadLink
+from phalanx.node.known_jobs import KnownJobs
+from phalanx.node.node_links import NodeLinks
+from phalanx.node.peers import Peers
+from phalanx.node.workers import WorkerPool
+from phalanx.observe.log_lines import LogPiece
+from phalanx.protocol.cluster_messages import NodeLogRead, ReadNodeLog
+from phalanx.protocol.node_messages import LogLine
+
+
+class NodeLogs(Protocol):
+    """Keeps what workers print and what this node notes. Workers are named as in listings."""
+
+    def append(self, worker: str, line: LogLine) -> None:
+        """Keep a line that a worker has printed."""
+        ...
+
+    def read(self, worker: str, file: int, offset: int, limit: int) -> LogPiece:
+        """Return a part of a worker's log; the node's own if `worker` is empty. See LogPiece."""
+        ...
+
+
+class WorkerOutput:
+    """Passes on what the workers of a node print, and reads it for the head."""
+
+    def __init__(
+        self,
+        logs: NodeLogs,
+        head: HeadLink,
+        *,
+        workers: WorkerPool,
+        jobs: KnownJobs,
+        peers: Peers,
+        links: NodeLinks,
+    ) -> None:
+        self._logs = logs
+        self._head = head
+        self._workers = workers
+        self._jobs = jobs
+        self._peers = peers
+        self._links = links
+
+    def handle_in(self, table: MessageTable) -> None:
+        """Register the handler for the head's questions about logs."""
+        table.on(ReadNodeLog, self._read_log)
+
+    def _read_log(self, message: ReadNodeLog) -> None:
+        piece = self._logs.read(message.worker, message.file, message.offset, message.limit)
+        self._head.report(NodeLogRead(message.number, piece))
+
+    def printed(self, message: LogLine) -> None:
+        """Pass a line that a worker has printed to its log file and to its driver."""
+        worker = next((w for w in self._workers.all() if w.pid == message.pid), None)
+        if worker is None:
+            return
+        self._logs.append(worker_id_of(worker.worker_id), message)
+        job = self._jobs.get(worker.job)
+        if job is not None and job.log_to_driver:
+            driver = self._peers.get(job.driver)
+            if driver is not None:
+                driver.post(message)
+            elif self._links.is_elsewhere(job.driver):
+                self._links.peer(job.driver).post(message)
