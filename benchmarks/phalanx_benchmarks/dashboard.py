@@ -71,7 +71,7 @@ class _Head(FedHead):
     def live(self, second: int) -> None:
         """Simulate a second of a busy cluster."""
         with self.lock:
-            self.time += 1.0
+            self.time.now += 1.0
             for at in range(REPORTS):
                 self.report(at + 1, second)
         for at in range(CHANGES):

@@ -45,6 +45,7 @@ from phalanx.protocol.wire_errors import WireError
 from phalanx.scheduler.devices.quantities import SCALE
 from phalanx.storage.journal import Journal
 from phalanx.storage.opening import open_storage
+from phalanx_research.virtual_time import VirtualClock, VirtualTime
 
 R = TypeVar("R")
 Clock = Callable[[], float]
@@ -64,8 +65,7 @@ class FedHead:
     """
 
     def __init__(self, store: str = "") -> None:
-        self.time = 1_000.0
-        self.now = self.monotonic = self.wall = lambda: self.time
+        self.time = VirtualTime(1_000.0)
         self._sent: list[tuple[bytes, Any]] = []
         self._held: dict[bytes, int] = {}
         """The number of GPUs that jobs hold on each node."""
@@ -79,7 +79,10 @@ class FedHead:
                 Outbox(self._send, state_store),
                 state_store,
                 HeadShell(
-                    clock=self, rng=random.Random(0), prober=NoAnswers(), report_defect=_raise
+                    clock=VirtualClock(self.time),
+                    rng=random.Random(0),
+                    prober=NoAnswers(),
+                    report_defect=_raise,
                 ),
                 stored=stored,
             )
@@ -135,9 +138,9 @@ class FedHead:
 
     def _turn(self) -> bool:
         """Let a moment pass while nodes carry out orders; return whether they received any."""
-        self.time += _TURN_S
-        self.control.on_tick(self.time)
-        self.control.on_round(self.time)
+        self.time.now += _TURN_S
+        self.control.on_tick(self.time.now)
+        self.control.on_round(self.time.now)
         if self._journal is not None:
             self._journal.drain()
         sent, self._sent[:] = list(self._sent), []

@@ -80,12 +80,12 @@ def _nodes(count: int) -> list[Row]:
             msgspec.msgpack.encode(head.reported(node, second if node % 8 == 0 else 0))
             for node in range(1, count + 1)
         ]
-        head.time += 1.0
+        head.time.now += 1.0
 
         def beat(frames: Sequence[bytes] = frames) -> None:
             for node, frame in enumerate(frames, 1):
                 head.control.on_message(prefix_of(node), decoder.decode(frame))
-            head.control.on_tick(head.time)
+            head.control.on_tick(head.time.now)
 
         heartbeats.append(_cpu(beat))
         due += GANGS_PER_S

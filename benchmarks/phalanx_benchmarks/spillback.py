@@ -10,7 +10,6 @@ request while they arrive. Time is virtual; the given clock measures how long th
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import random
 from collections import deque
@@ -28,6 +27,7 @@ from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
+from phalanx_research.virtual_time import VirtualTime
 
 Clock = Callable[[], float]
 Row = dict[str, Any]
@@ -65,7 +65,7 @@ def run(clock: Clock, nodes: int = NODES, tasks: int = TASKS) -> list[Row]:
     A choice is one worker that a node requests from another.
     """
     return [
-        _World(clock, nodes, name, threshold).run(tasks, load)
+        _World(clock, nodes, name, threshold).measure(tasks, load)
         for load in LOADS
         for name, threshold in CHOICES
     ]
@@ -189,14 +189,14 @@ class _Node:
         """Do nothing: nobody is preempted here."""
 
 
-class _World:
+class _World(VirtualTime):
     """Virtual time, and the measurements."""
 
     def __init__(self, clock: Clock, nodes: int, name: str, threshold: int) -> None:
+        super().__init__()
         self._clock = clock
         self._choice = (name, threshold)
         options = SpillOptions(placement=PlacementPolicy(policy=name), threshold=threshold)
-        self.now = 0.0
         made = [_Node(self, number, options) for number in range(nodes)]
         self.nodes = {node.id: node for node in made}
         self.kinds: list[_Class] = []
@@ -207,10 +207,8 @@ class _World:
         self._moved_bytes = 0
         self._plan_s = 0.0
         self._plans = 0
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._order = itertools.count()
 
-    def run(self, tasks: int, load: float) -> Row:
+    def measure(self, tasks: int, load: float) -> Row:
         """Run one stream of tasks, from the first to the last end."""
         rng = random.Random(1)
         cpus = sum(node.cpus for node in self.nodes.values())
@@ -227,17 +225,13 @@ class _World:
             )
             self.kinds.append(kind)
             burst = [min(rng.lognormvariate(-1.0, 1.2), 10.0) for _ in range(_BURST)]
-            self._at(at, partial(self._come, driver, kind, burst))
+            self.at(at, partial(self._come, driver, kind, burst))
             work += kind.cpus * sum(burst)
             at = work / (cpus * load)
-        self._at(0.0, self._tick)
+        self.at(0.0, self._tick)
         while len(self._waits) < tasks // _BURST * _BURST or self._busy():
-            self.now, _, action = heapq.heappop(self._events)
-            action()
+            self.step()
         return self._figures(load)
-
-    def _at(self, when: float, action: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (when, next(self._order), action))
 
     def _busy(self) -> bool:
         return any(node.machine.leases for node in self.nodes.values())
@@ -258,7 +252,7 @@ class _World:
                 self._plan(node)
             node.machine.tick(self.now)
             node.settle()
-        self._at(self.now + _TICK_S, self._tick)
+        self.after(_TICK_S, self._tick)
 
     def _plan(self, node: _Node) -> None:
         node.cluster.put(node.row())
@@ -274,7 +268,7 @@ class _World:
         kind = self.kinds[lease.demand.scheduling_class]
         queue = owner.waiting.get(kind.number)
         if not queue or (lease.is_due and lease.since < self.now):
-            self._at(self.now, partial(self._give_back, node, lease))
+            self.at(self.now, partial(self._give_back, node, lease))
             return
         came, run_s = queue.popleft()
         if not queue:
@@ -285,7 +279,7 @@ class _World:
         self._moved_bytes += kind.argument_bytes * is_moved
         self._waits.append(self.now + fetch_s - came)
         self._elsewhere += node is not owner
-        self._at(self.now + fetch_s + run_s, partial(self._ended, node, owner, lease))
+        self.after(fetch_s + run_s, partial(self._ended, node, owner, lease))
 
     def _ended(self, node: _Node, owner: _Node, lease: Lease) -> None:
         self.begin(node, owner, lease)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from phalanx_research.chaos.broken import Broken
-from phalanx_research.chaos.kernel import Action, Kernel
+from phalanx_research.chaos.kernel import Kernel
+from phalanx_research.virtual_time import Action
 
 _READS_S = 0.001
 

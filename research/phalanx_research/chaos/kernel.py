@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import heapq
-import itertools
 import random
 from collections import deque
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from phalanx_research.chaos.broken import Broken
+from phalanx_research.virtual_time import VirtualTime
 
 STORM_S, STORM = 0.1, 20_000
 """Seconds, and the number of actions within them above which processes only keep each other
@@ -18,8 +16,6 @@ busy.
 """
 KEPT_EVENTS = 20_000
 """The number of last events that can be shown when a promise breaks."""
-
-Action = Callable[[], None]
 
 
 class Event(NamedTuple):
@@ -31,17 +27,13 @@ class Event(NamedTuple):
     what: Any
 
 
-class Kernel:
-    """A heap of (time, sequence, action). Equal times happen in the order of the requests."""
+class Kernel(VirtualTime):
+    """Virtual time whose events are kept, and which notices processes that keep each other busy."""
 
     def __init__(self, seed: str) -> None:
+        super().__init__()
         self.seed = seed
-        self.now = 0.0
-        self.count = 0
-        """The number of actions so far."""
         self.story: deque[Event] = deque(maxlen=KEPT_EVENTS)
-        self._heap: list[tuple[float, int, Action]] = []
-        self._sequence = itertools.count()
         self._window = (0.0, 0)
         """When the present window of `STORM_S` began, and the count then."""
         self._digest = hashlib.blake2b(digest_size=8)
@@ -50,25 +42,7 @@ class Kernel:
         """Return a random source for one part: draws of one part never shift another's."""
         return random.Random(f"{self.seed}/{name}")
 
-    def at(self, when: float, action: Action) -> None:
-        """Run an action at this time, or next if the time has passed."""
-        heapq.heappush(self._heap, (max(when, self.now), next(self._sequence), action))
-
-    def after(self, delay_s: float, action: Action) -> None:
-        """Run an action after this delay."""
-        self.at(self.now + delay_s, action)
-
-    def run(self, until: float) -> None:
-        """Run everything that happens up to this time."""
-        heap = self._heap
-        while heap and heap[0][0] <= until:
-            self.now, _, action = heapq.heappop(heap)
-            self.count += 1
-            self._look_for_a_storm()
-            action()
-        self.now = until
-
-    def _look_for_a_storm(self) -> None:
+    def _look(self) -> None:
         since, count = self._window
         if self.now - since > STORM_S:
             self._window = (self.now, self.count)

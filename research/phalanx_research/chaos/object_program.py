@@ -80,9 +80,9 @@ class ObjectProgram:
         """Read these references, and those that their values contain."""
         for ref in refs:
             read = self._driver.promises.reads.begins(self._driver, ref)
-            self._driver.read(ref, partial(self._was_read, ref, read))
+            self._driver.read(ref, partial(self._on_read, ref, read))
 
-    def _was_read(self, ref: ObjectRef[Any], read: int, outcome: Outcome) -> None:
+    def _on_read(self, ref: ObjectRef[Any], read: int, outcome: Outcome) -> None:
         self._driver.promises.reads.ends(read, outcome)
         if ref._inner and not isinstance(outcome, BaseException):
             self._read(list(ref._inner))

@@ -49,9 +49,9 @@ class Reads:
     def ends(self, read: int, outcome: Outcome) -> None:
         """Note that the reader has the value, or an error."""
         process, ref = self._open.pop(read)
-        self.was_read(process, ref, outcome)
+        self.on_read(process, ref, outcome)
 
-    def was_read(self, process: Reader, ref: ObjectRef[Any], outcome: Outcome) -> None:
+    def on_read(self, process: Reader, ref: ObjectRef[Any], outcome: Outcome) -> None:
         """Check what a process has read: the right object, or an error that is true."""
         self._history.count("reads")
         if isinstance(outcome, BaseException):

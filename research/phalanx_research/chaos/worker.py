@@ -328,7 +328,7 @@ class SimWorker(SimProcess):
         try:
             for ref in waited:
                 outcome = yield partial(self.read, ref)
-                self.promises.reads.was_read(self, ref, outcome)
+                self.promises.reads.on_read(self, ref, outcome)
         finally:
             if not context.is_actor and self.is_alive:
                 self.core.unblock()

@@ -28,6 +28,7 @@ from phalanx.storage.storage import Storage
 from phalanx_research.chaos.hosts import raise_defect
 from phalanx_research.chaos.kernel import Kernel
 from phalanx_research.lab.machine import Machine, Wire
+from phalanx_research.virtual_time import VirtualClock
 
 MIDNIGHT = 1_800_835_200.0
 """The beginning of the day, in seconds since the epoch: a Monday."""
@@ -80,25 +81,6 @@ class _Journal:
         """Do nothing: every change is already written."""
 
 
-class LabClock:
-    """The head's clocks, which show simulated time."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
-
-    def now(self) -> float:
-        """Return the seconds of the simulation."""
-        return self._kernel.now
-
-    def monotonic(self) -> float:
-        """Return the seconds of the simulation: nothing pauses."""
-        return self._kernel.now
-
-    def wall(self) -> float:
-        """Return the simulated wall-clock time, in seconds since the epoch."""
-        return MIDNIGHT + self._kernel.now
-
-
 class Store:
     """The parts of a head that survive its process: its tables, and the history."""
 
@@ -131,7 +113,7 @@ class LabHead:
             Outbox(self._send, state_store),
             state_store,
             HeadShell(
-                clock=LabClock(kernel),
+                clock=VirtualClock(kernel, MIDNIGHT),
                 rng=random.Random(f"{kernel.seed} head {storage.epoch}"),
                 prober=NoAnswers(),
                 report_defect=raise_defect,

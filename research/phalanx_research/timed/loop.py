@@ -21,7 +21,7 @@ from phalanx_research.timed.fragmentation import Fragmentation, typical
 from phalanx_research.timed.progress import Run, Work
 from phalanx_research.timed.recorder import Recorder
 from phalanx_research.timed.result import Result
-from phalanx_research.timed.scheduler import Changes, SimulatedScheduler, VirtualClock
+from phalanx_research.timed.scheduler import Changes, SimulatedScheduler
 from phalanx_research.timed.summary import summarise
 from phalanx_research.timed.turns import turns_of
 from phalanx_research.timed.workload import (
@@ -33,6 +33,7 @@ from phalanx_research.timed.workload import (
     check,
     requested,
 )
+from phalanx_research.virtual_time import VirtualClock, VirtualTime
 
 Clock = Callable[[], float]
 
@@ -103,10 +104,10 @@ class _Simulation:
         """Submitted jobs that have not finished, in order of arrival."""
         self._finishes: list[tuple[float, int, int, Run]] = []
         self._sequence = 0
-        self._time = VirtualClock()
+        self._time = VirtualTime()
         lent_to_plugins = {**lent(), **(shells or {})}
         self._scheduler = SimulatedScheduler(
-            nodes, queues, config, rules, self._time, lent_to_plugins, kept
+            nodes, queues, config, rules, VirtualClock(self._time), lent_to_plugins, kept
         )
         self._turns = turns_of(config)
         cluster = self._scheduler.cluster()
@@ -130,7 +131,7 @@ class _Simulation:
             upcoming = min(event, cycle)
             if upcoming == math.inf or upcoming > until_s:
                 break
-            now = self._time.at = upcoming
+            now = self._time.now = upcoming
             self._recorder.pass_time(now)
             if event <= cycle:
                 self._happen(now)

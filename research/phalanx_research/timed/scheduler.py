@@ -33,21 +33,7 @@ from phalanx.scheduler.plugin_parts.users import BOOKS
 from phalanx_research.timed.progress import Work
 from phalanx_research.timed.simulated_cluster import SimulatedCluster
 from phalanx_research.timed.workload import NOTHING_KEPT, KeptApart, Rules
-
-
-class VirtualClock:
-    """A clock that shows the time that it was set to, in seconds."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def now(self) -> float:
-        """Return the time in seconds."""
-        return self.at
-
-    def wall(self) -> float:
-        """Return the same time as the wall-clock time."""
-        return self.at
+from phalanx_research.virtual_time import VirtualClock
 
 
 class Changes:
@@ -148,13 +134,13 @@ class SimulatedScheduler:
 
     def round(self) -> Changes:
         """Run the cycle that is due; return its changes, and those of `take_all_back`."""
-        self._cycles.round(self._clock.at)
+        self._cycles.round(self._clock.now())
         changes, self._changes = self._changes, Changes()
         return changes
 
     def cluster(self) -> Cluster:
         """Return the current machines, queues and tasks; valid until the next change."""
-        return self._cache.cluster(self._clock.at, self._clock.at)
+        return self._cache.cluster(self._clock.now(), self._clock.now())
 
     def _gang_of(self, work: Work) -> Gang:
         return self._registry.gangs[work.gang_id]
@@ -197,11 +183,13 @@ class SimulatedScheduler:
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
         """Prepare bundles; the machine answers at once."""
-        self._reservations.attempts.prepared(node_id, gang.gang_id, number, True, self._clock.at)
+        self._reservations.attempts.prepared(node_id, gang.gang_id, number, True, self._clock.now())
 
     def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
         """Commit bundles; the machine answers at once."""
-        self._reservations.attempts.committed(node_id, gang.gang_id, number, True, self._clock.at)
+        self._reservations.attempts.committed(
+            node_id, gang.gang_id, number, True, self._clock.now()
+        )
 
     def give_back(
         self, node_id: str, group: GroupId, number: int, indexes: list[int], ending: Ending

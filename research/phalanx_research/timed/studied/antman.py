@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx_research.timed.studied.live import Decision, Live, Terms, needs_stages
+from phalanx_research.timed.studied.live import Decision, Live, Terms, check_stages
 from phalanx_research.timed.studied.stages import guest_s
 from phalanx_research.timed.workload import Job
 
@@ -46,7 +46,7 @@ class AntMan:
     """The policy AntMan. `gpus` is the number on each machine."""
 
     def __init__(self, name: str, gpus: Sequence[int], jobs: Sequence[Job]) -> None:
-        needs_stages(name, jobs)
+        check_stages(name, jobs)
         self._machines = [[Gpu(at) for _ in range(count)] for at, count in enumerate(gpus)]
         self._gpus = [gpu for machine in self._machines for gpu in machine]
         self._largest = max(gpus)

@@ -66,7 +66,7 @@ class Live:
 
     @property
     def training(self) -> Training:
-        """The job's iterations; `needs_stages` has checked that they are known."""
+        """The job's iterations; `check_stages` has checked that they are known."""
         assert self.job.training is not None
         return self.job.training
 
@@ -93,7 +93,7 @@ class Policy(Protocol):
         """Note that a job has finished."""
 
 
-def needs_stages(policy: str, jobs: Sequence[Job]) -> None:
+def check_stages(policy: str, jobs: Sequence[Job]) -> None:
     """Raise WorkloadError for a job whose stage times are unknown."""
     for job in jobs:
         stages_s = () if job.training is None else job.training.stages_s

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from phalanx_research.timed.studied.live import Decision, Live, Terms, needs_stages
+from phalanx_research.timed.studied.live import Decision, Live, Terms, check_stages
 from phalanx_research.timed.studied.matching import Kind, matched
 from phalanx_research.timed.studied.rooms import Rooms
 from phalanx_research.timed.studied.stages import SLOTS, Stages, interleaved_s
@@ -54,7 +54,7 @@ class Muri:
     """The policy Muri. `gpus` is the number on each machine."""
 
     def __init__(self, name: str, rank: Rank, gpus: Sequence[int], jobs: Sequence[Job]) -> None:
-        needs_stages(name, jobs)
+        check_stages(name, jobs)
         self._rank = rank
         self._machines = gpus
 

@@ -1,0 +1,63 @@
+"""Virtual time: seconds that pass only from one event to the next."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+
+Action = Callable[[], None]
+
+
+class VirtualTime:
+    """A heap of (time, sequence, action). Equal times happen in the order of the requests."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+        self.count = 0
+        """The number of actions so far."""
+        self._heap: list[tuple[float, int, Action]] = []
+        self._sequence = itertools.count()
+
+    def at(self, when: float, action: Action) -> None:
+        """Run an action at this time, or next if the time has passed."""
+        heapq.heappush(self._heap, (max(when, self.now), next(self._sequence), action))
+
+    def after(self, delay_s: float, action: Action) -> None:
+        """Run an action after this delay."""
+        self.at(self.now + delay_s, action)
+
+    def run(self, until: float) -> None:
+        """Run everything that happens up to this time."""
+        while self._heap and self._heap[0][0] <= until:
+            self.step()
+        self.now = until
+
+    def step(self) -> None:
+        """Run the next action. Raises IndexError if there is none."""
+        self.now, _, action = heapq.heappop(self._heap)
+        self.count += 1
+        self._look()
+        action()
+
+    def _look(self) -> None:
+        """Check the simulation before each action."""
+
+
+class VirtualClock:
+    """Shows virtual time as the clock of a head."""
+
+    def __init__(self, time: VirtualTime, epoch: float = 0.0) -> None:
+        """`epoch`: the wall-clock time when the simulation begins, in seconds."""
+        self._time = time
+        self._epoch = epoch
+
+    def now(self) -> float:
+        """Return the seconds of the simulation."""
+        return self._time.now
+
+    monotonic = now  # nothing pauses
+
+    def wall(self) -> float:
+        """Return the simulated wall-clock time, in seconds since the epoch."""
+        return self._epoch + self._time.now
