@@ -196,7 +196,7 @@ class ArrayRuns:
     def _add(self, gang: Gang, run: Run) -> Run:
         self._runs[gang.gang_id], self._gangs[gang.gang_id] = run, gang
         self._of_arrays.setdefault(run.array, {})[gang.gang_id] = None
-        self._arrays.has_runs(run.array, True)
+        self._arrays.narrow_window(run.array)
         return run
 
     # ---- news of nodes -----------------------------------------------------------------------
@@ -346,7 +346,7 @@ class ArrayRuns:
         del others[gang.gang_id]
         if not others:
             del self._of_arrays[run.array]
-            self._arrays.has_runs(run.array, False)
+            self._arrays.reset_window(run.array)
         self._effects.keep_run(run, is_over=True)
 
     def forget(self, array: JobId) -> None:

@@ -150,14 +150,15 @@ class Arrays:
         """Return how many tasks wait for their turn."""
         return self._tasks(job).waiting()
 
-    def has_runs(self, uid: str, has: bool) -> None:
+    def narrow_window(self, uid: str) -> None:
         """Let one task at a time wait for a place, as a question whether there is more room, while
         runs take the others.
         """
-        if has:
-            self._windows.setdefault(uid, 1)
-        else:
-            self._windows.pop(uid, None)
+        self._windows.setdefault(uid, 1)
+
+    def reset_window(self, uid: str) -> None:
+        """Let as many tasks wait for places as before the array had runs."""
+        self._windows.pop(uid, None)
 
     def placed(self, job: JobRecord) -> None:
         """Let more tasks wait for places, as there is room for them."""

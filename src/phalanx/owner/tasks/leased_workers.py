@@ -151,7 +151,7 @@ class LeasedWorkers:
             worker.ended = worker.is_stopping = True
             if is_node_gone:
                 worker.died = worker.died or ("the node is gone", "crashed")
-            elif connection.is_dialling and self._may_try_again(worker):
+            elif connection.is_dialling and self._note_unreached(worker):
                 self._forget(worker)
                 self._node.send(LeaseReturned(worker.lease))
                 self._machine.unreached(worker, f"not sent: {connection.refusal}")
@@ -163,8 +163,8 @@ class LeasedWorkers:
             self._bury(worker)
         self._functions.pop(connection, None)
 
-    def _may_try_again(self, worker: LeasedWorker) -> bool:
-        """Whether a worker that could not be reached may be asked for again.
+    def _note_unreached(self, worker: LeasedWorker) -> bool:
+        """Note that a worker could not be reached; return whether it may be asked for again.
 
         A process on the way to it may stand still for a while. If nothing of its class is reached
         for longer than that may take, its tasks are tried again as after a death.

@@ -372,7 +372,7 @@ class ForkServer:
 
     def _follow_end(self, child: Child) -> None:
         """Bury a child that has ended, once nothing that it has started has a grace any more."""
-        if not self._has_left_shield(child):
+        if not self._leave_shield(child):
             return
         if child.lingering is None:
             self._bury(child)
@@ -381,7 +381,7 @@ class ForkServer:
             self._end_orphans()
             self._bury_ended()
 
-    def _has_left_shield(self, child: Child) -> bool:
+    def _leave_shield(self, child: Child) -> bool:
         """End the shield of a kept command that has ended, once the shield has written how: what
         the command has left behind is below this process then. Returns whether that is done.
         """
