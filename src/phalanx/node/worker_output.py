@@ -1,4 +1,4 @@
-"""What workers print: kept in their log files, and shown by their drivers."""
+"""Workers' output: kept in their log files, and shown by their drivers."""
 
 from __future__ import annotations
 
