@@ -67,8 +67,26 @@ def test_without_groups_all_orphans_end_though_they_start_others(bomb):
         mine = set(own_children())
         left = bomb()
         assert left()
-        eventually(lambda: end_orphans(mine), "their end")
+        eventually(lambda: end_orphans(lambda: mine), "their end")
         assert left() == []
+
+
+def test_a_child_that_begins_while_orphans_end_is_spared():
+    with subreaper():
+        mine = set(own_children())
+        orphan, begun = subprocess.Popen(["sleep", "1000"]), []
+
+        def known():
+            if not begun:  # a thread starts it after the look at the children
+                begun.append(subprocess.Popen(["sleep", "1000"]))
+            return {*mine, begun[0].pid}
+
+        eventually(lambda: end_orphans(known), "the orphan's end")
+        assert not is_running(orphan.pid)
+        orphan.wait()
+        assert begun[0].poll() is None
+        begun[0].kill()
+        begun[0].wait()
 
 
 def test_a_group_is_ended_whole(bomb):
@@ -83,4 +101,4 @@ def test_a_group_is_ended_whole(bomb):
         assert set(left()) <= {*group.processes(), *descendants_of(os.getpid())}
         eventually(group.end, "an empty group")
         assert left() == []
-        end_orphans(mine)
+        end_orphans(lambda: mine)

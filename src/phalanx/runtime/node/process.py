@@ -74,7 +74,7 @@ def main() -> NoReturn:
         code = 1
     finally:
         if node is not None and node.has_lost_fork_server:
-            end_orphans(())
+            end_orphans(tuple)
         sessions.remove(config.session)
     if node is not None and node.is_stale:
         come_back(config)

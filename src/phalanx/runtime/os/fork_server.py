@@ -446,17 +446,22 @@ class ForkServer:
 
     def _end_orphans(self) -> None:
         """End the orphans of children that have ended here, except those that have a grace."""
+        self._ends_orphans = not end_orphans(self._known)
+
+    def _known(self) -> set[int]:
+        """Return the children that are no orphans, or have a grace."""
+        there = own_children() if self._lingering else []  # before those are known that begin now
         known = {child.pid for child in self._children.values()}
         known |= {c.shield.pid for c in self._children.values() if c.shield is not None}
         for starting in self._starting.values():
             known |= {starting.pid.value, 0 if starting.shield is None else starting.shield.pid}
         known |= self.others()
-        orphans = [pid for pid in own_children() if pid not in known] if self._lingering else []
+        orphans = [pid for pid in there if pid not in known]
         for child in self._lingering:
             assert child.lingering is not None
             in_group = () if child.group is None else child.group.processes()
             known |= child.lingering.claim(orphans, in_group)
-        self._ends_orphans = not end_orphans(known)
+        return known
 
     def others(self) -> set[int]:
         """Return the children of this process that are neither work nor left by work."""
@@ -483,9 +488,9 @@ class ForkServer:
                 child.shield.end()
             reaped(child.pid)
         going_on = [child for child in self._children.values() if self._goes_on(child)]
-        known = self.others() | {child.shield.pid for child in going_on if child.shield}
+        kept = {child.shield.pid for child in going_on if child.shield}
         for _ in range(_ENDING_PASSES):
-            if end_orphans(known):
+            if end_orphans(lambda: self.others() | kept):
                 break
 
     def _goes_on(self, child: Child) -> bool:

@@ -13,7 +13,7 @@ import contextlib
 import os
 import select
 import signal
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from phalanx.protocol.bundle_messages import Receivers
 from phalanx.runtime.os.child_calls import Call, function
@@ -68,14 +68,18 @@ def own_children() -> list[int]:
         return [pid for pid, parent in _parents().items() if parent == me]
 
 
-def end_orphans(known: Collection[int]) -> bool:
+def end_orphans(known: Callable[[], Collection[int]]) -> bool:
     """End every such child that is not known, with all below it.
 
     The processes that they were started for have ended. All are stopped before any is killed, so
     that none starts another one meanwhile. Returns whether none is left; otherwise call it again.
+
+    `known` is called after each look at the children: other threads may start some at any time.
     """
     for _ in range(_PASSES):
-        orphans = [pid for pid in own_children() if pid not in known]
+        there = own_children()
+        kept = known()
+        orphans = [pid for pid in there if pid not in kept]
         if not orphans:
             return True
         for pid in _stopped(orphans):
