@@ -1,8 +1,9 @@
 """Threads that start commands for a process that must not wait for them.
 
 A thread that starts a command waits until the command is another program: a moment, or as long as a
-file server with its directory or program takes to answer. So threads do that, and another one takes
-the commands behind one that takes long.
+file server with its directory or program takes to answer. So threads do that. A few work side by
+side, because most of the moment is a wait for the kernel, and another one takes the commands behind
+those that take long.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from phalanx.runtime.os.shields import Shield
 
 LONG_S = 0.1
 """Seconds of a start after which another thread starts the commands behind it."""
+SIDE_BY_SIDE = 4
+"""Threads that start commands at the same time, even when no start takes long."""
 MOST_THREADS = 64
 _IDLE = float("inf")
 
@@ -46,7 +49,7 @@ class Starting:
 
 
 class CommandStarters:
-    """Starts commands in the order in which they come, as long as none takes long."""
+    """Starts commands in about the order in which they come, as long as none takes long."""
 
     def __init__(self, clock: Callable[[], float], lifeline: int) -> None:
         """`clock` counts seconds, and never goes back. `lifeline`: see CommandStart."""
@@ -74,7 +77,10 @@ class CommandStarters:
     def look(self) -> None:
         """Start another thread when waiting commands would wait long."""
         late = self._clock() - LONG_S
-        if len(self._since) < MOST_THREADS and all(since < late for since in self._since):
+        idle = self._since.count(_IDLE)
+        is_short = len(self._since) < SIDE_BY_SIDE and self._waiting.qsize() > idle
+        is_stuck = len(self._since) < MOST_THREADS and all(since < late for since in self._since)
+        if is_short or is_stuck:
             self._since.append(_IDLE)
             self._starts.append(CommandStart(self._lifeline))
             me = len(self._since) - 1
