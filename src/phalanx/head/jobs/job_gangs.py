@@ -596,8 +596,9 @@ class JobGangs:
         if job is None or message.code or message.used is None or place.state != HELD:
             return False
         member = job.member(place.of_group, place.index)
-        has_run = member is not None and member.state in (st.PENDING, st.RUNNING)
-        return has_run and self.runs.goes_on(gang, job, message.used.ran_s)
+        if member is not None and member.state in (st.PENDING, st.RUNNING):
+            return self.runs.goes_on(gang, job, message.used.ran_s)
+        return self.runs.keeps(gang)  # it was to end, but the next task of the run has begun
 
     def run_news(self, node_id: str, message: RunNews) -> None:
         """Handle a node's news of the tasks of a run."""

@@ -162,6 +162,23 @@ def test_a_run_that_arrives_after_the_failure_before_it_does_not_begin(
     check(world, failed)
 
 
+@pytest.mark.parametrize("command", ["cancel", "requeue"])
+def test_a_task_that_ends_well_before_it_is_ended_takes_no_other_along(command: str) -> None:
+    world, prefix = new_place()
+    failed = set(world.starts)
+    happens(world, prefix, "order", failed)
+    happens(world, prefix, "order", failed)
+    ((process, order),) = world.nodes[prefix].running.items()
+    world.settle()
+    world.command(order.job.removeprefix("default/"), command)
+    world.nodes[prefix].end(process)
+    (behind,) = (order.job for order in world.nodes[prefix].running.values())
+    world.settle()
+    finish(world, ["a"])
+    check(world, failed)
+    assert len(world.starts[behind]) == 1 + (command == "requeue")
+
+
 def test_a_held_array_keeps_the_tasks_that_may_have_begun() -> None:
     world, prefix = new_place()
     failed = set(world.starts)
