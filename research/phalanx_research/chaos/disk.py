@@ -58,6 +58,11 @@ class SimDisk(MemoryDisk):
                 found[key] = value
 
 
+_SPLIT = 0.3
+"""The share of deliveries that come in two parts, where they may."""
+_APART_S = 0.05
+
+
 class SimJournal:
     """A journal with group commit like `storage.journal.Journal`, in simulated time and without a
     thread.
@@ -74,10 +79,12 @@ class SimJournal:
         rng: random.Random,
         write_s: tuple[float, float],
         settled: Callable[[], None],
+        parts: random.Random | None,
     ) -> None:
         """Start without pending writes.
 
-        `settled` is called when a `durable` may have recorded answers.
+        `settled` is called when a `durable` may have recorded answers. `parts` draws how much of
+        what is written is delivered at once; None: all is.
         """
         self._storage = storage
         self._disk = disk
@@ -85,6 +92,7 @@ class SimJournal:
         self._rng = rng
         self._write_s = write_s
         self._settled = settled
+        self._parts = parts
         self._recorded: list[tuple[Batch, Durable | None]] = []
         self._queue: deque[tuple[Batch, Durable | None]] = deque()
         self._is_writing = False
@@ -121,11 +129,23 @@ class SimJournal:
             self.is_stalled = True
             self._host.later(LOOK_S, partial(self._write_until_there_is_room, records))
             return
-        self._is_writing = self.is_stalled = False
-        for _, durable in records:
-            if durable is not None:
-                durable()
+        self.is_stalled = False
+        durables = deque(durable for _, durable in records if durable is not None)
+        self._deliver(durables)
+
+    def _deliver(self, durables: deque[Durable]) -> None:
+        """Call these, perhaps not all at once: the writer's thread hands them over one by one."""
+        if self._is_dead:
+            return
+        is_split = self._parts is not None and len(durables) > 1 and self._parts.random() < _SPLIT
+        count = self._parts.randrange(1, len(durables)) if is_split and self._parts else None
+        for _ in range(len(durables) if count is None else count):
+            durables.popleft()()
         self._settled()
+        if durables and self._parts is not None:
+            self._host.later(self._parts.uniform(0.0, _APART_S), partial(self._deliver, durables))
+            return
+        self._is_writing = False
         self.flush()
 
     def _apply(self, records: deque[tuple[Batch, Durable | None]]) -> None:

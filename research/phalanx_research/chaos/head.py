@@ -91,7 +91,10 @@ class SimHead:
         self._clock = HostClock(host)
         storage = Storage([MemoryShard(disk)], marks=[mark])
         stored = read_state(storage)
-        self._journal = SimJournal(storage, disk, host, self._rng, self._write_s, self._round)
+        parts = host.kernel.rng(f"parts of head {life}") if options.has_parts else None
+        self._journal = SimJournal(
+            storage, disk, host, self._rng, self._write_s, self._round, parts
+        )
         state_store = StateStore(self._journal)
         self.control = Head(
             Outbox(self._send, state_store),

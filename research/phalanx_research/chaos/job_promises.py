@@ -68,6 +68,8 @@ class JobPromises:
         """The arrays of which no task that has ended well runs again."""
         self._done_on: dict[str, bytes] = {}
         """The node of each array task that ended well there without having been asked to end."""
+        self._numbers: dict[tuple[str, int], bytes] = {}
+        """The node on which each (job, number of its start) of an array's task began."""
         self._succeeded: dict[str, set[str]] = {}
         """The members of each job that had a successful command."""
 
@@ -121,6 +123,7 @@ class JobPromises:
                     [name, "head"],
                 )
             self._attempts.add(attempt)
+            self._check_number(node, order)
             mine = _Run(node=node, attempt=order.attempt)
             runs.append(mine)
             self._ran_from.setdefault(order.job, self._now())
@@ -164,6 +167,21 @@ class JobPromises:
                 pair = f"{need.job}[{found[1] if found is not None else ''}]"
                 if not self._succeeded.get(pair):
                     raise Broken(f"{order.job} begins before {pair} has ended well", ["head"])
+
+    def _check_number(self, node: bytes, order: StartMember) -> None:
+        """Check that an array's task begins once with each number, as far as the head must know."""
+        if _array_of(order.job) not in self._once:
+            return
+        key = order.job, order.start or order.attempt
+        before = self._numbers.get(key)
+        if before is not None and not self._history.is_dead(before):
+            names = [self._history.name_of_node(one) for one in (node, before)]
+            raise Broken(
+                f"{order.job} begins on {names[0]} for the {key[1]}. time, as on {names[1]} before",
+                [*names, "head"],
+            )
+        self._numbers[key] = node
+        self._history.count("starts of array tasks")
 
     def _check_line(self, node: bytes, order: StartMember) -> None:
         """Check that only one singleton of a word runs at a time."""

@@ -119,6 +119,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs of commands, by all drivers."""
     sweeps: int
     """How many arrays of short commands each driver submits."""
+    has_parts: bool
+    """Whether the head may hear in several parts what its store has written."""
     has_others: bool
     """Whether some jobs wait for others, and some are arrays."""
     has_times: bool
@@ -191,6 +193,7 @@ def draw(kernel: Kernel) -> Options:
         queues=tuple(_queue(rng) for _ in range(pick(0, 1, 2))),
         jobs=later.choice((0, 0, 4, 12)),
         sweeps=kernel.rng("sweeps").choice((0, 0, 1, 3)),
+        has_parts=kernel.rng("parts of deliveries").random() < 0.4,
         has_others=kernel.rng("others of jobs").random() < 0.5,
         has_times=kernel.rng("times of jobs").random() < 0.4,
         quotas=(),

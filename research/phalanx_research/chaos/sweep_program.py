@@ -9,7 +9,6 @@ from functools import partial
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.head.jobs import run_rules
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.arrays import ArraySpec
 from phalanx.model.jobs.dependencies import AFTER_CORR, Dependencies, Dependency
@@ -19,8 +18,6 @@ from phalanx.protocol.requests.jobs import ApplyManifests, Command, CommandJob, 
 from phalanx_research.chaos.driver import SimDriver
 from phalanx_research.chaos.members import WORK
 from phalanx_research.chaos.options import Options
-
-run_rules.IS_ALLOWED = True  # simulated heads give runs, which real ones do only when asked to
 
 Later = Callable[[float, Callable[[], None]], None]
 
@@ -91,7 +88,7 @@ class SweepProgram:
 
     def _spec(self, name: str) -> JobSpec:
         rng = self._rng
-        work = (WORK, f"{rng.choice((0.005, 0.02, 0.1))}", f"{rng.choice((0.0, 0.0, 0.05))}")
+        work = (WORK, f"{rng.choice((0.005, 0.02, 0.1))}", f"{rng.choice((0.0, 0.05, 0.3))}")
         template = Template(
             processes=(Process(command=work, requests=(("CPU", rng.choice((0.5, 1.0))),)),),
             restart=rng.choice(("Never", "Never", "OnFailure")),
