@@ -11,11 +11,6 @@ WORK_S = 0.5
 """Seconds of work that a run has at most."""
 MOST = 128
 """The most tasks of a run."""
-SWITCH = "PHALANX_ARRAY_RUNS"
-"""The environment variable of a head that may give runs when it is 1."""
-IS_ALLOWED = False
-"""Whether arrays have runs at all. A retry that crosses a new run may make a task run twice, so
-runs are an experiment until that is mended."""
 _NEWEST = 0.1
 """The weight of the newest length in the mean."""
 _WITH_FILES = frozenset({"svc", "mpi", "ray", "pytorch", "tensorflow", "ssh"})
@@ -28,7 +23,7 @@ def is_plain(spec: JobSpec) -> bool:
     """Whether the tasks of an array may be in runs: one command each, without anything that the
     head or the node must do for a task before it begins or after a good end.
     """
-    if not IS_ALLOWED or len(spec.groups) != 1 or spec.array is None:
+    if len(spec.groups) != 1 or spec.array is None:
         return False
     (group,) = spec.groups
     template, rule = group.template, spec.timing.requeue

@@ -15,7 +15,6 @@ import msgspec
 
 from phalanx.errors import AuthenticationError
 from phalanx.head.head import NOTHING_STORED, Head
-from phalanx.head.jobs import run_rules
 from phalanx.head.nodes import HealthLimits
 from phalanx.head.outbox import Outbox
 from phalanx.head.rights.control import RightsSetup
@@ -398,7 +397,6 @@ def main() -> NoReturn:
     config = msgspec.convert(json.loads(sys.stdin.readline()), HeadConfig)
     LOG.keep(config.log, "head")
     sessions.own(config.session, os.getpid())
-    run_rules.IS_ALLOWED = os.environ.get(run_rules.SWITCH) == "1"
     code = 1
     try:
         starter = GatewayStarter(

@@ -12,7 +12,6 @@ import msgspec
 from tests.fuzz.world import NODES, TOTAL, World
 
 from phalanx.api.new_manifests import job_manifest
-from phalanx.head.jobs import run_rules
 from phalanx.head.jobs.array_tasks import ArrayTasks
 from phalanx.manifests.arrays import read_array
 from phalanx.model.ids import GangId
@@ -156,7 +155,6 @@ class Runs(World):
         self.good: dict[str, list[bytes]] = defaultdict(list)
         """The nodes on which each job ended well without having been asked to end."""
         self.unique = 0
-        run_rules.IS_ALLOWED = True
         self.nodes = {prefix: Node(self, prefix) for prefix in NODES.values()}
         super().__init__()
 
