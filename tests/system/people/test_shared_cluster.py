@@ -115,6 +115,21 @@ def test_a_job_acts_for_its_owner_without_the_rights_of_the_node(
     shared.said(ana, "cancel", "other")
 
 
+def test_a_job_sees_no_history_of_other_people(shared: SharedMachine, ana: str, bo: str) -> None:
+    shared.said(bo, "run", "--name", "past-of-bo", "--", "true")
+    shared.said(ana, "run", "--name", "past-of-ana", "--", "true")
+    phalanx = f"{sys.executable} -m phalanx"
+    commands = ["history", f"history --user {bo}", "report", "events", "jobs --all"]
+    script = "; ".join(
+        f"{phalanx} {command}; echo end-of-{n}" for n, command in enumerate(commands)
+    )
+    shared.said(ana, "run", "--name", "looks-back", "--cpus", "0", "--", "sh", "-c", script)
+    said = shared.said(ana, "logs", "looks-back")
+    assert "end-of-4" in said and "past-of-ana" in said
+    assert "past-of-bo" not in said and f"{bo} " not in said, said
+    assert "past-of-bo" in shared.said(ana, "history"), "people see names and amounts"
+
+
 def test_the_audit_log_names_people_and_is_private(
     shared: SharedMachine, ana: str, bo: str
 ) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from phalanx.errors import HistoryUnavailableError
 from phalanx.head.accounting.ledger import Ledger
+from phalanx.model.principals import JOB
 from phalanx.model.steps import Step
 from phalanx.observe.accounting.questions import (
     AttemptPage,
     AttemptQuery,
+    UsageQuery,
     UsageRow,
     check_attempts,
     check_usage,
@@ -21,6 +23,7 @@ from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 
 T = TypeVar("T")
+Q = TypeVar("Q", AttemptQuery, UsageQuery)
 
 
 class AccountingRequests:
@@ -54,7 +57,11 @@ class AccountingRequests:
 
     def _list_attempts(self, asker: Asker[AttemptPage], request: ListAttempts) -> Later:
         check_attempts(request.query)
-        answered, query = _answering(asker), request.query
+        answered = _answering(asker)
+        query = _seen_by(asker, request.query)
+        if query is None:
+            answered(AttemptPage(attempts=[]))
+            return LATER
 
         def with_running(page: AttemptPage | Exception) -> None:
             if isinstance(page, AttemptPage):
@@ -68,8 +75,22 @@ class AccountingRequests:
 
     def _get_usage(self, asker: Asker[list[UsageRow]], request: GetUsage) -> Later:
         check_usage(request.query)
-        self._ledger.usage(request.query, _answering(asker))
+        query = _seen_by(asker, request.query)
+        if query is None:
+            asker.reply([])
+        else:
+            self._ledger.usage(query, _answering(asker))
         return LATER
+
+
+def _seen_by(asker: Asker[Any], query: Q) -> Q | None:
+    """Return the part of a query about work that the asker sees; None if there is none."""
+    principal = asker.principal
+    if principal is None or principal.kind != JOB:
+        return query
+    if query.users and principal.user not in query.users:
+        return None
+    return msgspec.structs.replace(query, users=[principal.user])
 
 
 def _answering(asker: Asker[T]) -> Callable[[T | Exception], None]:
