@@ -21,7 +21,9 @@ _WATCHED = "memory limits are watched twice a second, so a fast program may exce
 
 
 def held_text(way: str) -> str:
-    """Return a way and the processes that it cannot find, in words; "" for an unknown way."""
+    """Return in words one of the ways, and the processes that this way cannot find; "" for an
+    unknown one.
+    """
     name = way.removesuffix(MEMORY)
     cannot = [_BY_PARENTS] if name == NONE else []
     if name == way:

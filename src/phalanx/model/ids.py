@@ -188,7 +188,9 @@ class PlacementGroupID(BaseID):
 
 
 def process_id(prefix: bytes, unique: bytes, job: bytes) -> bytes:
-    """Return the 16 bytes of a process: its node's prefix, 6 bytes of its own, its job."""
+    """Return the 16 bytes of a process's id: the node's prefix, 6 bytes for the process, the
+    job.
+    """
     return prefix + unique + job
 
 
@@ -198,7 +200,7 @@ def node_process_id(prefix: bytes) -> bytes:
 
 
 def node_prefix(node_id: str) -> bytes:
-    """Return the prefix of a node's processes, which begins its id."""
+    """Return the prefix of the ids of a node's processes: the first bytes of the node's id."""
     return bytes.fromhex(node_id[: 2 * PREFIX_BYTES])
 
 

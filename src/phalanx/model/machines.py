@@ -9,7 +9,9 @@ class MachineShare(msgspec.Struct, frozen=True, array_like=True):
     """The machine that a node runs on, and which of the node's amounts a person gave."""
 
     key: str
-    """Equal for nodes of one machine: its boot and, in a container, the container's processes."""
+    """A key that is equal for nodes of one machine: it names the machine's boot and, in a
+    container, the container's processes.
+    """
     amounts: dict[str, float]
     """The CPUs, GPUs and bytes of memory that a node offers if it is alone on the machine and no
     amounts are given.

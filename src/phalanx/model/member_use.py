@@ -11,15 +11,17 @@ Pieces = list[tuple[float, float]]
 
 
 class MemberUse(Row, frozen=True):
-    """The usage of a member since it began; empty while it does not run, and before the first
-    sample.
+    """The usage of a member since its start; empty while the member does not run, and before the
+    first sample.
     """
 
     cpus: Pieces = msgspec.field(default_factory=list)
-    """CPUs that its processes kept busy."""
+    """The number of CPUs that the member's processes kept busy."""
     memory: Pieces = msgspec.field(default_factory=list)
-    """Bytes of memory of its processes."""
+    """Bytes of memory that the member's processes used."""
     gpus: Pieces = msgspec.field(default_factory=list)
-    """The part of the time in which its GPUs were busy, from 0 to 1; empty if not measured."""
+    """The part of the time in which the member's GPUs were busy, from 0 to 1; empty if not
+    measured.
+    """
     gpu_memory: Pieces = msgspec.field(default_factory=list)
-    """Bytes in use on its GPUs; empty if not measured."""
+    """Bytes in use on the member's GPUs; empty if not measured."""

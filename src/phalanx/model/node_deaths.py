@@ -31,7 +31,7 @@ machines fail.
 def is_held_against(death: str, *, has_no_limit: bool) -> bool:
     """Whether this death of a node counts against the work that ran there.
 
-    `has_no_limit`: the work's retries are unlimited, so it is meant to outlive failures of
+    `has_no_limit`: the work's retries are unlimited, so the work is meant to outlive failures of
     machines.
     """
     return death == KILLED or (death == LOST and not has_no_limit)

@@ -20,7 +20,7 @@ EVERYBODY = "*"
 
 
 class Role(enum.IntEnum):
-    """The rights of a person or token. Each role has those of the roles before it."""
+    """The rights of a person or token. Each role includes the rights of the roles before it."""
 
     VIEWER = 0
     USER = 1
@@ -43,7 +43,7 @@ class Principal(msgspec.Struct, frozen=True, array_like=True, dict=True):
     name: str
     """The name of the account or token, the full name of the job, or the id of the node."""
     user: str = ""
-    """The user whose work it submits and whose usage that work counts towards."""
+    """The user to whom the principal's submitted work, and its usage, belong."""
     groups: tuple[str, ...] = ()
     """The groups of the account."""
     is_owner: bool = False

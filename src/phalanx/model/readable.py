@@ -12,7 +12,7 @@ def amount(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """Return bytes in the largest unit of which there is at least one: 1.5 GiB."""
+    """Return a number of bytes in the largest unit in which it is at least 1: 1.5 GiB."""
     step = 0
     while value >= _STEP and step < len(_UNITS) - 1:
         value, step = value / _STEP, step + 1
@@ -23,10 +23,9 @@ _LENGTHS_S = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time in its two largest units, rounded down: 12s, 1h53m, 3d4h.
-
-    Below one second it is in tenths. `manifests.times` reads this form. The page draws the same
-    form in `page.js`.
+    """Return a length of time in its two largest units, rounded down: 12s, 1h53m, 3d4h. A time
+    below one second is in tenths. `manifests.times` reads this form. The page draws the same form
+    in `page.js`.
     """
     if seconds < 1:
         tenths = int(max(seconds, 0) * 10)

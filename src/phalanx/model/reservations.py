@@ -37,7 +37,9 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     time_zone: str = ""
     users: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
-    """Users and queues whose jobs may run inside it; both empty: any job that names it."""
+    """Users and queues whose jobs may run inside the reservation; both empty: any job that names
+    it.
+    """
     nodes: tuple[str, ...] = ()
     """Nodes by id, the beginning of an id, host or address."""
     labels: tuple[tuple[str, str], ...] = ()

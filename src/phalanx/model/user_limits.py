@@ -32,7 +32,7 @@ class UserLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     priority: int | None = None
     """The highest priority of a job."""
     time_s: float | None = None
-    """The longest time limit of a job, in seconds, which is also that of jobs without one."""
+    """The longest time limit of a job, in seconds; also the limit of jobs that set none."""
     submits_per_s: float | None = None
     """Jobs submitted a second, on average; up to ten seconds' worth may come at once."""
 
@@ -67,5 +67,5 @@ def written_user_limits(limits: Mapping[str, UserLimits]) -> str:
 
 
 def limits_of(limits: Mapping[str, UserLimits], user: str) -> UserLimits:
-    """Return the limits of one user in a queue: the user's own row, else that of any user."""
+    """Return the limits of one user in a queue: the user's own row, else the row for all users."""
     return limits.get(user) or limits.get(ANY_USER) or NO_LIMITS

@@ -27,8 +27,8 @@ NEVER: Final = "never"
 
 class Dependency(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Another job that must begin or end, and in which way. `job` is that job's `namespace/name`.
-    For a singleton it is `namespace/word`: among the jobs that give one word, or have it as their
-    name, one at a time runs, in the order in which they were submitted.
+    For a singleton it is `namespace/word`: the jobs that give this word, or have it as their name,
+    run one at a time, in the order of their submission.
     """
 
     kind: str
@@ -49,6 +49,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     state: str = WAITS
     since: float | None = None
-    """For a dependency that holds: the wall-clock time from which it counts; None: at once."""
+    """For a dependency that holds: the wall-clock time from which the dependency counts; None: at
+    once.
+    """
     why: str = ""
     """For a dependency that can never hold: the end of a sentence about the other job."""

@@ -20,7 +20,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class GangMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One placed member: its node and that node's address, and its devices by number."""
+    """One placed member: its node, the node's address, and the numbers of the member's devices."""
 
     rank: int
     node: str

@@ -52,13 +52,15 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     deaths count against it.
     """
     parents_killed: int = 0
-    """The number of these deaths in which the member's parent process was killed, and not its
+    """The number of these deaths in which only the member's parent process was killed, not the
     node.
     """
     signal: int = 0
     """The signal that ended the member; 0: none, or unknown."""
     asked_s: float = 0.0
-    """The time of the gang's clock at which the member was requested; it began then or later."""
+    """The time of the gang's clock at which the member was requested; the member began then or
+    later.
+    """
     crashes: int = 0
     """How often in a row the member crashed soon after its start (see `head.jobs.resting`)."""
     rests_until: float | None = None
@@ -72,8 +74,8 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 class DueAction(msgspec.Struct, frozen=True, kw_only=True):
-    """An action of a policy with a timeout, which is taken at `at`, unless its cause is gone by
-    then.
+    """An action of a policy with a timeout. It is taken at `at`, unless the cause of the action is
+    gone by then.
     """
 
     at: float
@@ -109,7 +111,9 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     tally: dict[str, dict[str, int]] = {}
     """The number of members in each state, by group; `set_state` updates it."""
     restarts: dict[str, int] = {}
-    """Processes restarted in place, by group, since its members were last made."""
+    """The number of processes restarted in place, by group, since the group's members were last
+    made.
+    """
     retired: dict[str, int] = {}
     """The last attempt of any retired member, by group: a later member of the same name counts on
     from it.
@@ -136,16 +140,17 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     is_held: bool = False
     """Whether the job waits until a user releases it."""
     set_back_s: float = 0.0
-    """Seconds by which the clock was set back to before its submission.
+    """Seconds by which the clock was set back, if it then showed a time before the job's
+    submission.
 
-    Times that count from the submission are earlier by that much.
+    Lengths of time are counted from the submission less these seconds.
     """
     stepped_s: float = 0.0
     """Seconds by which the clock was stepped since the submission, as far as a head noticed."""
     outcomes: list[Outcome] = []
-    """The outcomes of its dependencies, in the order of its spec."""
+    """The outcomes of the job's dependencies, in the order of the job's spec."""
     queued: float | None = None
-    """The time at which the dependencies held: the job counts as waiting from then on."""
+    """The time from which the dependencies hold: the job counts as waiting from then on."""
     released: float | None = None
     """The time at which the job was last released: the time before that does not count as
     waiting.
@@ -157,7 +162,7 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     is_warned: bool = False
     """Whether the members were sent the signal before the end in the present run."""
     ends_as: str = ""
-    """The final state of a job that is being terminated, if it is another one than Terminated."""
+    """The final state of a job that is being terminated; empty: Terminated."""
     crashes: int = 0
     """How often in a row the job was restarted because members crashed soon after their start."""
     rests_until: float | None = None
@@ -172,8 +177,8 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
 
     @cached_property
     def uid(self) -> JobId:
-        """The job's name in all tables. It is kept, because a head asks for it a dozen times for
-        each job.
+        """The job's name in all tables. The text is computed once, because a head needs it a dozen
+        times for each job.
         """
         return self.spec.uid
 
@@ -300,7 +305,7 @@ class CronRecord(msgspec.Struct, kw_only=True, eq=False):
     acted: list[tuple[float, float]] = []
     """Spans of scheduled times that were each acted on or skipped, in that order.
 
-    A clock that is set back a little repeats none of them.
+    Because of them, no time is acted on again after the clock was set back a little.
     """
     history: list[Transition] = []
 

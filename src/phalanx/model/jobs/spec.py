@@ -101,7 +101,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Policy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A rule: do `action` when one of `events` happens, or a member exits with `exit_code`.
 
-    With `timeout_s` the action is taken that much later, unless its cause is gone by then.
+    With `timeout_s` the action is taken that much later, unless the cause is gone by then.
     """
 
     action: str
@@ -185,7 +185,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reservation: str = ""
     """The reservation in which the job runs while the reservation lasts; empty: none."""
     licenses: tuple[tuple[str, int], ...] = ()
-    """The number of each of the cluster's licenses that the job holds while it runs."""
+    """The number of licenses of each kind that the job holds while it runs."""
     labels: Pairs = ()
     annotations: Pairs = ()
 

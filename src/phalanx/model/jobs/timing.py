@@ -83,4 +83,4 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     signal: WarningSignal | None = None
     requeue: Requeue | None = None
     is_held: bool = False
-    """Whether it waits until it is released."""
+    """Whether the job waits until a user releases it."""

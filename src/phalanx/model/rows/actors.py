@@ -16,11 +16,11 @@ class ActorInfo(Row, frozen=True):
     """Empty for an actor without a name."""
     ray_namespace: str
     node_id: str
-    """Empty while it has no place."""
+    """The id of the actor's node; empty while the actor has no place."""
     pid: int
     is_detached: bool
     num_restarts: int
     required_resources: dict[str, float]
     placement_group_id: str | None
     death_cause: str
-    """Why it is dead, or restarts."""
+    """Why the actor is dead, or restarts."""

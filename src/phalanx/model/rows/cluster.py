@@ -18,10 +18,10 @@ class NodeInfo(Row, frozen=True):
     state: str
     """ALIVE, DRAINING or DEAD."""
     reason: str
-    """Why it drains, is dead, or is not connected now; empty when all is well."""
+    """Why the node drains, is dead, or is not connected now; empty when all is well."""
     host: str
     port: int
-    """The port on which its gateway listens."""
+    """The port on which the node's gateway listens."""
     hostname: str
     """The name of the node's machine or, if a name was given to the node, that name, which is then
     also `name`.
@@ -38,10 +38,9 @@ class NodeInfo(Row, frozen=True):
     cordoned.
     """
     holds: list[tuple[str, str, str, float, float]] = msgspec.field(default_factory=list)
-    """The reasons for which it drains.
-
-    Each is (cordon, drain, maintenance, health or check; why; who asked for it; since when; when
-    the remaining work is ended), in seconds since the epoch, 0: never.
+    """The reasons for which the node drains. Each is (cordon, drain, maintenance, health or check;
+    why; who asked for it; since when; when the remaining work is ended), in seconds since the
+    epoch, 0: never.
     """
     unwell: list[tuple[int, str, str, str]] = msgspec.field(default_factory=list)
     """(number, state: suspect or bad, needed action, reason) of each GPU that is not ok."""
@@ -88,9 +87,9 @@ class DriverInfo(Row, frozen=True):
     begin.
     """
     driver_id: str = ""
-    """The id of its process."""
+    """The id of the driver's process."""
     entrypoint: str = ""
-    """The program and its arguments."""
+    """The driver's program and its arguments."""
     namespace: str = ""
     queue: str = ""
     priority: int = 0
@@ -100,11 +99,11 @@ class DefectInfo(Row, frozen=True):
     """Internal errors of the head, each of which harmed one thing, such as a job or a request."""
 
     count: int
-    """Their number since the head started."""
+    """The number of these errors since the head started."""
     last: str
-    """The subject of the last one, its class and its text."""
+    """The subject of the last error, its class and its text."""
     at: float
-    """The time of the last one, in seconds since the epoch."""
+    """The time of the last error, in seconds since the epoch."""
 
 
 class StatusInfo(Row, frozen=True):
@@ -148,6 +147,6 @@ class HyperNodeInfo(Row, frozen=True):
     """The level of the domain: the lower, the closer its nodes are to each other."""
     tier_name: str
     parent: str
-    """The domain that it is part of; empty without one."""
+    """The domain of which this one is a part; empty: none."""
     nodes: list[str]
     """The ids of the nodes that are in the domain now."""

@@ -12,7 +12,7 @@ STRANGER = "of no job here"
 
 
 class DeviceInfo(Row, frozen=True):
-    """A GPU. A value is None if its driver does not report it, or nothing was read yet."""
+    """A GPU. A value is None if the GPU's driver does not report it, or nothing was read yet."""
 
     node_id: str
     """The node's id in hex."""
@@ -35,7 +35,7 @@ class DeviceInfo(Row, frozen=True):
     """The number in the name of the GPU's file, /dev/nvidiaMINOR."""
     model: str = ""
     busy: float | None = None
-    """The recent part of time in which anything ran on it, from 0 to 1."""
+    """The recent part of time in which anything ran on the GPU, from 0 to 1."""
     memory_used: int | None = None
     memory_total: int | None = None
     """Bytes of its memory."""

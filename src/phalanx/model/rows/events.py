@@ -20,7 +20,7 @@ class EventInfo(Row, frozen=True):
     """NAMESPACE/NAME of the job, or of the gang of tasks or actors."""
     queue: str = ""
     user: str = ""
-    """The user whose job it is, if known."""
+    """The owner of the job that the event concerns, if known."""
     node: str = ""
     """The id of the node, in hex."""
     host: str = ""

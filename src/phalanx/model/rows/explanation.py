@@ -50,7 +50,7 @@ class AlikeTasks(msgspec.Struct, frozen=True, kw_only=True):
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
     """The start of a podgroup if the assumed run times are right: the wall-clock time in seconds,
-    the seconds until then, the number of tasks that end before, and the basis of the estimate.
+    the seconds until then, the number of tasks that end before it, and the basis of the estimate.
     `earliest_s` is as in PlannedStart.
     """
 

@@ -51,7 +51,7 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at_s: float
     ends_s: float | None
     after_tasks: int
-    """The number of tasks that must end before; they run now, or start before."""
+    """The number of tasks that must end before this start; they run now, or start earlier."""
     basis: Basis
     is_promised: bool
     """Whether cycles keep the places, because the podgroup is one of the first in its queue and the

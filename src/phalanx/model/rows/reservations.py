@@ -14,14 +14,14 @@ class ReservationInfo(Row, frozen=True):
     begin: float
     """The beginning of the present window, or of the next one."""
     end: float | None
-    """The end of that window; None: until it is deleted."""
+    """The end of that window; None: when the reservation is deleted."""
     schedule: str
     """The cron schedule of a reservation that recurs; "" for one that does not."""
     time_zone: str
     is_maintenance: bool
     users: list[str]
     queues: list[str]
-    """Users and queues whose jobs may run in it; both empty: any job that names it."""
+    """Users and queues whose jobs may run in the reservation; both empty: any job that names it."""
     nodes: dict[str, dict[str, float]]
     """The reserved amounts of each node, by id, under the names of leases; empty: the whole
     node."""

@@ -45,7 +45,7 @@ class QueueInfo(Row, frozen=True):
     submit: str = ""
     """The people who may submit to the queue, by its own list; empty: it has no list."""
     admin: str = ""
-    """The people who administer it and the queues below it."""
+    """The people who administer the queue and the queues below it."""
 
 
 class RulesInfo(Row, frozen=True):
@@ -73,7 +73,7 @@ class GangInfo(Row, frozen=True):
     queue: str
     priority: int
     phase: str
-    """The phase of its podgroup, as in QueueInfo."""
+    """The phase of the gang's podgroup, as in QueueInfo."""
     members: list[str]
     """The state of each member, by rank."""
     min_members: int
@@ -151,7 +151,7 @@ class JobInfo(Row, frozen=True):
     reservation: str
     """The reservation in which the job runs, or for which it waits."""
     licenses: dict[str, int]
-    """The number of each of the cluster's licenses that the job holds while it runs."""
+    """The number of licenses of each kind that the job holds while it runs."""
     queued: float | None
     """The time from which the job counts as waiting: its submission, its beginning, its release, or
     the time at which its dependencies held. None while the job is held or has dependencies that do
