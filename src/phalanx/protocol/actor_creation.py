@@ -10,7 +10,7 @@ from phalanx.protocol.messages import Payload
 
 
 class Creation(msgspec.Struct, array_like=True):
-    """An actor's class, the arguments of its constructor, and how its calls run."""
+    """An actor's class, the arguments of the constructor, and the way in which calls run."""
 
     class_key: bytes
     class_pickle: bytes

@@ -12,7 +12,7 @@ from phalanx.protocol.wire_errors import WireError
 class Ask(msgspec.Struct, array_like=True, tag=30):
     """Process to node: a request of `protocol.requests`, by its kind.
 
-    Answered by a Reply with the same token, unless that is 0.
+    Answered by a Reply with the same token, unless the token is 0.
     """
 
     token: int

@@ -169,7 +169,7 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     that several array tasks used one after another, the attempts of all of them are counted.
     """
     grant: Grant | None = None
-    """The account that it runs as; None: that of its node."""
+    """The account that the member runs as; None: the account of its node."""
 
 
 class RunTask(msgspec.Struct, array_like=True):
@@ -195,8 +195,8 @@ class ExtendRun(msgspec.Struct, array_like=True, tag=142):
     like: StartMember
     behind: int = 0
     """The number up to which the head knows how all attempts in the bundle have ended. If a later
-    attempt has ended otherwise than with exit code 0, the node returns the tasks, because the head
-    decides what follows.
+    attempt did not end with exit code 0, the node returns the run's tasks, because the head decides
+    what follows.
     """
 
 

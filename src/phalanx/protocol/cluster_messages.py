@@ -89,8 +89,8 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     directories: str = ""
     """The trouble with the directories in which the node works, in one clause; empty: none."""
     shortage: str = ""
-    """The reason why the node can start no command now: the thing that it has run out of; empty: it
-    can.
+    """The reason why the node can start no command now: what the node has run out of; empty: it can
+    start commands.
     """
     command_groups: str = ""
     """The way in which the node finds all processes of a command (see `model.command_groups`)."""
@@ -416,7 +416,7 @@ class Join(msgspec.Struct, array_like=True, tag=109):
     share.
     """
     is_system: bool = False
-    """Whether it runs jobs as their submitters."""
+    """Whether the node runs jobs as their submitters."""
 
 
 class Joined(msgspec.Struct, array_like=True, tag=110):

@@ -143,8 +143,8 @@ class DiallersHandshake:
     def proof(self, raw_challenge: bytes, binding: bytes = NO_BINDING) -> bytes:
         """Return the answer to the gateway's challenge.
 
-        Raises ProtocolError when the peer is no gateway or wants TLS, and OtherVersionError when it
-        speaks another version and this is no knock.
+        Raises ProtocolError when the peer is no gateway or wants TLS, and OtherVersionError when
+        the peer speaks another version, unless this is a knock.
         """
         if len(raw_challenge) != CHALLENGE_BYTES or not raw_challenge.startswith(MAGIC):
             raise ProtocolError("the server there is no Phalanx gateway")
@@ -219,7 +219,9 @@ class ClientsHandshake(DiallersHandshake):
         self._secret = secret
 
     def proof(self, raw_challenge: bytes, binding: bytes = NO_BINDING) -> bytes:
-        """Return the answer to the gateway's challenge; raises as that of a dialler."""
+        """Return the answer to the gateway's challenge. Raises the same errors as a dialler's
+        `proof`.
+        """
         return _xor(self._secret, super().proof(raw_challenge, binding))
 
 
@@ -252,7 +254,9 @@ def _xor(one: bytes, other: bytes) -> bytes:
 
 
 def refused_verdict() -> bytes:
-    """Return the last message to a dialler whose proof was wrong. It proves nothing."""
+    """Return the last message to a dialler whose proof was wrong; this message contains no
+    proof.
+    """
     return _VERDICT.pack(Status.WRONG_TOKEN, _NOTHING)
 
 

@@ -24,7 +24,7 @@ class MetricsSince(msgspec.Struct, array_like=True, frozen=True):
 
 
 class NodeMetrics(msgspec.Struct, array_like=True):
-    """The latest metrics of a node: a list of Numbers, as msgpack, whose labels lack `node`."""
+    """The latest metrics of a node: a list of Numbers without the label `node`, as msgpack."""
 
     node_id: str
     hostname: str

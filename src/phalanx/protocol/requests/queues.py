@@ -25,14 +25,14 @@ class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
     guarantee: dict[str, float] | None = None
     default_time_s: float | None = None
     max_time_s: float | None = None
-    """The longest time limit of a job in seconds, which is also the limit of jobs without one; 0:
-    no such limit.
+    """The longest time limit of a job in seconds, also the limit of jobs that set none; 0: no such
+    limit.
     """
     idle_gpus: str | None = None
     submit: str | None = None
     """The people who may submit, as in `manifests.people_lists`; empty: the queue has no list."""
     admin: str | None = None
-    """The people who administer the queue and those below it."""
+    """The people who administer the queue and the queues below it."""
     """When GPUs of its jobs count as idle, as `manifests.idle_rules` reads it."""
 
 

@@ -101,7 +101,7 @@ def encode_request(request: Request[Any]) -> msgspec.Raw:
 
 
 def decode_request(request_type: type[Q], body: msgspec.Raw) -> Q:
-    """Return the decoded request. Raises ProtocolError for fields that are not its own."""
+    """Return the decoded request. Raises ProtocolError for fields that do not fit the request."""
     try:
         request: Q = _decoders_of(request_type)[0].decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
