@@ -98,7 +98,7 @@ class PullEnded(Event, frozen=True, kw_only=True):
 
 
 class Executed(Event, frozen=True, kw_only=True):
-    """A task ran on a node other than its owner's; `node` is where it ran."""
+    """A task ran on `node`, which is not the node of the task's owner."""
 
     task: str
     name: str

@@ -18,7 +18,7 @@ class DeviceProcess(msgspec.Struct, frozen=True, array_like=True):
 
     pid: int
     memory_bytes: int | None = None
-    """Bytes that it uses on the device."""
+    """Bytes that the process uses on the device."""
     ancestors: tuple[int, ...] = ()
     """The pids of the process's parent, of the parent's parent, and so on, which show whether this
     node started the process.
@@ -35,13 +35,15 @@ class DeviceSample(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     number: int
     uuid: str = ""
     minor: int | None = None
-    """The number in its file /dev/nvidiaMINOR; the driver lists devices in another order."""
+    """The number in the name of the device's file, /dev/nvidiaMINOR; the driver lists devices in
+    another order.
+    """
     model: str = ""
     busy: float | None = None
-    """The recent part of time in which anything ran on it, from 0 to 1."""
+    """The recent part of time in which anything ran on the device, from 0 to 1."""
     memory_used: int | None = None
     memory_total: int | None = None
-    """Bytes of its memory."""
+    """Bytes of the device's memory."""
     power_w: float | None = None
     power_limit_w: float | None = None
     temperature_c: float | None = None
@@ -50,7 +52,7 @@ class DeviceSample(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """The number of uncorrectable errors of the device's memory since the driver was loaded."""
     remap_is_pending: bool = False
     remap_has_failed: bool = False
-    """Whether bad rows of its memory wait to be replaced, or could not be replaced."""
+    """Whether bad rows of the device's memory wait to be replaced, or could not be replaced."""
     recovery: int | None = None
     """The action that the device needs, as the driver reports it (see `device_health.RECOVERY`)."""
     xids: tuple[int, ...] = ()

@@ -76,7 +76,7 @@ def health(
     """Judge a head.
 
     `refused` has the events of rules that were refused, the oldest first. `now` is in seconds since
-    the epoch. `version` and `protocol` are those of the asking program.
+    the epoch. `version` and `protocol` belong to the asking program.
     """
     numbers = {one.name: one for one in report.numbers}
     findings = [

@@ -22,8 +22,8 @@ class Free(NamedTuple):
 
 
 def stranded(free: Free, shapes: Iterable[Shape]) -> dict[str, float]:
-    """Return the stranded resources and their free amounts: those for which no shape that requests
-    the resource fits. A resource that no shape requests is not stranded.
+    """Return the stranded resources and their free amounts. A resource is stranded if no shape that
+    requests it fits. A resource that no shape requests is not stranded.
     """
     asked: dict[str, bool] = {}
     for shape in shapes:
@@ -56,8 +56,8 @@ def fits(free: Free, shape: Shape) -> bool:
 
 
 def smallest(shapes: Iterable[Shape]) -> list[Shape]:
-    """Return the shapes that matter. A shape is left out if another one requests the same resources
-    and no more of any: the other fits wherever this one does.
+    """Return the shapes that matter. A shape is left out if another one requests the same
+    resources, and of none of them more: that one fits wherever the first one fits.
     """
     of_names: dict[frozenset[str], list[Shape]] = {}
     for shape in shapes:

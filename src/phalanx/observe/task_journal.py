@@ -87,8 +87,8 @@ _decode = msgspec.msgpack.Decoder(list[Run]).decode
 
 
 def encode_runs(runs: list[Run]) -> bytes:
-    """Return the bytes in which attempts travel and are kept, because most of them are never
-    read.
+    """Return attempts as bytes. They travel and are kept in this form, because most of them are
+    never read.
     """
     return _encode(runs)
 
@@ -142,7 +142,7 @@ class TaskJournal:
     def add_run(self, run: RunFields) -> None:
         """Record an attempt without transitions.
 
-        That is a finished call of an actor, which has no queue of its own here, or an attempt that
+        Such an attempt is a finished call of an actor, for which this process has no queue, or it
         failed without having run.
         """
         if run[7].is_listed:

@@ -26,8 +26,8 @@ its last hours.
 class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """Sums over attempts, or over the part of them that falls into an hour.
 
-    Fields that end in `_s` are resource-seconds: held ones and, where the usage was measured, used
-    and idle ones. Starts and ends of attempts count in the hour in which they happened.
+    Fields that end in `_s` are resource-seconds that were held or, where the usage was measured,
+    used or idle. Starts and ends of attempts count in the hour in which they happened.
     """
 
     attempts: int = 0

@@ -76,8 +76,8 @@ class Meter:
         sample.value += value * times
 
     def take_in(self, numbers: Numbers) -> None:
-        """Add the numbers that another process has counted since its last report, for a metric of
-        the catalogue. Invalid numbers are ignored.
+        """Add what another process has counted since its last report, for a metric of the
+        catalogue. Invalid numbers are ignored.
         """
         if numbers.name in self._catalogue:
             family = self._family(numbers.name)
