@@ -77,7 +77,7 @@ class Gang(list[T], Generic[T]):
 
     def wait_started(self, timeout_s: float | None = None) -> bool:
         """Wait until the gang is placed. Returns False after `timeout_s` seconds, or when the gang
-        has ended before it was placed.
+        ends before it is placed.
         """
         from phalanx.errors import GetTimeoutError
 

@@ -120,8 +120,8 @@ class Job:
     """
     requeue: Mapping[str, Any] | None = None
     """The cases in which the job waits again instead of ending: {"reasons": ["timeout",
-    "preempted", "node"], "exitCodes": [75], "max": 3}. The default: when it is preempted or loses a
-    node.
+    "preempted", "node"], "exitCodes": [75], "max": 3}. The default: when the job is preempted or
+    loses a node.
     """
     after: str | None = None
     """Dependencies: conditions on other jobs that must hold before the job requests resources, in
@@ -135,7 +135,7 @@ class Job:
     """Whether the job waits until it is released."""
     reservation: str | None = None
     """The reservation in which the job runs: the job starts when the reservation has begun, and is
-    ended when it ends.
+    ended when the reservation ends.
     """
     licenses: str | Mapping[str, int] | None = None
     """Licenses of the cluster that the job holds while it runs: "matlab:2,ansys", {"matlab": 2}."""

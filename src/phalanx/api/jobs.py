@@ -139,7 +139,7 @@ class JobHandle:
         engine_or_start().ask(CommandJob(self.uid, "resume"))
 
     def requeue(self) -> None:
-        """End the members; they wait and start again.
+        """End the members, which then wait and start again.
 
         Raises JobCommandError for a job that does not run.
         """

@@ -45,7 +45,7 @@ class Program(msgspec.Struct, eq=False):
 
 class Input(msgspec.Struct, frozen=True):
     """The source of the programs' input, and the programs that get it. `fd`: the descriptor that is
-    read; -1: no input. `to`: the indices of these programs in the list; None: all programs.
+    read; -1: no input. `to`: the indices of the programs that get it; None: all programs.
     """
 
     fd: int = _IN

@@ -38,8 +38,8 @@ class Source:
 
 
 def node_source(address: str | None, name: str) -> Source:
-    """Return the only node with this host name or beginning of an id; ends the command if there is
-    not exactly one.
+    """Return the only node that has this host name, or whose id begins with this text. Ends the
+    command unless there is exactly one.
     """
     rows = [row.as_dict() for row in ask(address, GetStatus(), with_programs=True).nodes]
     found = [row for row in rows if name in (row["name"], row["hostname"], row["host"])]
@@ -64,7 +64,7 @@ def worker_source(address: str | None, name: str) -> Source:
 
 
 def actor_source(address: str | None, name: str) -> Source:
-    """Return the worker of the only actor with this name or beginning of an id."""
+    """Return the worker of the only actor that has this name, or whose id begins with this text."""
     rows = _rows(address, "actors", [])
     named = [row for row in rows if row["name"] == name]
     found = [row for row in named if row["state"] != "DEAD"] or named[-1:]

@@ -43,7 +43,7 @@ ASCII = Signs(".", "o", "#")
 
 
 class Section(NamedTuple):
-    """A table: its title, its head, and a line for each row."""
+    """A table: its title, the line of its heads, and a line for each row."""
 
     title: str
     head: str

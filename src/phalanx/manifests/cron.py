@@ -68,8 +68,7 @@ class Schedule(msgspec.Struct, frozen=True):
 
     def _after(self, moment: float, tz: tzinfo) -> float | None:
         """Return the next time in a zone whose clock shows some times twice and others never.
-
-        cronsim follows a clock without a zone; the times that it finds are looked up in the zone.
+        cronsim computes times without a zone; these are then looked up in the zone.
         """
         found: float | None = None
         is_any_hour = self.fields.split()[1].startswith("*")

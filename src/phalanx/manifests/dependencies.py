@@ -121,7 +121,7 @@ def written_dependencies(after: Dependencies) -> str:
 
 
 def written_need(need: Dependency) -> str:
-    """Return one dependency in that form."""
+    """Return one dependency in the form that `read_dependencies` takes."""
     delay = f"+{need.delay_s / 60:.0f}" if need.delay_s else ""
     return f"{need.kind}:{need.job}{delay}"
 

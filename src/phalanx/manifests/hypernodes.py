@@ -15,7 +15,9 @@ SELECTORS = ("exactMatch", "regexMatch", "labelMatch")
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes, or smaller domains, of a domain: by name, by pattern or by their labels."""
+    """Nodes or smaller domains that belong to a domain, given by name, by pattern or by their
+    labels.
+    """
 
     kind: str
     exact: str = ""

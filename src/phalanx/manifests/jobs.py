@@ -86,7 +86,7 @@ def read_job(
 def read_pod_job(
     at: Fields, name: str, namespace: str, labels: Pairs, annotations: Pairs
 ) -> JobSpec:
-    """Read a job of one member that does what the Pod with this spec does."""
+    """Return a job with one member that runs the commands of the Pod with this spec."""
     template = read_pod(at, labels, annotations)
     at.warn_unknown()
     group = TaskGroup(name=POD_TASK, replicas=1, min_available=1, template=template)

@@ -118,9 +118,8 @@ class Queue:
             raise Empty(*empty.args) from None
 
     def shutdown(self, force: bool = False, grace_period_s: float = 5) -> None:
-        """End the actor after its pending calls.
-
-        It ends at once with `force`, or after `grace_period_s` seconds.
+        """End the actor after its pending calls, but at most `grace_period_s` seconds from now;
+        with `force`, end it at once.
         """
         if self.actor is None:
             return

@@ -29,7 +29,7 @@ class Bundles(Protocol):
 class PlacementGroupSchedulingStrategy:
     """Run inside a placement group: in one bundle, or in any (-1).
 
-    `placement_group_capture_child_tasks` makes the tasks that the work starts run in the group too.
+    `placement_group_capture_child_tasks` lets the tasks that the work starts run in the group, too.
 
     Example:
         strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=0)

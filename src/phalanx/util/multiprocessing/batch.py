@@ -69,7 +69,7 @@ class PoolProcess:
     def run_each(self, func: Callable[[Any], Any], items: Sequence[Any]) -> Answers:
         """Call `func` with each item as its only argument.
 
-        Plain items take a third of the time that calls take to travel.
+        Sending plain items takes a third of the time of sending calls.
         """
         results: list[Any] = []
         errors: dict[int, tuple[BaseException, str]] = {}
