@@ -69,8 +69,9 @@ class Dashboard:
         """Set up the page; `app` returns the application.
 
         `cookie`: the cookie's name, which differs between servers of one host. `is_secure`: the
-        server speaks TLS. `is_record`: a record is shown, which does not change. `scrape_token`:
-        requests with this token may read the metrics without a session; empty for none.
+        server speaks TLS. `is_record`: the page shows a record, which does not change.
+        `scrape_token`: requests with this token may read the metrics without a session; empty for
+        none.
         """
         self.watch = watch
         self._login = login

@@ -257,7 +257,9 @@ def alerts() -> dict[str, Any]:
 
 
 def board() -> dict[str, Any]:
-    """Return a dashboard for Grafana, which asks for the data source when it imports it."""
+    """Return a dashboard for Grafana. When Grafana imports the dashboard, it asks for the data
+    source.
+    """
     panels: list[dict[str, Any]] = []
     top = 0
     for title, row in _ROWS:

@@ -177,7 +177,7 @@ def _news_of(picture: SessionView) -> ClusterNews:
 
 
 def _points(series: Series, now: float) -> list[tuple[float, float]]:
-    """Return all points of a number: coarse points only where no finer ones reach back."""
+    """Return all points of a number: coarse points only for times before the first fine one."""
     found: list[tuple[float, float]] = []
     for span_s in reversed(SPANS_S):
         points = series.since(now - span_s, now)

@@ -96,7 +96,7 @@ class Recording:
         await self._put(self._content, picture)
 
     async def _write_last(self) -> None:
-        """Write what was last seen of a head that is gone."""
+        """Write the last known state of a head that is gone."""
         picture = self._watch.picture
         if picture is not None and self._content is not None:
             content = brought_up_to(self._content, picture, self._watch.series)

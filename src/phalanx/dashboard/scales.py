@@ -54,7 +54,9 @@ def time_ticks(low: float, high: float) -> list[float]:
 
 
 def time_decades(low: float, high: float) -> list[float]:
-    """Return one and ten of each unit within `low`..`high` seconds, and 100 and 1,000 days."""
+    """Return the marks of an axis of times within `low`..`high` seconds: 1 and 10 of each unit, and
+    100 and 1,000 days.
+    """
     units = [size * n for size, _ in reversed(UNITS_S) for n in (1, 10)]
     return [t for t in (*units, 100 * DAY_S, 1000 * DAY_S) if low <= t <= high]
 
@@ -77,7 +79,9 @@ def seconds(value: float) -> str:
 
 
 def span(value: float) -> str:
-    """Write a time to three digits, in the largest unit of which it has one: 5400 s is 1.5 h."""
+    """Write a time with three digits, in the largest unit in which it is at least 1: 5400 s is 1.5
+    h.
+    """
     size, unit = next((u for u in UNITS_S if value >= u[0]), UNITS_S[-1])
     number = value / size
     return f"{number:,.0f} {unit}" if number >= 100 else f"{number:.3g} {unit}"

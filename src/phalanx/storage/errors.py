@@ -28,7 +28,7 @@ class StorageCorruptError(StorageError):
 
 
 class StorageFullError(StorageError):
-    """There is no room for the batch. It may be tried again once there is some."""
+    """There is no room for the batch. The batch may be tried again once there is some."""
 
 
 class StorageUnreachableError(StorageError):

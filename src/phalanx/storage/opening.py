@@ -84,8 +84,8 @@ def mark_path(text: str, directory: str) -> str:
 def history_path(text: str, directory: str) -> str:
     """Return the path of the history of jobs, given the address of the first shard.
 
-    It lies next to a file, else in `directory`, on the head's machine. Empty for `memory`: the
-    history then lies with the head's other files.
+    The history lies next to the shard if the shard is a file, else in `directory`, on the head's
+    machine. Empty for `memory`: the history then lies with the head's other files.
     """
     mark = mark_path(text, directory)
     return mark.removesuffix(MARK) + ENDING if mark else ""

@@ -52,7 +52,7 @@ class RedisConnection:
 
     @property
     def replication_ms(self) -> int:
-        """Milliseconds that one call may wait for replicas, well within the time for its answer."""
+        """Milliseconds that one call may wait for replicas: well below the call's time limit."""
         return max(1, int(self._answer_s * 1000 / 2))
 
     def call(self, operation: Callable[[Connection], Answer]) -> Answer:

@@ -55,11 +55,11 @@ def get(
     Dask.
 
     `remote_args` are options of all tasks, such as `{"num_cpus": 2}`. `dask.annotate(phalanx=...)`
-    gives options to a part of a graph or, around this call, to all other parts. `num_workers` is
-    the number of tasks handed to the cluster at once, by default twice its number of CPUs. With
-    `keep`, values stay in the store and the result is nodes that read them there, so
-    `persist(scheduler="phalanx", keep=True)` keeps a collection. Errors have the classes that tasks
-    raise. A task whose worker dies is retried. `hooks` are called around tasks.
+    gives options to a part of a graph. Around this call, it gives options to all parts that have
+    none. `num_workers` is the number of tasks handed to the cluster at once, by default twice its
+    number of CPUs. With `keep`, values stay in the store and the result is nodes that read them
+    there, so `persist(scheduler="phalanx", keep=True)` keeps a collection. Errors have the classes
+    that tasks raise. A task whose worker dies is retried. `hooks` are called around tasks.
     """
     if not phalanx.is_initialized():
         phalanx.init()

@@ -26,8 +26,8 @@ def array_of(asked: Mapping[str, str], members: int) -> str | None:
 def after_of(asked: Mapping[str, str]) -> str | None:
     """Return the value of `--dependency` in the form of `phalanx run --after`; None without it.
 
-    Slurm's `singleton` applies to jobs with the same name and user. Phalanx's applies to jobs that
-    give it with the same word, so the job's name is added as that word.
+    Slurm's `singleton` applies to jobs with the same name and user. Phalanx's `singleton` applies
+    to jobs that give the same word, so the job's name is added as this word.
     """
     written = asked.get("dependency")
     if written is None:

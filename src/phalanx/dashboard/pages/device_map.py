@@ -37,7 +37,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     job: str
     """NAMESPACE/NAME; empty for a gang of a program."""
     look: int
-    """Its look, and that of its queue (`styles.Looks`)."""
+    """The look of the holder, and that of its queue (`styles.Looks`)."""
     queue_look: int
 
 
@@ -66,7 +66,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceMaps:
-    """Makes the map again from each snapshot; a job keeps its look while the map has it."""
+    """Draws the map again from each snapshot. A job keeps its look while the job is on the map."""
 
     def __init__(self) -> None:
         self._jobs, self._queues = Looks(), Looks()

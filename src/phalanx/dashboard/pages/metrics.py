@@ -18,7 +18,7 @@ _BYTES = frozenset({"memory", "object_store_memory"})
 
 
 class Gauge(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a resource is allocated."""
+    """The total and the allocated amount of a resource."""
 
     name: str
     used: float
@@ -71,7 +71,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     kind: str
-    """total, allocated, used, running or waiting; its look."""
+    """The kind of the line, which decides its look: total, allocated, used, running or waiting."""
     points: list[tuple[float, float]]
 
 

@@ -27,15 +27,15 @@ _CUT = 0.001
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """The time in which a podgroup holds places of a node: in hundredths of the axis, and its place
-    in its lane in pixels.
+    """The time in which a podgroup holds places of a node, in hundredths of the axis; and the
+    position of the bar in its lane, in pixels.
     """
 
     podgroup: str
     begin: float
     end: float
     has_end: bool
-    """Whether its end is known and on the axis."""
+    """Whether the bar's end is known and lies on the axis."""
     kind: str
     """One of runs, promised, fills and estimated."""
     words: str
@@ -44,12 +44,12 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def width(self) -> float:
-        """Its width, in hundredths of the axis; enough to be seen."""
+        """The bar's width, in hundredths of the axis; wide enough to be seen."""
         return round(max(self.end - self.begin, 0.3), 2)
 
     @property
     def label(self) -> str:
-        """The name on it; empty where there is no room."""
+        """The name on the bar; empty where there is no room."""
         return self.podgroup.rpartition("/")[2] if self.height >= _NAMED_PX else ""
 
 
@@ -170,7 +170,7 @@ def how(start: PlannedStart) -> str:
 
 
 def place_text(place: Place) -> str:
-    """Return what a place holds of a node, as text."""
+    """Return the amounts of a node that a place holds, as text."""
     devices = " ".join(
         f"{count:g} {name.rpartition('/')[2].upper()}" for name, count in place.devices.items()
     )

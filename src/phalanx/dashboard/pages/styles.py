@@ -16,7 +16,9 @@ LOOKS = COLOURS * TEXTURES
 
 
 class Looks:
-    """The look of each name that is on a map. A name keeps its look while the map has it."""
+    """The look of each name that is on a map. A name keeps its look while the name is on the
+    map.
+    """
 
     def __init__(self) -> None:
         self._looks: dict[str, int] = {}

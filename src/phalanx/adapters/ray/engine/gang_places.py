@@ -47,8 +47,8 @@ class GangPlaces:
 
     async def is_taken(self, group: GangId, index: int, node_died: bool) -> bool:
         """Whether a failed member lost its place and waits for another; if not, the failure is its
-        own. `node_died`: whether Ray reports a dead node, of which the scheduler learns only after
-        the node has been silent.
+        own. `node_died`: whether Ray reports that the node is dead. The scheduler learns this only
+        after the node has been silent for a while.
         """
         while True:
             state = await self._ask(GetMemberState(group, index))

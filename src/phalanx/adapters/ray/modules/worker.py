@@ -125,7 +125,7 @@ class CoreWorker:
         return False
 
     def get_job_config(self) -> JobConfig:
-        """Return the configuration of the job that this driver was submitted as."""
+        """Return the configuration of the job as which this driver was submitted."""
         return JobConfig()
 
     def object_exists(self, ref: ObjectRef[Any]) -> bool:

@@ -23,7 +23,7 @@ LOOK_EVERY_S = 0.1
 
 
 class TasksCluster(Protocol):
-    """The head, as far as the ordinary tasks of queues concern it."""
+    """The parts of the head that ordinary tasks of queues need."""
 
     @property
     def queues(self) -> Queues:
