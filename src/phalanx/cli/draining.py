@@ -56,7 +56,7 @@ def drain_at(address: str | None, node_id: str, at: str | None, length: str | No
     from phalanx.manifests.times import read_length, read_moment
 
     if at is None:
-        fail("--for needs --at: it is the time that a node drained at a time stays so.", USAGE)
+        fail("--for needs --at: it is the length of a planned drain.", USAGE)
     try:
         start = read_moment(at, time.time())
         length_s = None if length is None else read_length(length)

@@ -78,7 +78,7 @@ def run_at_terminal(
     """
     refuse_ray(address, "--pty")
     if is_detached or spec.replicas != 1:
-        fail("--pty is for one member that you stay with: give no --detach and no --gang.", USAGE)
+        fail("--pty is for one member in the foreground: leave out --detach and --gang.", USAGE)
     submit_with_streams(address, spec, "terminal", is_quiet)
     with cancelled_by_interrupt(address, spec):
         return follow_attached(address, spec.uid, is_terminal=True, is_quiet=is_quiet)

@@ -589,8 +589,8 @@ def _launch_keys() -> str:
 def _check_system(is_head: bool, is_shared: bool) -> None:
     if os.getuid() == 0:
         fail(
-            "--system is for a node of an account without rights, such as phalanx: as root, start "
-            "phalanx-launch (docs/howto/people.md).",
+            "--system is for a node whose account is not root but, for example, phalanx. Root "
+            "starts phalanx-launch (docs/howto/people.md).",
             USAGE,
         )
     if is_head and not is_shared:

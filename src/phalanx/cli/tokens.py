@@ -104,5 +104,5 @@ def _hand_out(name: str, token: personal_token.PersonalToken, file: str) -> None
     try:
         personal_token.write(file, token)
     except OSError as error:
-        fail(f"The token {name} was made, and cannot be written: {error}. Rotate it.")
+        fail(f"The token {name} was created, but could not be written: {error}. Rotate it.")
     say(f"token {name} is in {file}")

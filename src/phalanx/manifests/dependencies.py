@@ -55,7 +55,7 @@ def _read_term(term: str, written: str, namespace: str) -> list[Dependency]:
     if kind == SINGLETON and len(jobs) != 1:
         raise ValueError(
             "a singleton names one word, as singleton:train: among the jobs with that word, or "
-            "that name, one at a time runs"
+            "that name, only one runs at a time"
         )
     if not jobs or not all(job.strip() for job in jobs):
         raise ValueError(f"{_cut(term)} names no job; write {FORM}")
