@@ -2,8 +2,9 @@
 
 An array of commands that do nothing, `/bin/true`, runs on a node that declares two CPUs, and on one
 that declares sixteen, with the head's store in a SQLite file. The peers are xargs with as many
-processes, and HyperQueue where its package is installed. The programs take turns for some rounds,
-so that all share the machine with the same other work. A row has the median of each.
+processes, GNU parallel where it is installed, and HyperQueue where its package is. The programs
+take turns for some rounds, so that all share the machine with the same other work. A row has the
+median of each.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _PATIENCE_S = 600.0
 def run(clock: Clock, count: int = COUNT, rounds: int = ROUNDS) -> list[Row]:
     """Return one row for each number of CPUs: commands a second of each program."""
     programs = {"array": _array, "xargs": _xargs}
+    if shutil.which("parallel") is not None:
+        programs["parallel"] = _parallel
     if importlib.util.find_spec("hyperqueue") is not None:
         programs["hyperqueue"] = _hyperqueue
     rows = []
@@ -70,6 +73,15 @@ def _xargs(clock: Clock, count: int, cpus: int) -> float:
     given = "\n".join(map(str, range(count)))
     begun = clock()
     subprocess.run(["xargs", f"-P{cpus}", "-n1", COMMAND], input=given, text=True, check=True)
+    return clock() - begun
+
+
+def _parallel(clock: Clock, count: int, cpus: int) -> float:
+    given = "\n".join(map(str, range(count)))
+    begun = clock()
+    # its notice about citations goes to the standard error
+    words = ["parallel", f"-j{cpus}", COMMAND]
+    subprocess.run(words, input=given, text=True, check=True, stderr=subprocess.DEVNULL)
     return clock() - begun
 
 
