@@ -74,7 +74,8 @@ def test_without_groups_all_orphans_end_though_they_start_others(bomb):
 def test_a_child_that_begins_while_orphans_end_is_spared():
     with subreaper():
         mine = set(own_children())
-        orphan, begun = subprocess.Popen(["sleep", "1000"]), []
+        orphan = subprocess.Popen(["sleep", "1000"])
+        begun: list[subprocess.Popen[bytes]] = []
 
         def known():
             if not begun:  # a thread starts it after the look at the children
