@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -59,6 +59,8 @@ def _with_texts(value: T, change: Callable[[str], str]) -> T:
     made: object = value
     if isinstance(value, str):
         made = change(value)
+    elif isinstance(value, list | dict) and _is_ascii(value):
+        pass  # as almost always
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         made = type(value)(*(_with_texts(one, change) for one in value))
     elif isinstance(value, list | tuple | set | frozenset):
@@ -70,6 +72,15 @@ def _with_texts(value: T, change: Callable[[str], str]) -> T:
         texts = {name: _with_texts(getattr(value, name), change) for name in fields}
         made = msgspec.structs.replace(value, **texts)
     return made  # type: ignore[return-value]
+
+
+def _is_ascii(value: list[Any] | dict[Any, Any]) -> bool:
+    """Whether a list or a dict has ASCII texts only, and nothing else."""
+    try:
+        is_ascii = "".join(value).isascii()
+        return is_ascii and (isinstance(value, list) or "".join(value.values()).isascii())
+    except TypeError:
+        return False
 
 
 def encoded(encode: Callable[[T], bytes], value: T) -> bytes:

@@ -37,6 +37,15 @@ def test_every_text_of_a_message_is_changed_as_deep_as_it_stands():
     assert all_native(sent) == order
 
 
+@pytest.mark.parametrize(
+    "value",
+    [[], {}, ["a", ODD], ["a", 1], ["a", None, ODD], {ODD: "a"}, {"a": ODD}, {"a": 1}, {1: ODD}],
+)
+def test_lists_and_dicts_of_anything_come_out_as_they_were(value):
+    assert all_native(all_writable(value)) == value
+    assert ODD not in str(all_writable(value))
+
+
 def test_frames_and_requests_take_them():
     died = NodeDied(b"p" * 6, "n1", ODD)
     [sent] = decode_body(encode_body([died]))

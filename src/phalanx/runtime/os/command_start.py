@@ -227,7 +227,7 @@ def _paths(name: str, variables: Mapping[str, str]) -> list[str]:
 def _encoded(texts: Sequence[str]) -> list[bytes]:
     if "\0" in "".join(texts):  # C would take it for the end
         raise OSError(errno.EINVAL, "there is a null byte in the command's words or variables")
-    return [os.fsencode(text) for text in texts]
+    return os.fsencode("\0".join(texts)).split(b"\0") if texts else []
 
 
 def _strings(texts: Sequence[bytes]) -> _Strings:

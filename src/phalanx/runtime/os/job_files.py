@@ -91,7 +91,8 @@ class JobDirectories:
         error = self.error_path(order)
 
         def placed(text: str) -> str:
-            return text.replace(FILES, files).replace(ERROR_FILE, error)
+            is_meant = "\0" in text  # both begin with it, and almost no text has it
+            return text.replace(FILES, files).replace(ERROR_FILE, error) if is_meant else text
 
         return Placed(
             [placed(word) for word in command.argv],
