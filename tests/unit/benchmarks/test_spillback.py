@@ -11,14 +11,14 @@ from phalanx_benchmarks import spillback
 
 def figures(name="default", threshold=0, load=0.9, tasks=400):
     ticks = itertools.count()
-    return spillback._World(lambda: next(ticks), 12, name, threshold).run(tasks, load)
+    return spillback._World(lambda: next(ticks), 12, name, threshold).measure(tasks, load)
 
 
 @pytest.mark.parametrize(("name", "threshold"), spillback.CHOICES)
 def test_every_task_runs_and_the_same_seed_gives_the_same(name, threshold):
     ticks = itertools.count()
     world = spillback._World(lambda: next(ticks), 12, name, threshold)
-    row = world.run(400, 0.9)
+    row = world.measure(400, 0.9)
     assert len(world._waits) == 400
     assert all(not node.waiting and not node.machine.leases for node in world.nodes.values())
     for node in world.nodes.values():
