@@ -100,7 +100,7 @@ def test_a_job_whose_beginning_fails_is_not_there(world, monkeypatch):
 
 def test_what_is_done_for_a_job(world, monkeypatch):
     jobs = world.control.gang_scheduler.jobs
-    fails_for(monkeypatch, jobs, "_want", lambda job, keys: job.spec.name == "bad")
+    fails_for(monkeypatch, jobs.members, "want", lambda job, keys: job.spec.name == "bad")
     assert apply(world, "Job", job("bad")).error is None
     others_go_on(world)
     assert counted(world) == {"job": 1}

@@ -1,4 +1,4 @@
-"""The gang of each job: it gets members, loses them, and reports to the job what happened to them.
+"""All jobs with their gangs: what jobs ask for, and the news of their members.
 
 The effects of `JobTable` are carried out here, and what happens to gangs becomes its events. A job
 is one gang of commands. Its gang lives as long as any of its members waits for, has or gives back a
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -20,8 +20,7 @@ from phalanx.head.effects import HeadEffects
 from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.gang import Gang
 from phalanx.head.gangs.gang_registry import GangRegistry
-from phalanx.head.gangs.member_lifecycle import Wanted
-from phalanx.head.gangs.member_states import ABSENT, DONE, HELD, PLACELESS, WAITING
+from phalanx.head.gangs.member_states import HELD, PLACELESS, WAITING
 from phalanx.head.internal_errors import describe
 from phalanx.head.jobs import events as ev
 from phalanx.head.jobs.array_runs import COMES_BACK, ENDS, ArrayRuns, Run
@@ -30,18 +29,16 @@ from phalanx.head.jobs.arrays import Arrays
 from phalanx.head.jobs.counts import JobCounts
 from phalanx.head.jobs.lifecycle import JobTable
 from phalanx.head.jobs.member_orders import (
-    Key,
     MemberOrders,
-    StepOrder,
     is_in,
     key_of,
 )
-from phalanx.head.jobs.podgroup import gang_of, kind_of, members_of
+from phalanx.head.jobs.member_places import GangNews, MemberPlaces
 from phalanx.head.jobs.run_places import RunPlaces
-from phalanx.head.jobs.starting import Starter, WantedStep
+from phalanx.head.jobs.starting import Starter
 from phalanx.head.nodes import NodeDirectory
 from phalanx.model.attempts import NODE_LOST, PREEMPTED
-from phalanx.model.ids import GangId, GroupId, JobId, PlacementGroupID
+from phalanx.model.ids import JobId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, MemberRecord
 from phalanx.model.jobs.spec import JobSpec
@@ -66,22 +63,6 @@ class JobRow(msgspec.Struct, kw_only=True, eq=False):
     logs: dict[str, list[tuple[str, str]]] = {}
 
 
-class GangNews(Protocol):
-    """Hears what jobs do to their gangs."""
-
-    def gang_changed(self, gang: Gang) -> None:
-        """Take note that a gang is new, or has different members or another minimum."""
-        ...
-
-    def gang_amended(self, gang: Gang) -> None:
-        """Take note that a gang's terms may have changed, because its job has."""
-        ...
-
-    def rename(self, gang: Gang, name: str, job: JobId) -> None:
-        """Let a gang have the name of another job."""
-        ...
-
-
 class JobGangs:
     """All jobs, and the gangs of those that have any."""
 
@@ -103,12 +84,10 @@ class JobGangs:
         self._clock = clock
         self._internal_errors = effects.internal_errors
         self._counts = JobCounts(effects.meter)
-        self._rng = rng
         self._nodes = nodes
         self._registry = registry
         self._reservations = reservations
         self._gang_news = gang_news
-        self._priority_of = priority_of
         self.table = JobTable(self)
         self.arrays = Arrays(self, self.table.get)
         self.records = AttemptRecords(state_store, ledger, nodes.host_of, self.table.get)
@@ -116,7 +95,6 @@ class JobGangs:
         self._rows: dict[str, JobRow] = {}
         self.errors: dict[str, str] = {}
         """The last internal error about each job, if any."""
-        self._gangs: dict[str, Gang] = {}
         self.starter = starter = Starter(nodes.address_of)
         places = RunPlaces(
             jobs=self, outbox=outbox, state_store=state_store, registry=registry,
@@ -127,11 +105,21 @@ class JobGangs:
         self._orders = MemberOrders(
             outbox, registry, clock, self.table.clocks, starter, self.runs.number
         )
+        self.members = MemberPlaces(
+            self._orders,
+            registry,
+            reservations=reservations,
+            gang_news=gang_news,
+            rng=rng,
+            record_of=self.table.get,
+            priority_of=priority_of,
+            later=self.later,
+        )
         self._todo: deque[tuple[str, Callable[[], None]]] = deque()
         """Actions that effects ask for, each with its job: run once the event that caused them is
         handled.
         """
-        self._is_busy = self._is_restoring = False
+        self._is_busy = False
         self.on_change: Callable[[JobRecord], None] = lambda job: None
         self.on_forget: Callable[[JobRecord], None] = lambda job: None
         self.reserved_until: Callable[[JobSpec], float | None] = lambda spec: None
@@ -153,7 +141,7 @@ class JobGangs:
     def resize(self, job: JobRecord, spec: JobSpec) -> None:
         """Give a job another size. Raises JobCommandError when the job is over."""
         self.handle(ev.Resized(job=job.uid, spec=spec))
-        gang = self._gangs.get(job.uid)
+        gang = self.members.gangs.get(job.uid)
         if gang is not None:
             self._gang_news.gang_changed(gang)  # it may have waited only for a smaller minimum
 
@@ -218,21 +206,21 @@ class JobGangs:
     def want_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
         """Find places for these members and start them, after the current action."""
         keys = [(m.group, m.index) for m in members]
-        self.after(job.uid, lambda: self._want(job, keys))
+        self.after(job.uid, lambda: self.members.want(job, keys))
 
     def restart_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
         """Start the processes of these members again, after the current action."""
         keys = [(m.group, m.index) for m in members]
-        self.after(job.uid, lambda: self._start(job, keys))
+        self.after(job.uid, lambda: self.members.start(job, keys))
 
     def end_members(self, job: JobRecord, members: list[MemberRecord], reason: str) -> None:
         """End these members, after the current action."""
         ends = [(m.group, m.index, m.attempt) for m in members]
-        self.after(job.uid, lambda: self._end(job, ends))
+        self.after(job.uid, lambda: self.members.end(job, ends))
 
     def warn_members(self, job: JobRecord, signal: WarningSignal) -> None:
         """Send a warning signal to the job's running members, after the current action."""
-        self.after(job.uid, lambda: self._warn(job, signal))
+        self.after(job.uid, lambda: self.members.warn(job, signal))
 
     def is_here(self, node_id: str) -> bool:
         """Whether that node is connected."""
@@ -249,21 +237,12 @@ class JobGangs:
         def end() -> None:
             self.runs.stop(job, leaves)
             self.arrays.end(
-                job, comes_back=comes_back, spares=lambda task: only_pending and self._began(task)
+                job,
+                comes_back=comes_back,
+                spares=lambda task: only_pending and self.members.has_begun(task),
             )
 
         self.after(job.uid, end)
-
-    def _began(self, job: JobRecord) -> bool:
-        """Whether members of a job run, or were ordered to begin: they may have ended by now."""
-        gang = self._gangs.get(job.uid)
-        places = [] if gang is None else [gang.members[index] for index in gang.among(HELD)]
-        return bool(job.count(st.RUNNING)) or any(
-            place.attempt
-            and (member := job.member(place.of_group, place.index)) is not None
-            and member.attempt == place.start
-            for place in places
-        )
 
     def cancel_array_tasks(self, job: JobRecord, positions: Iterable[int]) -> int:
         """End tasks of an array for good; return how many."""
@@ -291,7 +270,7 @@ class JobGangs:
         """Store a job that has changed, and report it to its gang, its array and others."""
         row = self._rows.setdefault(job.uid, JobRow(record=job))
         self._state_store.keep("batch_jobs", job.uid.encode(), row)
-        gang = self._gangs.get(job.uid)
+        gang = self.members.gangs.get(job.uid)
         if gang is not None:
             self._gang_news.gang_amended(gang)
         if job.spec.element is not None:
@@ -303,7 +282,7 @@ class JobGangs:
         row = self._rows.pop(job.uid, None)
         if job.spec.element is not None:  # the facts about it are stored before its row goes
             array = self.arrays.task_over(job, row.logs if row is not None else {})
-            if (gang := self._gangs.get(job.uid)) is not None:
+            if (gang := self.members.gangs.get(job.uid)) is not None:
                 self.runs.looked_at(gang)
             self.later(ev.ArrayTasksChanged(job=array))
             self.after(array, lambda: self.arrays.ended_of(job))
@@ -315,7 +294,7 @@ class JobGangs:
         self.after(job.uid, lambda: self._forgotten(job))
 
     def _forgotten(self, job: JobRecord) -> None:
-        gang = self._gangs.get(job.uid)
+        gang = self.members.gangs.get(job.uid)
         is_kept = gang is not None and self.runs.keeps(gang)
         if gang is not None and not is_kept:  # a new job of its name waits until it is over
             self._reservations.remove(gang)
@@ -325,80 +304,9 @@ class JobGangs:
 
     # ---- carrying effects out ----------------------------------------------------------------
 
-    def _want(self, job: JobRecord, keys: Iterable[tuple[str, int]]) -> None:
-        """Get places for these members."""
-        gang = self._gangs.get(job.uid)
-        wanted = {k for k in keys if is_in(job, k, st.PENDING)}
-        if gang is None:
-            if wanted:
-                self._new_gang(job, wanted)
-            return
-        if gang.revision != job.revision:
-            self._reservations.end(gang, gang.among(WAITING))  # its queue or priority has changed
-            return
-        if gang.is_removed:
-            return  # they are asked for again when it is over
-        known = {(member.of_group, member.index): i for i, member in enumerate(gang.members)}
-        new = sorted(wanted - known.keys())
-        if new:
-            self._grow(job, gang, new)
-            known |= {key: len(known) + i for i, key in enumerate(new)}
-        chosen = sorted(known[key] for key in wanted)
-        if self._is_restoring:  # a member that has a place has it for the attempt that is wanted
-            held = [index for index in chosen if gang.members[index].state == HELD]
-            if held:
-                self._start(job, [key_of(gang, index) for index in held])
-            chosen = [index for index in chosen if gang.members[index].state not in (HELD, WAITING)]
-            if not chosen:
-                return
-        self._reservations.handle(gang, chosen, Wanted())
-
-    def _new_gang(self, job: JobRecord, wanted: set[tuple[str, int]]) -> None:
-        length = PlacementGroupID.LENGTH
-        gang_id = GangId(GroupId(self._rng.randrange(256**length).to_bytes(length, "big")))
-        gang = gang_of(job, gang_id, self._priority_of(job.spec), wanted)
-        self._gangs[job.uid] = gang
-        self._reservations.add(gang)
-        self._gang_news.gang_changed(gang)
-
-    def _grow(self, job: JobRecord, gang: Gang, new: list[tuple[str, int]]) -> None:
-        """Add members to the gang of a job that became larger."""
-        gang.members += members_of(job.spec, new, set())
-        keys = [key_of(gang, index) for index in range(len(gang.members))]
-        gang.kind = kind_of(job.spec, gang.priority, keys)
-        self._registry.members_added(gang)
-        self._gang_news.gang_changed(gang)
-
     def hand_over(self, gang: Gang, job: JobSpec) -> None:
-        """Let the gang of a job that has ended there be the gang of another array task. A job that
-        is to begin again gets another place.
-        """
-        before = self.table.get(gang.job)
-        if self._gangs.get(gang.job) is gang:
-            del self._gangs[gang.job]
-            for member in () if before is None else before.members:
-                self._without_place(gang.job, member)
-        self._gang_news.rename(gang, job.name, job.uid)
-        self._gangs[job.uid] = gang
-
-    def _without_place(self, uid: JobId, member: MemberRecord) -> None:
-        group, number, attempt = member.group, member.index, member.attempt
-        why = "its place went to another task"
-        lost = ev.MemberLost(job=uid, group=group, index=number, attempt=attempt, reason=why)
-        if member.state in (st.PENDING, st.RUNNING, st.TERMINATING):
-            self.later(lost)
-
-    def _start(self, job: JobRecord, keys: Iterable[Key]) -> None:
-        gang = self._gangs.get(job.uid)
-        if gang is not None:
-            self._orders.start(job, gang, keys)
-
-    def step(self, job: JobRecord, group: str, number: int, wanted: WantedStep) -> StepOrder | None:
-        """Return the order for one more program of a running member; None if the member does not
-        run.
-        """
-        found = self.place_of(job, group, number)
-        return None if found is None else self._orders.step(job, *found, wanted)
+        """Let a gang be the gang of another job (RunJobs)."""
+        self.members.hand_over(gang, job)
 
     def number_step(self, job: JobRecord) -> int:
         """Return a number that no other step of the job has or had."""
@@ -406,45 +314,6 @@ class JobGangs:
         self.publish(job)
         self.work_off()
         return job.step_count - 1
-
-    def place_of(self, job: JobRecord, group: str, number: int) -> tuple[Gang, int] | None:
-        """Return (gang, index in it) of a member that has been started; None for any other."""
-        gang = self._gangs.get(job.uid)
-        index = None if gang is None else gang.index_of(group, number)
-        if gang is None or index is None:
-            return None
-        place, member = gang.members[index], job.member(group, number)
-        is_it = member is not None and member.attempt == place.start
-        return (gang, index) if place.state == HELD and is_it and place.attempt else None
-
-    def _warn(self, job: JobRecord, signal: WarningSignal) -> None:
-        gang = self._gangs.get(job.uid)
-        if gang is not None:
-            self._orders.warn(job, gang, signal)
-
-    def _end(self, job: JobRecord, ends: Iterable[tuple[str, int, int]]) -> None:
-        """End these members, wherever they are on their way. A member that holds a place for an
-        earlier attempt has just ended there, and was not started again.
-        """
-        gang = self._gangs.get(job.uid)
-        gang = None if gang is None or gang.is_removed else gang
-        over = []
-        for group, number, attempt in ends:
-            index = gang.index_of(group, number) if gang is not None else None
-            if gang is not None and index is not None:
-                member = gang.members[index]
-                if member.state == HELD and member.start == attempt:
-                    self._orders.end(gang, index)
-                    continue
-                if member.state not in (ABSENT, DONE):
-                    over.append(index)
-            self.later(
-                ev.MemberLost(
-                    job=job.uid, group=group, index=number, attempt=attempt, reason="not started"
-                )
-            )
-        if gang is not None and over:
-            self._reservations.end(gang, over)
 
     def reservation_changed(self, name: str) -> None:
         """Adjust the time limits of jobs that run in a reservation whose end has changed."""
@@ -462,7 +331,7 @@ class JobGangs:
         """Repeat orders about members to a node that is connected again; it may not have received
         them.
         """
-        for gang in list(self._gangs.values()):
+        for gang in list(self.members.gangs.values()):
             job = self.table.get(gang.job)
             if job is not None:
                 self._orders.give_again(job, gang, node_id)
@@ -472,7 +341,7 @@ class JobGangs:
         """Take note that a node's connection has ended: no news of its members arrives until it is
         back.
         """
-        for gang in self._gangs.values():
+        for gang in self.members.gangs.values():
             if any(gang.members[index].node == node_id for index in gang.among(HELD)):
                 self.table.connections_changed(gang.job, self._clock.wall(), self._clock.now())
 
@@ -484,7 +353,7 @@ class JobGangs:
         wanted = [i for i in members if job and is_in(job, key_of(gang, i), st.PENDING)]
         if job is not None and wanted:
             job.reserved_until = self.reserved_until(job.spec)
-            self._start(job, [key_of(gang, i) for i in wanted])
+            self.members.start(job, [key_of(gang, i) for i in wanted])
             self.runs.begun(gang, job)
         if len(wanted) < len(members):
             self._reservations.end(gang, [i for i in members if i not in wanted])
@@ -539,12 +408,12 @@ class JobGangs:
         """Forget a gang without members; members that are wanted by now get a new one."""
         self.steps.gang_over(gang.gang_id, self.wall())
         self.runs.over(gang)
-        if self._gangs.get(gang.job) is not gang:
+        if self.members.gangs.get(gang.job) is not gang:
             return
-        del self._gangs[gang.job]
+        del self.members.gangs[gang.job]
         job = self.table.get(gang.job)
         if job is not None:
-            self._want(job, [(m.group, m.index) for m in job.members])
+            self.members.want(job, [(m.group, m.index) for m in job.members])
 
     def member_news(self, node_id: str, message: MemberNews) -> None:
         """Handle a node's news that a member runs, or has ended."""
@@ -645,14 +514,14 @@ class JobGangs:
 
     def gang_of(self, uid: str) -> Gang | None:
         """Return the gang of a job, while it has one."""
-        return self._gangs.get(uid)
+        return self.members.gangs.get(uid)
 
     # ---- state store -----------------------------------------------------------------------
 
     def know_gang(self, gang: Gang) -> None:
         """Note a gang that an earlier head knew, if it is a job's."""
         if gang.job:
-            self._gangs[gang.job] = gang
+            self.members.gangs[gang.job] = gang
 
     def load(self, rows: Iterable[JobRow], tasks: Iterable[ArrayTaskRows]) -> None:
         """Load stored jobs, before gangs are restored, which look at them."""
@@ -665,7 +534,7 @@ class JobGangs:
 
     def restore(self, runs: Iterable[Run]) -> None:
         """Continue the jobs; their gangs are restored before."""
-        self._is_restoring = True
+        self.members.is_restoring = True
         rows = sorted(self._rows.values(), key=lambda row: row.record.submitted)
         for row in rows:
             try:
@@ -673,18 +542,18 @@ class JobGangs:
             except Exception as error:
                 self._failed(row.record.uid, error)
         idle = self.runs.restore(runs, self._registry.gangs)
-        for gang in list(self._gangs.values()):
+        for gang in list(self.members.gangs.values()):
             lost = self._lost_meanwhile(gang)
             if not lost and self.runs.keeps(gang):
                 lost = [index for index in gang.within(PLACELESS) if not index]
             if lost:
                 self.lost(gang, lost)
         self.work_off()
-        self._is_restoring = False
+        self.members.is_restoring = False
         for gang in idle:
             if gang.gang_id in self._registry.gangs and not self.runs.keeps(gang):
                 self._reservations.end(gang, [0])
-        for gang in list(self._gangs.values()):
+        for gang in list(self.members.gangs.values()):
             if not gang.waits:
                 self._reservations.end(gang, ())  # none of its members may be wanted any more
 

@@ -72,6 +72,6 @@ class Signals:
     def _running(self, job: JobRecord, name: str) -> Iterator[tuple[Gang, int]]:
         for member in job.members:
             if member.state == RUNNING and name in ("", member.name):
-                found = self._jobs.place_of(job, member.group, member.index)
+                found = self._jobs.members.place_of(job, member.group, member.index)
                 if found is not None:
                     yield found

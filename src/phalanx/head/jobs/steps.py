@@ -86,13 +86,13 @@ class Steps:
         job = self._requests.need(request.job)
         member = _member_of(job, request.member)
         process = bytes(self._rng.randrange(256) for _ in range(PROCESS_ID_BYTES - PREFIX_BYTES))
-        found = self._jobs.place_of(job, member.group, member.index)
+        found = self._jobs.members.place_of(job, member.group, member.index)
         process = (node_prefix(found[0].members[found[1]].node) if found else b"") + process
         streams = Streams(process, request.is_terminal, request.port)
         wanted = WantedStep(
             request.argv, request.variables, request.directory, streams, request.umask
         )
-        order = self._jobs.step(job, member.group, member.index, wanted)
+        order = self._jobs.members.step(job, member.group, member.index, wanted)
         if order is None:
             raise JobCommandError(
                 f"member {member.name} of job {job.uid} does not run: it is {member.state}"
@@ -136,7 +136,7 @@ class Steps:
                 f"member {member.name} of job {job.uid} was not submitted to be attached to; "
                 "`phalanx logs` shows what it prints, and `phalanx shell` runs a shell in its place"
             )
-        found = self._jobs.place_of(job, member.group, member.index)
+        found = self._jobs.members.place_of(job, member.group, member.index)
         if found is None:
             raise JobCommandError(
                 f"member {member.name} of job {job.uid} does not run: it is {member.state}"
