@@ -18,7 +18,7 @@ from phalanx.node.group_places import GroupPlaces
 from phalanx.node.groups import NodeGroups
 from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.job_members import JobMembers
-from phalanx.node.member_effects import CommandEnd
+from phalanx.node.member_effects import CommandEnd, MemberEffects
 from phalanx.node.usage import NoUsageMeter
 from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
 from phalanx.protocol.cluster_messages import (
@@ -94,9 +94,18 @@ class Machine:
         self._bundles = BundleTable(self.resources)
         places = GroupPlaces(self.node_id, self._bundles)
         self.members = JobMembers(
-            self._clock, self._bundles, self._control, self, NoJobFiles(), NoMemoryMeter(),
-            self._make_unique, NoUsageMeter(), self._note,
-        )  # fmt: skip
+            MemberEffects(
+                clock=self._clock,
+                commands=self,
+                files=NoJobFiles(),
+                memory=NoMemoryMeter(),
+                make_unique=self._make_unique,
+                usage=NoUsageMeter(),
+                note=self._note,
+            ),
+            self._bundles,
+            self._control,
+        )
         self._groups = NodeGroups(
             self.prefix, self._clock, self._bundles, places, _Leases(), (self.members,),
             self._control, lambda: None, self._report, lambda port: True,

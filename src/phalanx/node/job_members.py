@@ -22,18 +22,15 @@ from phalanx.node.followed_logs import FollowedLogs
 from phalanx.node.head_link import HeadLink
 from phalanx.node.kept_logs import KeptLogs
 from phalanx.node.member_effects import (
-    CommandEffects,
     CommandEnd,
-    JobFiles,
     MemberChecks,
-    MemoryMeter,
+    MemberEffects,
     NoMemberChecks,
 )
 from phalanx.node.member_runs import HELD_S, SHOWN_S, MemberRuns
 from phalanx.node.memory_limits import MemoryLimits
-from phalanx.node.notes import Note
 from phalanx.node.shortage import Shortage
-from phalanx.node.usage import SAMPLE_EVERY_S, Device, MemberUsage, UsageMeter, UsageSample
+from phalanx.node.usage import SAMPLE_EVERY_S, Device, MemberUsage, UsageSample
 from phalanx.protocol.bundle_messages import (
     Command,
     EndMember,
@@ -116,34 +113,28 @@ class JobMembers:
 
     def __init__(
         self,
-        clock: Callable[[], float],
+        effects: MemberEffects,
         bundles: BundleTable,
         head: HeadLink,
-        commands: CommandEffects,
-        files: JobFiles,
-        memory: MemoryMeter,
-        make_unique: Callable[[int], bytes],
-        meter: UsageMeter,
-        note: Note,
+        *,
         devices: Callable[[], Mapping[int, Device]] = dict,
         checks: MemberChecks | None = None,
         directories: Directories | None = None,
         report: Callable[[], None] = lambda: None,
         shortage: Shortage | None = None,
     ) -> None:
-        """`make_unique(count)`: that many bytes, never the same twice. `devices`: the latest
-        reading of the GPUs, by their numbers. `report`: tells the head at once how well the node
-        is, before it hears that something could not begin here.
+        """`devices`: the latest reading of the GPUs, by their numbers. `report`: tells the head at
+        once how well the node is, before it hears that something could not begin here.
         """
-        self._clock = clock
+        self._clock = clock = effects.clock
         self._bundles = bundles
         self._head = head
-        self._commands = commands
-        self._files = files
-        self._memory = MemoryLimits(memory)
-        self._make_unique = make_unique
-        self._meter = meter
-        self._note = note
+        self._commands = effects.commands
+        self._files = files = effects.files
+        self._memory = MemoryLimits(effects.memory)
+        self._make_unique = effects.make_unique
+        self._meter = effects.usage
+        self._note = note = effects.note
         self._devices = devices
         self._checks = checks or NoMemberChecks()
         self._directories = directories or Directories(NoDirectories(), clock, note)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
 
 from phalanx.model.ids import JobId
+from phalanx.node.notes import Note
+from phalanx.node.usage import UsageMeter
 from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
 
 
@@ -138,3 +141,17 @@ class NoMemberChecks:
 
     def after(self, devices: Collection[int]) -> None:
         """Do nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberEffects:
+    """The effects that a shell provides for the members of jobs."""
+
+    clock: Callable[[], float]
+    commands: CommandEffects
+    files: JobFiles
+    memory: MemoryMeter
+    make_unique: Callable[[int], bytes]
+    """Makes as many bytes as asked for, never the same twice."""
+    usage: UsageMeter
+    note: Note

@@ -35,6 +35,7 @@ from phalanx.node.leases.remote import BorrowedLeases, LeaseInquiries
 from phalanx.node.leases.requests import LeaseRequests, OwnerLeases
 from phalanx.node.local_processes import LocalProcesses
 from phalanx.node.machine_use import MachineUse
+from phalanx.node.member_effects import MemberEffects
 from phalanx.node.membership import Holdings
 from phalanx.node.metrics import ALONE_EVERY_S, SAY_EVERY_S, NodeCounts
 from phalanx.node.no_other_nodes import Spills
@@ -180,20 +181,22 @@ class Node(Generic[M_co]):
         self.directories = Directories(effects.directories(self.store), clock, effects.note)
         self.shortage = Shortage(clock, effects.note)
         self.members = JobMembers(
-            clock,
+            MemberEffects(
+                clock=clock,
+                commands=effects.commands,
+                files=effects.job_files,
+                memory=effects.memory,
+                make_unique=effects.make_unique,
+                usage=effects.usage,
+                note=effects.note,
+            ),
             self.bundles,
             head,
-            effects.commands,
-            effects.job_files,
-            effects.memory,
-            effects.make_unique,
-            effects.usage,
-            effects.note,
-            self._device_use,
-            self.checks,
-            self.directories,
-            self._report,
-            self.shortage,
+            devices=self._device_use,
+            checks=self.checks,
+            directories=self.directories,
+            report=self._report,
+            shortage=self.shortage,
         )
         self.machine_use = MachineUse(effects.read_machine, head)
         self.devices = DeviceWatch(

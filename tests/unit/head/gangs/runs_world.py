@@ -19,7 +19,7 @@ from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec, Policy, Process, TaskGroup, Template
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.job_members import JobMembers
-from phalanx.node.member_effects import CommandEnd
+from phalanx.node.member_effects import CommandEnd, MemberEffects
 from phalanx.node.usage import NoUsageMeter
 from phalanx.protocol.bundle_messages import (
     BundleInventory,
@@ -59,10 +59,18 @@ class Node:
         self.said: list[Any] = []
         """News that the head has heard, the oldest first."""
         self.members = JobMembers(
-            lambda: world.now, self.bundles, SimpleNamespace(notify=self.out.append), self, self,
-            SimpleNamespace(above=lambda limits: {}), world.make_unique, NoUsageMeter(),
-            lambda text, **about: None,
-        )  # fmt: skip
+            MemberEffects(
+                clock=lambda: world.now,
+                commands=self,
+                files=self,
+                memory=SimpleNamespace(above=lambda limits: {}),
+                make_unique=world.make_unique,
+                usage=NoUsageMeter(),
+                note=lambda text, **about: None,
+            ),
+            self.bundles,
+            SimpleNamespace(notify=self.out.append),
+        )
 
     # ---- effects of members
 

@@ -21,7 +21,7 @@ from phalanx.node import followed_logs
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.directories import Directories, DirectorySample
 from phalanx.node.job_members import LOOK_AT_LOGS_EVERY_S, JobMembers
-from phalanx.node.member_effects import CommandEnd
+from phalanx.node.member_effects import CommandEnd, MemberEffects
 from phalanx.node.memory_limits import LOOK_AT_MEMORY_EVERY_S
 from phalanx.node.shortage import Shortage
 from phalanx.node.usage import NoUsageMeter
@@ -64,15 +64,17 @@ class Node:
         bundles.prepare(GROUP, 1, {0: ResourceSet.from_mapping({"CPU": 1})}, 0.0)
         bundles.commit(GROUP, 1)
         self.members = JobMembers(
-            lambda: self.now,
+            MemberEffects(
+                clock=lambda: self.now,
+                commands=self,
+                files=self.files,
+                memory=self,
+                make_unique=lambda size: len(self.processes).to_bytes(size, "big"),
+                usage=NoUsageMeter(),
+                note=lambda text, **about: None,
+            ),
             bundles,
             SimpleNamespace(notify=self.news.append),
-            self,
-            self.files,
-            self,
-            lambda size: len(self.processes).to_bytes(size, "big"),
-            NoUsageMeter(),
-            lambda text, **about: None,
             directories=Directories(self, lambda: self.now, lambda text, **about: None),
             report=lambda: self.news.append("report"),
             shortage=self.shortage,

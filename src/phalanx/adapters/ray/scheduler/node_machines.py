@@ -18,6 +18,7 @@ from phalanx.node.group_places import GroupPlaces
 from phalanx.node.groups import NodeGroups
 from phalanx.node.head_link import RemoteHeadLink
 from phalanx.node.job_members import JobMembers
+from phalanx.node.member_effects import MemberEffects
 from phalanx.node.peers import Peer
 from phalanx.node.reports import Reports, view_row
 from phalanx.node.shortage import Shortage
@@ -80,15 +81,17 @@ class NodeMachines:
         self._reports = Reports(clock, self, self.control, report_every_s, report_every_s)
         self.workers = GangWorkers(self._bundles)
         self.members = JobMembers(
-            clock,
+            MemberEffects(
+                clock=clock,
+                commands=CommandClient(forks, files),
+                files=files,
+                memory=SessionMemory(),
+                make_unique=token_bytes,
+                usage=NoUsageMeter(),
+                note=say,
+            ),
             self._bundles,
             self.control,
-            CommandClient(forks, files),
-            files,
-            SessionMemory(),
-            token_bytes,
-            NoUsageMeter(),
-            say,
             directories=self._directories,
             report=self._reports.report_changed,
             shortage=self._shortage,
