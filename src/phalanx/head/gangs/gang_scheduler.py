@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -105,6 +105,7 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 from phalanx.scheduler.plugin_parts.users import BOOKS
 from phalanx.scheduler.plugins.reservation import Reservation
 
+T = TypeVar("T")
 REPORTS_PAUSE_S = 0.02
 """Seconds between cycles when only nodes' reports have changed."""
 
@@ -133,6 +134,7 @@ class GangScheduler:
         self._internal_errors = internal_errors
         self._weights: dict[str, float] = {}
         """Each queue's weight, as last sent to nodes."""
+        # The work that waits and runs, and the cluster as the scheduler sees it.
         self.registry = registry = GangRegistry(state_store.keep, self._busy_changed)
         self.queues = Queues(
             state_store, self._queues_changed, registry.counts, registry.amounts, clock.wall
@@ -146,6 +148,7 @@ class GangScheduler:
             nodes, self.queues, self.domains, registry, self._outside_work, calendar
         )
         seen, member_of = registry.window.seen, registry.member_of
+        # The rules, and the usage that they count: a cycle decides by both.
         self.quarantine = Quarantine(
             lambda error, gang: internal_errors.add("gang", error, gang.name)
         )
@@ -162,6 +165,7 @@ class GangScheduler:
         self.shares = SharesControl(
             clock, books, lambda: [one.name for one in self.queues.table.all()], self._request_cycle
         )
+        # Deciding: cycles read the cache, and a failed gang or plugin is left out.
         shells: dict[str, Any] = {BOOKS: books}
         self.cache = SchedulerCache(
             lambda has_paths: rules.current(has_paths=has_paths),
@@ -173,6 +177,7 @@ class GangScheduler:
         self.cycles = Cycles(
             clock, registry, self.cache, live, self, Pace(), CycleTimes(meter, clock, cycle_log)
         )
+        # Events that people read.
         self._recorder = Recorder(events.record_gang, clock.wall, live.min_member)
         self._recorders = Recorders(event_log, self.queues, calendar, nodes.host_of, self._job_of)
         self._starts = starts = GangStarts(meter, clock)
@@ -180,6 +185,7 @@ class GangScheduler:
             registry, self.cache, self._outside_work, books, self._recorder, self.cycles, starts,
             self._recorders.of_gangs,
         )  # fmt: skip
+        # Carrying out: a plan becomes bundles on nodes, prepared and committed in two phases.
         self._ports = OfferedPorts(nodes)
         self._rendezvous = Rendezvous(
             shell.rng, nodes.address_of, self._ports, placement.selector.min_dynamic_port
@@ -197,6 +203,7 @@ class GangScheduler:
         self._claims = RoomClaims(
             outbox, clock, nodes, self._outside_work, registry.member_of, self.pictures.truth
         )
+        # Jobs: gangs of commands. The scheduler learns a gang's terms from its job.
         self.priorities = Priorities(state_store)
         self.jobs = JobGangs(
             effects,
@@ -214,6 +221,7 @@ class GangScheduler:
         if self._skips_tried:
             live.tried = self._refusals.of
         self.logs = Logs(outbox, nodes, self.jobs)
+        # Explanations and promises: when what waits is expected to start, by past run times.
         self._past = past = PastJobs(self.jobs.table.get)
         self._promises = KeptPromises(Planner(past.learnt), state_store.keep)
         shells |= lent(self._promises.planner)
@@ -240,6 +248,7 @@ class GangScheduler:
             past=past,
             calendar=calendar,
         )
+        # People: what they ask, watch and limit.
         self.idle = IdleGpus(
             lambda: holdings(registry.gangs.values()),
             self.queues.idle_rule,
@@ -367,13 +376,7 @@ class GangScheduler:
         """Make the members on the node wait again. If that leaves a gang with less than its
         minimum, its members on other nodes wait again, too.
         """
-        for gang in list(self.registry.gangs.values()):
-            here = [i for i, member in enumerate(gang.members) if member.node == node_id]
-            if here:
-                had_minimum = has_minimum(gang, self._live_cluster)
-                self.applier.evict(gang, here, "drain")
-                if had_minimum and not has_minimum(gang, self._live_cluster):
-                    self.applier.evict(gang, list(range(len(gang.members))), "drain")
+        self.applier.vacate(node_id)
 
     def _nodes_changed(self, record: NodeRecord) -> None:
         self._ports.nodes_changed()
@@ -598,24 +601,20 @@ class GangScheduler:
 
     def restore(self, stored: Mapping[str, list[bytes]]) -> None:
         """Restore what an earlier head wrote (rows by table); nodes are restored before."""
-        decode = msgspec.msgpack.decode
-        self.rules.load(decode(row, type=RulesRow) for row in stored["rules"])
-        self.queues.table.restore([decode(row, type=QueueRecord) for row in stored["queues"]])
-        self.books.load(decode(row, type=UsageRow) for row in stored["shares"])
-        job_rows = [decode(row, type=JobRow) for row in stored["batch_jobs"]]
-        self.jobs.load(
-            job_rows,
-            (decode(row, type=ArrayTaskRows) for row in stored["elements"]),
-        )
-        runs = [decode(row, type=Run) for row in stored[RUNS]]
-        self.calendar.load(
-            [decode(row, type=ReservationRecord) for row in stored["reservations"]],
-            [decode(row, type=LicenseRow) for row in stored["licenses"]],
-        )
+
+        def rows(table: str, of: type[T]) -> list[T]:
+            return [msgspec.msgpack.decode(row, type=of) for row in stored[table]]
+
+        self.rules.load(rows("rules", RulesRow))
+        self.queues.table.restore(rows("queues", QueueRecord))
+        self.books.load(rows("shares", UsageRow))
+        job_rows = rows("batch_jobs", JobRow)
+        self.jobs.load(job_rows, rows("elements", ArrayTaskRows))
+        self.calendar.load(rows("reservations", ReservationRecord), rows("licenses", LicenseRow))
         self._recorders.restore(row.record for row in job_rows)
-        self.domains.load(decode(row, type=HyperNode) for row in stored["hypernodes"])
-        self.priorities.load(decode(row, type=PriorityClass) for row in stored["priorities"])
-        gangs, twins = one_of_each_name(decode(row, type=Gang) for row in stored["gangs"])
+        self.domains.load(rows("hypernodes", HyperNode))
+        self.priorities.load(rows("priorities", PriorityClass))
+        gangs, twins = one_of_each_name(rows("gangs", Gang))
         for gang in twins:
             self.registry.forget(gang)
         for gang in gangs:
@@ -626,14 +625,12 @@ class GangScheduler:
                 self.applier.gang_known(gang)
                 self.jobs.know_gang(gang)
                 self.reservations.restore(gang, self._nodes.is_alive)
-        self.jobs.restore(runs)
+        self.jobs.restore(rows(RUNS, Run))
         for job in self.jobs.table.all():
             self._job_changed(job)
-        templates = [decode(row, type=JobSpec) for row in stored["templates"]]
-        flows = [decode(row, type=FlowRecord) for row in stored["flows"]]
-        in_order = sorted(flows, key=lambda flow: flow.submitted)
-        self.job_requests.flows.restore(templates, in_order)
-        self.job_requests.crons.restore([decode(row, type=CronRecord) for row in stored["crons"]])
+        flows = sorted(rows("flows", FlowRecord), key=lambda flow: flow.submitted)
+        self.job_requests.flows.restore(rows("templates", JobSpec), flows)
+        self.job_requests.crons.restore(rows("crons", CronRecord))
         self.jobs.steps.restore(stored["steps"], self.registry.gangs, self._clock.wall())
         self.jobs.records.restore(stored["attempts"])
         self._promises.load(stored[TABLE])

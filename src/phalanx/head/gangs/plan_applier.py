@@ -110,6 +110,18 @@ class PlanApplier:
         gang.preempted += any(gang.members[index].state == HELD for index in going)
         self._reservations.handle(gang, going, Evicted())
 
+    def vacate(self, node_id: str) -> None:
+        """Make the members on the node wait again. If that leaves a gang with less than its
+        minimum, its members on other nodes wait again, too.
+        """
+        for gang in list(self._registry.gangs.values()):
+            here = [i for i, member in enumerate(gang.members) if member.node == node_id]
+            if here:
+                had_minimum = has_minimum(gang, self._specs)
+                self.evict(gang, here, "drain")
+                if had_minimum and not has_minimum(gang, self._specs):
+                    self.evict(gang, list(range(len(gang.members))), "drain")
+
     def _promise(self, gang: Gang) -> None:
         """Let the gang go before others until it has its places, because victims are evicted for
         it.
