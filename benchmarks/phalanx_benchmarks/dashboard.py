@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import shutil
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from statistics import median
 from typing import Any, TypeVar
 
@@ -38,6 +40,15 @@ PAGES = (
 )  # fmt: skip
 ASKED = 5
 _TOKEN = "scrape"
+_PAINTED = """() => new Promise((done) => {
+  const look = () => {
+    const [paint] = performance.getEntriesByName("first-contentful-paint");
+    if (paint) done(paint.startTime);
+    else setTimeout(look, 5);
+  };
+  look();
+})"""
+"""Waits for the first paint, and returns when it was, in milliseconds since the page was opened."""
 
 
 class _Head(FedHead):
@@ -86,6 +97,7 @@ def run(clock: Clock) -> list[Row]:
     with _served(head) as (port, cookie):
         first_s = head.answering_s
         pages = {path: [_get(clock, port, path, cookie) for _ in range(ASKED)] for path in PAGES}
+        paints = first_paints(f"http://127.0.0.1:{port}", cookie.removeprefix("c="))
         viewers = [_Viewer(port, "/jobs" if n % 2 else "/", cookie) for n in range(VIEWERS)]
         head.answering_s = 0.0
         begun = clock()
@@ -117,7 +129,33 @@ def run(clock: Clock) -> list[Row]:
                 "kB": median(size for _, size in found) / 1e3,
             }
         )
+    rows += [
+        {"what": f"first paint of {path}", "ms": median(found)} for path, found in paints.items()
+    ]
     return rows
+
+
+def first_paints(base: str, session: str) -> dict[str, list[float]]:
+    """Return the milliseconds until Chromium first shows something of each page; none where
+    Chromium or Playwright is missing.
+    """
+    chromium = shutil.which("chromium")
+    if chromium is None or find_spec("playwright") is None:
+        return {}
+    from playwright.sync_api import sync_playwright
+
+    found: dict[str, list[float]] = {}
+    with sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        context = browser.new_context(viewport={"width": 1600, "height": 1000})
+        context.add_cookies([{"name": "c", "value": session, "url": base}])
+        page = context.new_page()
+        for path in PAGES[:-1]:  # the last one is for monitors, not for people
+            for _ in range(ASKED):
+                page.goto(base + path)
+                found.setdefault(path, []).append(page.evaluate(_PAINTED))
+        browser.close()
+    return found
 
 
 @contextlib.contextmanager

@@ -256,7 +256,10 @@ class Watch:
                 if left <= 0:
                     return None
                 try:
-                    await asyncio.wait_for(self._news.wait(), left)
+                    # asyncio.wait_for would wait in another task, which does not hold the lock
+                    # when this one is cancelled first.
+                    async with asyncio.timeout(left):
+                        await self._news.wait()
                 except TimeoutError:
                     return None
         return None
