@@ -26,7 +26,10 @@ File = Annotated[
 @app.command()
 def create(
     name: Name,
-    role: Annotated[str, Option(help=f"Role: {', '.join(ROLES)}.")] = "user",
+    role: Annotated[
+        str,
+        Option(help=f"Role: {', '.join(ROLES)}; or node: the key of the node with this name."),
+    ] = "user",
     queues: Annotated[
         str,
         Option(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from phalanx.errors import NotAllowedError
 from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.node_choice import ActorNodeChoice
 from phalanx.head.actors.requests import ActorRequests
@@ -37,8 +38,10 @@ from phalanx.head.metrics import HeadMetrics
 from phalanx.head.node_requests import NodeRequests
 from phalanx.head.nodes import HealthLimits, NodeDirectory, NodeRecord
 from phalanx.head.outbox import Outbox
-from phalanx.head.rights.audit import RecentAudit
+from phalanx.head.rights.audit import DENIED, RecentAudit
+from phalanx.head.rights.authorize import Asking
 from phalanx.head.rights.control import ONE_PERSON, Rights, RightsSetup
+from phalanx.head.rights.node_keys import NodeKeys
 from phalanx.head.rights.objects import Objects
 from phalanx.head.rights.roles import Roles
 from phalanx.head.rights.tokens import Tokens, decode_rows
@@ -51,6 +54,8 @@ from phalanx.model.holds import Hold
 from phalanx.model.ids import PREFIX_BYTES, GroupId
 from phalanx.model.lifecycle import DEAD
 from phalanx.model.node_deaths import KILLED, ORDERLY
+from phalanx.model.principals import NODE, Principal, Role
+from phalanx.model.rights import Verb
 from phalanx.model.rows.row import Row
 from phalanx.observe import cluster_events
 from phalanx.observe.metrics.meter import Meter
@@ -76,6 +81,7 @@ from phalanx.protocol.cluster_messages import (
     EventsReported,
     Expelled,
     ForwardedAsk,
+    ForwardedReply,
     JobKnown,
     Join,
     Leave,
@@ -98,7 +104,8 @@ from phalanx.protocol.node_messages import (
     ActorReady,
     ActorUnreferenced,
 )
-from phalanx.protocol.requests.request import RequestHandlers
+from phalanx.protocol.requests.request import NOTHING, RequestHandlers
+from phalanx.protocol.wire_errors import to_wire
 
 if TYPE_CHECKING:
     from phalanx.head.gangs.gang_scheduler import GangScheduler
@@ -233,6 +240,7 @@ class Head:
     def _make_rights(self, setup: RightsSetup) -> Rights:
         self.roles = Roles(self.state_store, is_alone=not setup.is_shared, owner=setup.owner)
         self.tokens = Tokens(self.state_store, self.clock.wall, setup.know_tokens)
+        self.node_keys = NodeKeys(self.tokens, self.nodes)
         objects = Objects(
             gangs=lambda: self.gang_scheduler,
             drivers=self.drivers,
@@ -392,14 +400,29 @@ class Head:
         """
         return self.gangs.round(now)
 
-    def on_message(self, prefix: bytes, message: Any) -> None:
+    def on_message(self, prefix: bytes, message: Any, key: str = "") -> None:
         """Handle a message of a node. An error harms that message alone: the node continues, and
-        does not repeat it.
+        does not repeat it. `key`: that of the node, if it has one of its own.
         """
+        refusal = self.node_keys.refusal(key, prefix, message)
+        if refusal is not None:
+            self._refuse(prefix, message, refusal)
+            return
         try:
             self._take_in(prefix, message)
         except Exception as error:
             self.internal_errors.add("message", error, type(message).__name__)
+
+    def _refuse(self, prefix: bytes, message: Any, refusal: NotAllowedError) -> None:
+        """Answer a node that has said more than its key allows."""
+        if isinstance(message, Join):
+            self.outbox.send_to_stranger(prefix, Expelled(str(refusal), is_stale=False))
+        elif isinstance(message, ForwardedAsk) and message.token:
+            reply = ForwardedReply(message.token, NOTHING, to_wire(refusal))
+            self.outbox.reply(prefix, reply)
+        asking = Asking(Principal(NODE, prefix.hex()), Role.USER)
+        what, origin = type(message).__name__, self.nodes.display_name(prefix)
+        self.rights.note(asking, origin, Verb.JOIN, what, str(refusal), DENIED)
 
     def _take_in(self, prefix: bytes, message: Any) -> None:  # noqa: PLR0912, PLR0915
         # Messages that every job causes stand first, because the cases are tried in order.

@@ -55,6 +55,8 @@ class KnowTokens(msgspec.Struct, array_like=True, tag=4):
     """
 
     tokens: dict[str, list[bytes]]
+    nodes: list[str] = []
+    """The ids of those that are keys of nodes."""
 
 
 # ---- from the gateway --------------------------------------------------------------------------

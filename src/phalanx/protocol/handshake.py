@@ -63,6 +63,8 @@ class Role(enum.IntEnum):
     """To send requests to the head with the token of a person or robot; the target is the token's
     id.
     """
+    NODE_KEY = 5
+    """To join the head as the node whose key has the id that is the target."""
 
 
 class Status(enum.IntEnum):
@@ -206,16 +208,18 @@ class GatewaysHandshake:
 
 
 class ClientsHandshake(DiallersHandshake):
-    """The side of a person or robot, who holds the secret of a token.
+    """The side of a person, robot or node that holds the secret of a token of its own.
 
     The head keeps only the secret's hash. Both sides use the hash as their key, and the proof is
     the secret under a pad that the key and the transcript make: a gateway that has the hash can
     remove the pad and hash the secret, but a reader of the hash alone cannot make a proof.
     """
 
-    def __init__(self, token_id: bytes, secret: bytes, *, nonce: bytes) -> None:
+    def __init__(
+        self, token_id: bytes, secret: bytes, *, nonce: bytes, role: Role = Role.CLIENT
+    ) -> None:
         key = hashlib.sha256(secret).digest()
-        super().__init__(key, role=Role.CLIENT, target=token_id, nonce=nonce)
+        super().__init__(key, role=role, target=token_id, nonce=nonce)
         self._secret = secret
 
     def proof(self, raw_challenge: bytes, binding: bytes = NO_BINDING) -> bytes:

@@ -263,6 +263,8 @@ class Handed(msgspec.Struct, array_like=True, tag=60):
 
     address: str
     token: str = ""
+    is_node: bool = False
+    """Whether the token is the key of a node."""
 
 
 Message = (

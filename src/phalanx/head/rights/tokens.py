@@ -26,6 +26,8 @@ USED_EVERY_S = 60.0
 _ID = re.compile(r"[0-9a-f]{16}")
 _HASH_BYTES = 32
 MOST = 10_000
+NODE_ROLE = "node"
+"""The role of a token that is the key of the node with the token's name."""
 
 Hashes = dict[str, list[bytes]]
 """The hashes of tokens, by the tokens' ids."""
@@ -72,6 +74,29 @@ class Tokens:
         """Return the hashes of all tokens by their ids."""
         return {row.id: list(row.hashes) for row in self._rows.values()}
 
+    def node_ids(self) -> list[str]:
+        """Return the ids of the tokens that are keys of nodes."""
+        return [row.id for row in self._rows.values() if row.role == NODE_ROLE]
+
+    def node_of(self, token_id: str) -> str | None:
+        """Return the name of the node whose key this is, and note its use; None for a key that is
+        no more valid.
+        """
+        row = self._rows.get(self._names.get(token_id, ""))
+        if row is None or row.role != NODE_ROLE:
+            return None
+        now = self._wall()
+        if row.expires is not None and now >= row.expires:
+            return None
+        if now >= row.last_used + USED_EVERY_S:
+            self._put(msgspec.structs.replace(row, last_used=now))
+        return row.name
+
+    def has_node_key(self, name: str) -> bool:
+        """Whether there is a key of the node with this name."""
+        row = self._rows.get(name)
+        return row is not None and row.role == NODE_ROLE
+
     # ---- askers ------------------------------------------------------------------------------
 
     def principal(self, token_id: str) -> Principal:
@@ -91,6 +116,8 @@ class Tokens:
         row = self._rows.get(principal.name)
         if row is None:
             raise AuthenticationError(f"the token {principal.name} was revoked")
+        if row.role == NODE_ROLE:
+            raise AuthenticationError(f"{principal.name} is the key of a node: it asks for nothing")
         now = self._wall()
         if row.expires is not None and now >= row.expires:
             raise AuthenticationError(f"the token {principal.name} has expired")
@@ -122,11 +149,14 @@ class Tokens:
             raise JobCommandError(
                 f"{name[:100]!r} is no name of a token: no spaces, '@', ':' or '*'"
             )
-        if role not in ROLES:
+        roles = (*ROLES, NODE_ROLE)
+        if role not in roles:
             raise JobCommandError(
-                f"there is no role {role[:100]!r}{nearest(role, ROLES)}; the roles are "
-                f"{', '.join(ROLES)}"
+                f"there is no role {role[:100]!r}{nearest(role, roles)}; the roles are "
+                f"{', '.join(roles)}"
             )
+        if role == NODE_ROLE and queues is not None:
+            raise JobCommandError("the key of a node has no queues: it submits nothing")
         if not _ID.fullmatch(token_id) or token_id in self._names:
             raise JobCommandError("the id of a token is 16 hexadecimal digits of its own")
         if len(self._rows) >= MOST:

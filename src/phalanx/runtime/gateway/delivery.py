@@ -39,10 +39,12 @@ class Delivery:
         handshake: GatewaysHandshake,
         address: str,
         token: str = "",
+        is_node: bool = False,
     ) -> None:
         """Pass the connection to the process; tell the dialler whether there is one.
 
-        `token`: the id of the token that the dialler has proved to hold, instead of the cluster's.
+        `token`: the id of the token that the dialler has proved to hold, instead of the cluster's;
+        with `is_node`, it is the key of a node.
         """
         try:
             self._relays.check(link)
@@ -56,7 +58,7 @@ class Delivery:
             await link.send(handshake.verdict(Status.OK))
             with self._relays.open_end(link) as end:
                 # Some bytes into an empty socket: the kernel takes them at once.
-                handed = encode_frame([Handed(address, token)])
+                handed = encode_frame([Handed(address, token, is_node)])
                 socket.send_fds(process, [handed], [end.fileno()])
 
     def is_here(self, target: bytes) -> bool:

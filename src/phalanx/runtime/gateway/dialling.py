@@ -16,11 +16,13 @@ from phalanx.protocol.handshake import (
     NONCE_BYTES,
     TARGET_BYTES,
     VERDICT_BYTES,
+    ClientsHandshake,
     DiallersHandshake,
     OtherVersionError,
     Role,
     Status,
 )
+from phalanx.runtime.daemons.personal_token import PersonalToken
 from phalanx.runtime.gateway.gate import DialError
 from phalanx.runtime.gateway.links import Link
 from phalanx.runtime.gateway.tls import dialling_context, fingerprint
@@ -29,6 +31,7 @@ _CONNECT_S = 5.0
 _HANDSHAKE_S = 5.0
 _DIALS_PER_NODE = 16
 _KNOCK_EVERY_S = 1.0
+WITH_KEY = "this node has a key of its own, with which it reaches its head and no other node"
 
 
 class Dialler:
@@ -41,8 +44,12 @@ class Dialler:
         insecure: bool,
         token_file: str,
         prefix: bytes,
+        key: PersonalToken | None = None,
     ) -> None:
-        """Build the dialler; `prefix` is that of this gateway's own node."""
+        """Build the dialler; `prefix` is that of this gateway's own node. `key`: the key of the
+        node, if it has one in place of the cluster's token.
+        """
+        self._key = key
         self._loop = loop
         self._token = token
         self._token_file = token_file
@@ -80,6 +87,10 @@ class Dialler:
         Raises DialError, AuthenticationError or ProtocolError with a human-readable sentence. A
         head that refused once because it has another version is only knocked at from then on.
         """
+        if self._key is not None:
+            if target != CONTROL:
+                raise DialError(Status.NO_NODE, WITH_KEY)
+            return await self._dial(CONTROL, Role.NODE_KEY)
         if target == CONTROL and self._refusal is not None:
             await self._knock()
         try:
@@ -171,6 +182,9 @@ class Dialler:
             binding = fingerprint(await link.wrap(self._tls, server_side=False))
         nonce = os.urandom(NONCE_BYTES)
         side = DiallersHandshake(self._token, role=role, target=target, nonce=nonce)
+        if self._key is not None:
+            own = self._key.id.encode()
+            side = ClientsHandshake(own, self._key.secret, nonce=nonce, role=role)
         await link.send(side.hello)
         await link.send(side.proof(await link.receive(CHALLENGE_BYTES), binding))
         return side.finish(await link.receive(VERDICT_BYTES))

@@ -76,7 +76,9 @@ class Listener:
         self._identity = identity
         self._welcome = welcome
         self.tokens: dict[bytes, list[bytes]] = {}
-        """The hashes of the tokens of people and robots, by the tokens' ids."""
+        """The hashes of the tokens of people, robots and nodes, by the tokens' ids."""
+        self.node_keys: frozenset[bytes] = frozenset()
+        """The ids of those of nodes."""
         self._turns = Turns[_Arrival]()
         self._looks: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -171,8 +173,10 @@ class Listener:
         return hello, handshake
 
     def _handshake(self, hello: ClientHello, nonce: bytes, binding: bytes) -> GatewaysHandshake:
-        if hello.role is Role.CLIENT:  # an unknown token fails as late as a wrong one
-            keys = self.tokens.get(hello.target, [])
+        if hello.role in (Role.CLIENT, Role.NODE_KEY):
+            is_right_kind = (hello.target in self.node_keys) == (hello.role is Role.NODE_KEY)
+            # an unknown token fails as late as a wrong one
+            keys = self.tokens.get(hello.target, []) if is_right_kind else []
             return ClientAtGateway(keys, hello, nonce=nonce, binding=binding)
         return GatewaysHandshake(self._token, hello, nonce=nonce, binding=binding)
 

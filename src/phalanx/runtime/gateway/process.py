@@ -29,9 +29,16 @@ from phalanx.protocol.gateway_messages import (
     Pulled,
     Unable,
 )
-from phalanx.protocol.handshake import ClientHello, GatewaysHandshake, Role, Status
+from phalanx.protocol.handshake import (
+    NONCE_BYTES,
+    ClientHello,
+    GatewaysHandshake,
+    Role,
+    Status,
+)
 from phalanx.protocol.messages import PROTOCOL_VERSION
-from phalanx.runtime.daemons import cluster_token
+from phalanx.runtime.daemons import cluster_token, personal_token
+from phalanx.runtime.daemons.personal_token import PersonalToken
 from phalanx.runtime.gateway.config import GatewayConfig
 from phalanx.runtime.gateway.delivery import Delivery
 from phalanx.runtime.gateway.dialling import Dialler, is_loopback
@@ -143,13 +150,13 @@ class Gateway:
 
     def _start(self) -> list[Any]:
         config, loop = self._config, self._loop
-        token = cluster_token.read(config.token_file)
+        token, key = self._secrets()
         listening = self._listen()
         host, port = listening.getsockname()[:2]
         identity = None if config.insecure or is_loopback(host) else self._identity(host)
         relays = Relays(loop)
         own = config.prefixes[0]
-        self._dialler = Dialler(loop, token, config.insecure, config.token_file, own)
+        self._dialler = Dialler(loop, token, config.insecure, config.token_file, own, key)
         self._delivery = Delivery(loop, self._session, config.prefixes, relays)
         files = ObjectFiles(self._session)
         self._serving = Serving(loop, files)
@@ -167,6 +174,14 @@ class Gateway:
             gatekeeper.keep(gate, files.open_again),
             self._report(),
         ]
+
+    def _secrets(self) -> tuple[bytes, PersonalToken | None]:
+        """Return the cluster's token, or the key of this node and a token that nobody else has."""
+        path = self._config.token_file
+        key = personal_token.parsed(cluster_token.read_text(path))
+        if key is None or self._config.prefixes[0] == CONTROL[:PREFIX_BYTES]:
+            return cluster_token.read(path), None
+        return os.urandom(NONCE_BYTES), key
 
     def _listen(self) -> socket.socket:
         host, port = self._config.host, self._config.port
@@ -195,9 +210,9 @@ class Gateway:
             await self._answer_knock(link, hello, handshake)
         elif hello.role is Role.TRANSFER and self._delivery.is_here(hello.target):
             await self._serving.serve(link, handshake)
-        elif hello.role is Role.CLIENT:
-            token = hello.target.decode("ascii")
-            await self._delivery.deliver(link, CONTROL, handshake, address, token)
+        elif hello.role in (Role.CLIENT, Role.NODE_KEY):
+            token, is_node = hello.target.decode("ascii"), hello.role is Role.NODE_KEY
+            await self._delivery.deliver(link, CONTROL, handshake, address, token, is_node)
         else:
             await self._delivery.deliver(link, hello.target, handshake, address)
 
@@ -240,6 +255,7 @@ class Gateway:
             self._listener.tokens = {
                 token.encode(): hashes for token, hashes in message.tokens.items()
             }
+            self._listener.node_keys = frozenset(one.encode() for one in message.nodes)
         elif isinstance(message, GivenUp):
             self._given_up.add(message.prefix)
 

@@ -130,7 +130,7 @@ class HeadProcess:
         )
         self._nodes: dict[bytes, Connection] = {}
         self._with_tokens: dict[int, Connection] = {}
-        """The connections of people and robots with tokens, by descriptor."""
+        """The connections of people, robots and nodes with tokens of their own, by descriptor."""
         self._shared: SharedSocket | None = None
         self._is_quiet = False
         """Whether no message has come since the last tick."""
@@ -236,18 +236,24 @@ class HeadProcess:
         if connection is self._gateway:
             self._from_gateway(message)
         elif connection.tag == "node":
-            self._control.on_message(connection.peer[:PREFIX_BYTES], message)
+            prefix = connection.peer[:PREFIX_BYTES]
+            self._control.on_message(prefix, message, connection.node_key)
         elif isinstance(message, Hello) and message.kind == "node":
             if message.version != PROTOCOL_VERSION:
                 self._loop.lose(connection)
                 return
             prefix = message.process[:PREFIX_BYTES]
+            if connection.node_key:
+                if not self._control.node_keys.is_own_prefix(connection.node_key, prefix):
+                    self._loop.lose(connection)
+                    return
+                self._with_tokens[connection.fileno] = connection
             before = self._nodes.get(prefix)
             if before is not None:
                 self._loop.lose(before)
             connection.peer, connection.tag = message.process, "node"
             self._nodes[prefix] = connection
-        elif isinstance(message, Ask):
+        elif isinstance(message, Ask) and not connection.node_key:
             self._from_visitor(connection, message)
         else:
             self._loop.lose(connection)
@@ -264,9 +270,10 @@ class HeadProcess:
 
     def _know_tokens(self, hashes: Hashes) -> None:
         """Tell the gateway the tokens; end the connections of those that are no more."""
-        self._gateway.post(KnowTokens(hashes))
-        for connection in [c for c in self._with_tokens.values() if c.token not in hashes]:
-            self._loop.lose(connection)
+        self._gateway.post(KnowTokens(hashes, self._control.tokens.node_ids()))
+        for connection in list(self._with_tokens.values()):
+            if (connection.token or connection.node_key) not in hashes:
+                self._loop.lose(connection)
 
     def _from_gateway(self, message: Any) -> None:
         match message:

@@ -75,6 +75,7 @@ class Connection:
         "is_dialling",
         "is_of_daemon",
         "is_switched",
+        "node_key",
         "on_unsendable",
         "on_writable",
         "peer",
@@ -113,6 +114,8 @@ class Connection:
         """HOST:PORT of the other end, if a gateway has passed the connection."""
         self.token = ""
         """The id of the token that the other end has proved to hold to the gateway, if any."""
+        self.node_key = ""
+        """The id of the key, if the other end is a node with a key of its own."""
         self.uid = -1
         """The account at the other end, if other users are admitted; -1: this user's own."""
         self.closed = False
@@ -282,6 +285,8 @@ class Connection:
             self._switch(sockets[0])
             handed = handed_in(data)
             self.token, self.address = handed.token, handed.address
+            if handed.is_node:
+                self.token, self.node_key = "", handed.token
             self._reader = (
                 FrameReader(STRANGERS_FRAME_BYTES, decode=decode_asks)
                 if self.token

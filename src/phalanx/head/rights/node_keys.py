@@ -1,0 +1,110 @@
+"""The messages of nodes that have keys of their own: such a node joins and reports as itself.
+
+A node with the cluster's token may say everything, also who asks there. A node with a key may say
+what happens to the work that the head has given it, and nothing of other nodes and of people.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phalanx.errors import NotAllowedError, ProtocolError
+from phalanx.head.nodes import NodeDirectory
+from phalanx.head.rights.tokens import Tokens
+from phalanx.model.ids import PREFIX_BYTES, node_process_id
+from phalanx.protocol.bundle_messages import (
+    BundlesGone,
+    Committed,
+    LogRead,
+    MemberNews,
+    MemberUsed,
+    Prepared,
+    RunNews,
+    StepEnded,
+    StepStarted,
+)
+from phalanx.protocol.cluster_messages import (
+    ActorLost,
+    ActorPlaced,
+    ActorRefused,
+    DevicesSeen,
+    EventsReported,
+    ForwardedAsk,
+    Join,
+    Leave,
+    NodeLogRead,
+    NodeNumbers,
+    NodeReport,
+    ProcessEnded,
+    Reported,
+    StateReported,
+)
+from phalanx.protocol.frames import decode_body
+from phalanx.protocol.requests.groups import WatchGroup
+from phalanx.protocol.requests.view import GetViewChanges
+
+_OF_ITSELF = (
+    *(NodeReport, Leave, MemberNews, MemberUsed, RunNews, StepEnded, StepStarted, LogRead),
+    *(Prepared, Committed, BundlesGone, DevicesSeen, ActorPlaced, ActorRefused),
+    *(StateReported, EventsReported, NodeLogRead, NodeNumbers),
+)
+"""Messages that the head takes as those of the node that sends them."""
+_ASKS = (GetViewChanges.kind, WatchGroup.kind)
+"""Kinds of requests of a node for itself."""
+
+
+class NodeKeys:
+    """Decides about the messages of nodes with keys."""
+
+    def __init__(self, tokens: Tokens, nodes: NodeDirectory) -> None:
+        self._tokens = tokens
+        self._nodes = nodes
+
+    def is_own_prefix(self, key: str, prefix: bytes) -> bool:
+        """Whether the node with this key may connect under a prefix: it is new, or was its own."""
+        name, record = self._tokens.node_of(key), self._nodes.of_prefix(prefix)
+        return name is not None and (record is None or record.hostname == name)
+
+    def refusal(self, key: str, prefix: bytes, message: Any) -> NotAllowedError | None:
+        """Return why a message is not taken; None if it is. `key`: empty for the cluster's token.
+
+        A name with a key belongs to the node with that key alone.
+        """
+        if not key:
+            taken = isinstance(message, Join) and self._tokens.has_node_key(message.hostname)
+            return NotAllowedError(_WANTED.format(message.hostname)) if taken else None
+        name = self._tokens.node_of(key)
+        if name is None:
+            return NotAllowedError("the key of this node was revoked, or has expired")
+        if isinstance(message, Join):  # words about others: dead nodes, and actors of drivers
+            message.given_up, message.actors = [], {}
+        return (
+            None if _is_its_own(name, prefix, message) else NotAllowedError(_REFUSED.format(name))
+        )
+
+
+_WANTED = "the name {} is that of a node with a key of its own: join with that key"
+_REFUSED = (
+    "this node has a key, with which it joins as {} and reports, and nothing else: ask the head "
+    "from elsewhere, or start the node with the cluster's token"
+)
+
+
+def _is_its_own(name: str, prefix: bytes, message: Any) -> bool:
+    match message:
+        case Join():
+            return message.hostname == name and message.row.prefix == prefix
+        case Reported():
+            try:
+                inner = decode_body(message.body)
+            except ProtocolError:
+                return False
+            return all(not isinstance(m, Join) and _is_its_own(name, prefix, m) for m in inner)
+        case ForwardedAsk():
+            is_for_itself = message.origin == node_process_id(prefix) and message.principal is None
+            return is_for_itself and message.kind in _ASKS
+        case ActorLost():
+            return message.worker[:PREFIX_BYTES] == prefix
+        case ProcessEnded():
+            return message.process[:PREFIX_BYTES] == prefix
+    return isinstance(message, _OF_ITSELF)
