@@ -1,0 +1,83 @@
+"""The rights of people on every way to the head: Python, sockets, commands, Slurm's, the page."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+import pytest
+from tests.system.people import cells
+from tests.system.people.conftest import SharedMachine, accounts
+
+pytestmark = pytest.mark.slow
+PERSONS = ("viewer", "user", "queue-admin", "operator", "admin", "job")
+TABLE = """
+verb         | viewer  user  queue-admin  operator  admin  job
+see          | yes     yes   yes          yes       yes    yes
+logs         | no      no    yes          yes       yes    no
+submit       | no      yes   yes          yes       yes    yes
+raise        | no      no    yes          yes       yes    no
+change       | no      no    yes          yes       yes    no
+drain        | no      no    no           yes       yes    no
+reserve      | no      no    no           yes       yes    no
+open queue   | no      no    yes          yes       yes    no
+create queue | no      no    no           no        yes    no
+set role     | no      no    no           no        yes    no
+"""
+EXPECTED = {
+    line.partition("|")[0].strip(): dict(
+        zip(PERSONS, [word == "yes" for word in line.partition("|")[2].split()], strict=True)
+    )
+    for line in TABLE.strip().splitlines()[1:]
+}
+
+CELLS = [(way, one) for way in cells.WAYS for one in PERSONS if (way, one) != ("page", "job")]
+"""Each way of each person. A page that a job starts is that of the account of its node."""
+
+
+@pytest.fixture(scope="module")
+def matrix(shared: SharedMachine) -> Iterator[dict[str, dict[str, dict[str, bool]]]]:
+    """What each person was allowed, by way and verb."""
+    if len(accounts()) < 4:
+        pytest.skip("the machine lacks four accounts that own nothing")
+    person_of = dict(zip(("viewer", "user", "queue-admin", "operator"), accounts(), strict=True))
+    user, admin = person_of["user"], person_of["queue-admin"]
+    shared.done("queue", "create", "lab", "--submit", f"{user},{admin}", "--admin", admin)
+    for person in ("viewer", "operator"):
+        shared.done("set-role", person_of[person], person)
+    for person in PERSONS:
+        for way in cells.WAYS:
+            name = f"of-root-{way}-{person}"
+            shared.done("run", "-d", "--hold", "--name", name, "-q", "lab", "--", "true")
+    node = shared.nodes()["first"]["node_id"]
+    found = {}
+    for person in PERSONS:
+        words = (cells.__file__, person, node, *(way for way, one in CELLS if one == person))
+        if person == "job":
+            script = " ".join([sys.executable, *words])
+            shared.said(user, "run", "--name", "tries", "-q", "lab", "--", "sh", "-c", script)
+            text = shared.said(user, "logs", "tries")
+        elif person == "admin":
+            text = shared.python(f"import runpy, sys; {RUN}", *words).stdout
+        else:
+            ended = shared.as_user(person_of[person], *words, code=f"import runpy, sys; {RUN}")
+            text = ended.stdout
+            assert "outcome" in text, ended.stderr
+        shared.done("undrain", node)
+        line = next(line for line in text.splitlines() if line.startswith("outcome "))
+        found[person] = json.loads(line.removeprefix("outcome "))
+    yield found
+
+
+RUN = "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+
+
+@pytest.mark.parametrize(("way", "person"), CELLS)
+def test_each_cell_on_each_way(
+    matrix: dict[str, dict[str, dict[str, bool]]], way: str, person: str
+) -> None:
+    seen = matrix[person][way]
+    assert seen == {verb: EXPECTED[verb][person] for verb in seen}
+    is_unseen = (way, person) == ("slurm", "job")  # squeue does not show it that job's number
+    assert len(seen) >= (3 if is_unseen or way == "page" else 5), seen
