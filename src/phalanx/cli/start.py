@@ -466,6 +466,8 @@ def _start_head(
     if here:
         report(f"Node {here[0].name} already runs here, and joins it again.")
     else:
+        if node["launch"]:
+            node["shared_dir"] = os.path.dirname(started.announcement.shared)
         try:
             _start_node(where, node, of_node)
         except BaseException:

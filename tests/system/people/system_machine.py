@@ -148,14 +148,22 @@ class SystemMachine:
         with contextlib.suppress(AssertionError):
             self.said(NODE_USER, "stop", "--force")
         if self.launch is not None:
-            self.launch.kill()
-            self.launch.communicate()
+            kill_launch(self.launch)
         self._holder.communicate()
         for uid in range(_FIRST, _FIRST + 3):
             for pid in processes_of(uid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def kill_launch(launch: subprocess.Popen[str]) -> None:
+    """Kill root's program; the guards of what it has started go on, and keep its output open."""
+    launch.kill()
+    launch.wait()
+    for end in (launch.stdout, launch.stderr):
+        assert end is not None
+        end.close()
 
 
 def processes_of(uid: int) -> list[int]:

@@ -24,6 +24,7 @@ from tests.system.people.system_machine import (
     RUN,
     STATE,
     SystemMachine,
+    kill_launch,
     processes_of,
 )
 
@@ -199,8 +200,7 @@ def test_a_grant_works_once_also_after_a_new_start(attacked: Attacked) -> None:
     assert attacked.told(grant) == "begun"
     assert attacked.told(grant) == "nothing"
     assert attacked.machine.launch is not None
-    attacked.machine.launch.kill()
-    attacked.machine.launch.communicate()
+    kill_launch(attacked.machine.launch)
     attacked.machine.start_launch()
     assert attacked.told(grant) == "nothing"
     assert attacked.told(attacked.grant()) == "begun"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
 from tests.polling import eventually
+from tests.system.cli.conftest import COMMAND
 from tests.system.people.system_machine import (
     ACCOUNTS,
     NODE_USER,
     RUN,
     SystemMachine,
+    kill_launch,
     processes_of,
 )
 
@@ -181,6 +184,60 @@ def test_work_of_accounts_that_no_work_runs_as_is_refused_with_the_reason(
     assert ended.returncode == 1 and "no job runs as robot" in ended.stderr
     assert not processes_of(ACCOUNTS["robot"])
     assert str(BO) in ran(machine, "bo", "still", "id -u"), "the node stays in service"
+
+
+def test_roots_program_may_end_and_start_again(machine: SystemMachine) -> None:
+    machine.said("bo", "run", "-d", "--name", "goes-on", "--", "sleep", "600")
+    eventually(lambda: machine.job("goes-on")["state"] == "Running")
+    machine.phalanx("ana", "run", "--name", "cold", "--", "sh", "-c", "kill -9 -1")
+    assert machine.launch is not None
+    kill_launch(machine.launch)
+    machine.said("ana", "run", "-d", "--name", "waits", "--", "id", "-u")
+    eventually(lambda: "phalanx-launch" in machine.said(NODE_USER, "nodes"), "the node's reason")
+    assert machine.job("waits")["state"] == "Pending"
+    machine.start_launch()
+    eventually(lambda: machine.job("waits")["state"] == "Completed")
+    assert machine.said("ana", "logs", "waits") == f"{ANA}\n"
+    assert machine.job("goes-on")["state"] == "Running"
+    machine.said("bo", "cancel", "goes-on")
+
+
+def test_commands_in_a_job_ask_as_its_account(machine: SystemMachine) -> None:
+    phalanx = "$PHALANX_PYTHON -m phalanx"
+    script = f"{phalanx} run -d --name within-ana -- id -u; {phalanx} queue create no; echo $?"
+    said = ran(machine, "ana", "asks", script)
+    assert said.split()[-1] == "4", said
+    eventually(lambda: machine.job("within-ana")["state"] == "Completed")
+    assert machine.job("within-ana")["user"] == "ana"
+    assert machine.said("ana", "logs", "within-ana") == f"{ANA}\n"
+
+
+def test_a_gang_on_two_nodes_and_a_node_that_would_run_it_as_itself(
+    machine: SystemMachine,
+) -> None:
+    address = json.loads(machine.said(NODE_USER, "status", "--json"))["address"]
+    words = ("start", "--address", address, "--node-name", "m2", "--num-cpus", "4")
+    words += ("--num-gpus", "0", "--object-store-memory", "80000000")
+    refused = machine.phalanx(NODE_USER, *words)
+    assert refused.returncode == 1, refused.stdout
+    assert "jobs of this cluster run as their submitters" in refused.stdout + refused.stderr
+    first = machine.launch
+    where = f"{RUN}-2"
+    machine.start_launch(node="m2", run=where, state=f"{where}-state")
+    second, machine.launch = machine.launch, first
+    assert second is not None
+    try:
+        command = [sys.executable, "-c", COMMAND, *words, "--system"]
+        done = machine.run(NODE_USER, *command, PHALANX_LAUNCH=f"{where}/socket")
+        assert done.returncode == 0, done.stdout + done.stderr
+        gang = ("--name", "wide", "--gang", "2", "--cpus", "3", "--", "id", "-u")
+        machine.said("bo", "run", *gang)
+        assert machine.said("bo", "logs", "wide").count(str(BO)) == 2
+        members = json.loads(machine.said("bo", "job", "wide", "--json"))["members"]
+        assert len({one["node"] for one in members}) == 2, members
+        machine.said(NODE_USER, "drain", "m2")
+    finally:
+        kill_launch(second)
 
 
 def command_of(pid: int) -> str:

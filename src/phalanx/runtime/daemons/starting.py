@@ -93,6 +93,7 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     temp_dir: str | None = None
     is_private: bool = False
     launch: str = ""
+    shared_dir: str = ""
     env_vars: dict[str, str] = {}
     """Variables of the node's process, and so of its workers, added to those of this process."""
 
@@ -209,6 +210,7 @@ def node_config(options: NodeOptions, session: Session) -> dict[str, Any]:
         },
         "is_private": options.is_private,
         "launch": options.launch,
+        "shared_dir": options.shared_dir,
     }
 
 

@@ -137,12 +137,17 @@ class EmbeddedNode:
 
     def _owned_work(self) -> tuple[UserForks, OwnedJobDirectories]:
         """Return what runs jobs as their submitters."""
-        from phalanx.runtime.node.user_forks import UserForks  # not where jobs run as the node
+        # Not where jobs run as the node.
+        from phalanx.runtime.daemons.shared_sockets import SHARED_DIR
+        from phalanx.runtime.node.user_forks import UserForks
         from phalanx.runtime.os.owned_job_files import OwnedJobDirectories
 
         files = OwnedJobDirectories(self._config.session.jobs)
+        config, variables = self._config, {}
+        if config.shared_dir:  # commands in jobs find the head there, as their accounts
+            variables = {SHARED_DIR: config.shared_dir}
         users = UserForks(
-            self.loop, self._config.launch, files, own_time, self._command_exited, say
+            self.loop, config.launch, files, own_time, self._command_exited, say, variables
         )
         files.admit = users.admit
         return users, files

@@ -73,3 +73,5 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     launch: str = ""
     """The socket of phalanx-launch, through which jobs run as their submitters; empty: they run as
     the node's account."""
+    shared_dir: str = ""
+    """The directory with the socket of the head for other accounts, if it is on this machine."""

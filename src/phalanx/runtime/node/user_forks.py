@@ -90,8 +90,12 @@ class UserForks:
         clock: Callable[[], float],
         exited: Callable[[Exited], None],
         note: Note,
+        variables: dict[str, str] | None = None,
     ) -> None:
-        """`launch`: the socket of phalanx-launch. `exited` takes the ends of processes."""
+        """`launch`: the socket of phalanx-launch. `exited` takes the ends of processes.
+        `variables`: those that commands get in addition to their own.
+        """
+        self._variables = variables or {}
         self._loop = loop
         self._launch = launch
         self._directories = directories
@@ -127,7 +131,9 @@ class UserForks:
             server.processes.add(process)
             self._of_process[process] = server
             server.kept_until = max(server.kept_until, self._clock() + KEPT_S)
-            server.connection.post(run_command(self._directories, process, order, command, log))
+            run = run_command(self._directories, process, order, command, log)
+            run.variables = self._variables | run.variables
+            server.connection.post(run)
 
     def terminate(self, process: bytes) -> None:
         """Ask a command to end, by SIGTERM."""
