@@ -12,6 +12,9 @@ DRIVER, WORKER, NODE, HEAD, REMOTE = "driver", "worker", "node", "head", "remote
 
 REMOTE: a process of another node, which is reached through that node.
 """
+ACCOUNT = "account"
+"""The mark of a connection to the fork server of an account, also once that has ended: more of its
+messages may be there already."""
 
 
 class Peer(Protocol):

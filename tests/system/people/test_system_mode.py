@@ -186,6 +186,49 @@ def test_work_of_accounts_that_no_work_runs_as_is_refused_with_the_reason(
     assert str(BO) in ran(machine, "bo", "still", "id -u"), "the node stays in service"
 
 
+def test_a_fork_server_that_lies_is_ended_and_harms_nobody(machine: SystemMachine) -> None:
+    """The account takes its own fork server over, whose connection to the node it may use."""
+    machine.said("bo", "run", "-d", "--name", "honest", "--", "sleep", "600")
+    eventually(lambda: machine.job("honest")["state"] == "Running")
+    lie = (
+        "import ctypes, os, signal, socket\n"
+        "from phalanx.protocol.fork_messages import Exited\n"
+        "from phalanx.protocol.frames import encode_frame\n"
+        "def is_server(pid):\n"
+        "  try: return os.readlink(f'/proc/{pid}/fd/3').startswith('socket')\n"
+        "  except OSError: return False\n"
+        "pid = os.getppid()\n"
+        "while not is_server(pid):\n"
+        "  pid = int(open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[1])\n"
+        "fd = ctypes.CDLL(None).syscall(438, os.pidfd_open(pid), 3, 0)\n"
+        "print('took', fd >= 0, flush=True)\n"
+        "sock = socket.socket(fileno=fd)\n"
+        "sock.setblocking(True)\n"
+        "sock.sendall(encode_frame([Exited(b'member' + bytes(10), 1, 0), Exited(b'x', 1, 0)]))\n"
+        "signal.pause()\n"
+    )
+    program = os.path.join(machine.directory, "lie.py")
+    with open(program, "w") as file:
+        file.write(lie)
+    os.chmod(program, 0o644)
+    ended = machine.phalanx(
+        "ana", "run", "--name", "liar", "--", "sh", "-c", f"$PHALANX_PYTHON {program}"
+    )
+    assert ended.returncode and machine.job("liar")["state"] == "Failed", ended.stdout
+    assert "took True" in ended.stdout, ended.stdout + ended.stderr
+    eventually(lambda: not any("lie.py" in command_of(pid) for pid in processes_of(ANA)))
+    assert machine.job("honest")["state"] == "Running"
+    machine.said("bo", "cancel", "honest")
+    assert str(ANA) in ran(machine, "ana", "after-lies", "id -u")
+
+
+def test_options_that_do_not_go_together_are_refused(machine: SystemMachine) -> None:
+    alone = machine.phalanx(NODE_USER, "start", "--head", "--system")
+    assert alone.returncode == 2 and "--system needs --shared" in alone.stderr
+    of_root = machine.phalanx("root", "start", "--head", "--shared", "--system")
+    assert of_root.returncode == 2 and "an account without rights" in of_root.stderr
+
+
 def test_roots_program_may_end_and_start_again(machine: SystemMachine) -> None:
     machine.said("bo", "run", "-d", "--name", "goes-on", "--", "sleep", "600")
     eventually(lambda: machine.job("goes-on")["state"] == "Running")

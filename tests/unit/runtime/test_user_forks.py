@@ -10,8 +10,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from phalanx.node.peers import ACCOUNT
 from phalanx.protocol.bundle_messages import Command, Grant, StartMember
-from phalanx.protocol.fork_messages import Began, Exited, RunCommand, SendSignal, decode_body
+from phalanx.protocol.fork_messages import (
+    Began,
+    Exited,
+    OutputRead,
+    RunCommand,
+    SendSignal,
+    decode_body,
+)
 from phalanx.protocol.node_messages import LogLine
 from phalanx.runtime.node.user_forks import KEPT_S, KILLED_S, UserForks
 from phalanx.runtime.os.connection import Connection
@@ -155,7 +163,8 @@ def test_a_refusal_ends_the_start(
     door.close()
     server.close()
     connection = node.loop.watched[0]
-    assert node.users.lost(connection), "the reason comes from phalanx-launch"
+    node.users.lost(connection)
+    assert not node.ended, "the reason comes from phalanx-launch"
     node.read()
     (end,) = node.ended
     assert why in end.reason and end.is_shortage == is_nodes and not node.loop.watched
@@ -174,20 +183,42 @@ def test_orders_without_a_grant_are_refused(node: Node, launch: Launch) -> None:
         launch.door.accept()
 
 
-def test_an_account_speaks_of_its_own_processes_alone(node: Node, launch: Launch) -> None:
+LIES = {
+    "the begin of another's": Began(b"2", 1),
+    "the end of another's": Exited(b"2", 1, 0),
+    "an unknown end": Exited(b"unknown", 1, 0),
+    "a line of a worker": LogLine(1, "", "text", False),
+    "an answer": OutputRead(),
+    "an order": SendSignal(b"2", 9),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_an_account_speaks_of_its_own_processes_alone(node: Node, launch: Launch, lie: str) -> None:
     node.start(b"1", ANA)
-    launch.take()
+    door, _, _ = launch.take()
+    door.send(b"begun")
+    node.read()
     node.start(b"2", BO)
     launch.take()
     of_ana, of_bo = node.loop.watched
-    assert node.hear(Began(b"2", 1), of_ana) is None
-    assert node.hear(Exited(b"2", 1, 0), of_ana) is None
-    assert node.hear(Exited(b"unknown", 1, 0), of_ana) is None
-    assert node.hear(LogLine(1, "", "text", False), of_ana) is None
+    assert node.hear(LIES[lie], of_ana) is None
+    node.users.report()
+    (end,) = node.ended
+    assert end.process == b"1" and end.is_parent_killed and door.recv(1) == b"", "it is ended"
+    assert node.loop.watched == [of_bo] and "may not" in node.notes[-1]
+    assert of_ana.tag == ACCOUNT and node.hear(Began(b"1", 7), of_ana) is None, "it says no more"
     assert node.hear(Began(b"2", 7), of_bo) == Began(b"2", 7)
-    lie = node.hear(Exited(b"2", 0, 1, "no room", is_shortage=True), of_bo)
+
+
+def test_an_account_tells_each_begin_and_end_once(node: Node, launch: Launch) -> None:
+    node.start(b"1", ANA)
+    launch.take()
+    node.start(b"2", ANA)
+    lie = node.hear(Exited(b"1", 0, 1, "no room", is_shortage=True))
     assert isinstance(lie, Exited) and not lie.is_shortage, "it cannot close the node"
-    assert node.hear(Exited(b"2", 7, 0), of_bo) is None, "it ends once"
+    assert node.hear(Began(b"2", 7)) == Began(b"2", 7)
+    assert node.hear(Began(b"2", 7)) is None and not node.loop.watched
 
 
 @pytest.mark.parametrize(
@@ -208,7 +239,7 @@ def test_a_fork_server_that_ends_ends_its_work(node: Node, launch: Launch) -> No
     door.send(b"begun")
     node.read()
     server.close()
-    assert node.users.lost(node.loop.watched[0])
+    node.users.lost(node.loop.watched[0])
     node.users.report()
     (end,) = node.ended
     assert end.code == -9 and end.is_parent_killed

@@ -29,7 +29,7 @@ from phalanx.node.no_other_nodes import NoOtherNodes, Spills
 from phalanx.node.node import Membership, Node
 from phalanx.node.object_store import ObjectStore, Transfers
 from phalanx.node.options import SpillOptions
-from phalanx.node.peers import Peer
+from phalanx.node.peers import ACCOUNT, Peer
 from phalanx.node.single_node import LocalHead, SingleNodeMembership, single_node
 from phalanx.observe.devices import DeviceSample
 from phalanx.observe.metrics.catalogue import NODE
@@ -262,7 +262,7 @@ class EmbeddedNode:
         """Handle a message, by the connection that it came from."""
         if connection is self._forks.connection or connection is self._forks.kept:
             self._from_fork_server(connection, message)
-        elif self._users is not None and self._users.has(connection):
+        elif self._users is not None and connection.tag == ACCOUNT:
             self._from_account(self._users.heard(connection, message))
         elif self._cluster is not None and self._cluster.is_gateway(connection):
             self._cluster.on_gateway(message)
@@ -275,7 +275,9 @@ class EmbeddedNode:
             self._fork_server_lost()
         elif self._cluster is not None and self._cluster.is_gateway(connection):
             self._cluster.gateway_lost()
-        elif self._users is None or not self._users.lost(connection):
+        elif self._users is not None and connection.tag == ACCOUNT:
+            self._users.lost(connection)
+        else:
             is_about_token = connection.refusal_status == Status.WRONG_TOKEN
             is_given_up = connection.refusal_status == Status.GIVEN_UP
             self.node.on_lost(connection, connection.refusal, is_about_token, is_given_up)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from phalanx.node.notes import Note
+from phalanx.node.peers import ACCOUNT
 from phalanx.protocol.bundle_messages import Command, Grant, Receivers, StartMember
 from phalanx.protocol.fork_messages import (
     Began,
@@ -71,6 +72,7 @@ class _Server:
         self.door = door
         """The connection to phalanx-launch: when it closes, all work of the account here ends."""
         self.processes: set[bytes] = set()
+        self.begun: set[bytes] = set()
         self.kept_until = 0.0
         self.killed_since: dict[bytes, float] = {}
         """When each process that must end, and has not, was to be killed."""
@@ -175,6 +177,7 @@ class UserForks:
                 door.close()
                 return None
         connection = Connection(ours, decode=decode_body, limit=MOST_BYTES)
+        connection.tag = ACCOUNT
         server = self._servers[grant.uid] = _Server(grant, connection, door)
         self._loop.watch(connection)
         self._loop.read_from(door.fileno(), partial(self._told, server))
@@ -209,16 +212,11 @@ class UserForks:
             else:
                 self._failed.append(Exited(process, -1, -_KILL, is_parent_killed=True))
 
-    def lost(self, connection: Connection) -> bool:
-        """Handle the end of a connection; False when it led to no fork server of an account."""
+    def lost(self, connection: Connection) -> None:
+        """Handle the end of a connection to a fork server of an account."""
         server = self._of(connection)
         if server is not None and not server.why:
             self._end(server)  # before it has begun, phalanx-launch tells why
-        return server is not None
-
-    def has(self, connection: Connection) -> bool:
-        """Whether a connection leads to the fork server of an account."""
-        return self._of(connection) is not None
 
     def _of(self, connection: Connection) -> _Server | None:
         servers = self._servers.values()
@@ -227,24 +225,33 @@ class UserForks:
     def heard(self, connection: Connection, message: Any) -> Began | Exited | None:
         """Return a message of an account's fork server, as far as the account may say it.
 
-        The account decides what its fork server says. So it speaks of its own processes alone, and
-        says nothing of the node.
+        The account decides what its fork server says. So it speaks of its own processes alone, of
+        each once, and says nothing of the node. One that says anything else is ended.
         """
-        if not isinstance(message, Began | Exited):
+        server = self._of(connection)
+        if server is None:
             return None
-        server = self._of_process.get(message.process)
-        if server is None or server.connection is not connection:
-            return None
+        is_known = isinstance(message, Began | Exited)
+        if not is_known or self._of_process.get(message.process) is not server:
+            return self._lied(server)
         if isinstance(message, Began):
+            if message.process in server.begun:
+                return self._lied(server)
+            server.begun.add(message.process)
             return message
         self._ended(server, message.process)
         message.is_shortage = False
         is_time = 0 <= message.cpu_s < MOST_CPU_S and message.memory >= 0
         return message if is_time else Exited(message.process, message.pid, message.code)
 
+    def _lied(self, server: _Server) -> None:
+        self._note(f"the fork server of {server.grant.user} says what it may not, and is ended")
+        self._end(server)
+
     def _ended(self, server: _Server, process: bytes) -> None:
         del self._of_process[process]
         server.processes.discard(process)
+        server.begun.discard(process)
         server.killed_since.pop(process, None)
         server.kept_until = self._clock() + KEPT_S
 
