@@ -260,8 +260,8 @@ def test_a_gang_on_two_nodes_and_a_node_that_would_run_it_as_itself(
 ) -> None:
     address = json.loads(machine.said(NODE_USER, "status", "--json"))["address"]
     words = ("start", "--address", address, "--node-name", "m2", "--num-cpus", "4")
-    words += ("--num-gpus", "0", "--object-store-memory", "80000000")
-    refused = machine.phalanx(NODE_USER, *words)
+    small = ("--num-gpus", "0", "--object-store-memory", "80000000")
+    refused = machine.phalanx(NODE_USER, *words, *small)
     assert refused.returncode == 1, refused.stdout
     assert "jobs of this cluster run as their submitters" in refused.stdout + refused.stderr
     first = machine.launch
@@ -270,7 +270,7 @@ def test_a_gang_on_two_nodes_and_a_node_that_would_run_it_as_itself(
     second, machine.launch = machine.launch, first
     assert second is not None
     try:
-        command = [sys.executable, "-c", COMMAND, *words, "--system"]
+        command = [sys.executable, "-c", COMMAND, *words, *small, "--system"]
         done = machine.run(NODE_USER, *command, PHALANX_LAUNCH=f"{where}/socket")
         assert done.returncode == 0, done.stdout + done.stderr
         gang = ("--name", "wide", "--gang", "2", "--cpus", "3", "--", "id", "-u")
