@@ -367,3 +367,21 @@ def ids_below(pid: int) -> set[int]:
                 found |= {int(one) for one in line.split()[1:]}
         found |= ids_below(child)
     return found
+
+
+def test_many_that_connect_and_say_nothing_hold_up_nobody_for_long(attacked: Attacked) -> None:
+    """Each waits in a process of its own, for five seconds at most."""
+    code = (
+        "import socket, sys\n"
+        "held = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(40)]\n"
+        "for one in held: one.connect(sys.argv[1])\n"
+        "print('held', flush=True)\n"
+        "for one in held: assert one.recv(100) == b''\n"
+    )
+    with attacked.machine.begin(NODE_USER, sys.executable, "-c", code, f"{RUN}/socket") as silent:
+        assert silent.stdout is not None
+        assert silent.stdout.readline() == "held\n"
+        assert attacked.told(attacked.grant()) == "begun"
+        _, err = silent.communicate(timeout=60)
+        assert silent.returncode == 0, err
+    eventually(nobody_runs)

@@ -386,7 +386,11 @@ def serve(door: socket.socket, options: Options) -> NoReturn:
     running: set[int] = set()
     forgotten = 0.0
     while True:
-        connection, _ = door.accept()
+        try:
+            connection, _ = door.accept()
+        except OSError:  # the peer has left again, or descriptors have run out
+            time.sleep(0.05)
+            continue
         while running and (ended := os.waitpid(-1, os.WNOHANG)[0]):
             running.discard(ended)
         if time.monotonic() - forgotten > KEPT_S:
