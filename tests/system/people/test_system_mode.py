@@ -155,6 +155,18 @@ def test_arrays_gangs_and_scripts_find_their_files(machine: SystemMachine) -> No
     machine.said("ana", "submit", manifest)
     eventually(lambda: machine.job("pair")["state"] == "Completed")
     assert machine.said("ana", "logs", "pair").count(str(ANA)) == 2
+    machine.said("ana", "run", "--name", "row", "--array", "0-2", "--", "id", "-u")
+    for index in range(3):
+        assert machine.said("ana", "logs", f"row[{index}]") == f"{ANA}\n"
+    script, home = os.path.join(machine.directory, "batch.sh"), machine.home("ana")
+    with open(script, "w") as file:
+        file.write(
+            f"#!/bin/sh\n#SBATCH --output={home}/out --chdir={home}\nid -u\npwd\nsqueue -h -o %u\n"
+        )
+    os.chmod(script, 0o644)
+    machine.said("ana", "sbatch", "--wait", script)
+    assert machine.run("ana", "/bin/cat", f"{home}/out").stdout == f"{ANA}\n{home}\nana\n"
+    assert os.stat(f"{home}/out").st_uid == ANA
 
 
 def test_a_job_that_kills_all_of_its_account_touches_no_other(machine: SystemMachine) -> None:

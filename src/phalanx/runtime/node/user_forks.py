@@ -233,10 +233,12 @@ class UserForks:
             return None
         is_known = isinstance(message, Began | Exited)
         if not is_known or self._of_process.get(message.process) is not server:
-            return self._lied(server)
+            self._lied(server)
+            return None
         if isinstance(message, Began):
             if message.process in server.begun:
-                return self._lied(server)
+                self._lied(server)
+                return None
             server.begun.add(message.process)
             return message
         self._ended(server, message.process)

@@ -13,8 +13,11 @@ from collections.abc import Callable
 
 from phalanx.protocol.bundle_messages import StartMember
 from phalanx.runtime.os.access_lists import ENTER, READ, WRITE, let, let_both_use_all_below
-from phalanx.runtime.os.below import open_below
+from phalanx.runtime.os.below import make_below, open_below
 from phalanx.runtime.os.job_files import JobDirectories
+
+OWN = "own"
+"""The directory among a job's files in which the job itself may make files."""
 
 
 class OwnedJobDirectories(JobDirectories):
@@ -42,10 +45,11 @@ class OwnedJobDirectories(JobDirectories):
             return log
         self._let_into(os.path.dirname(log), uid)
         files = os.path.join(os.path.dirname(log), "files")
-        for name in os.listdir(files) if order.files else ():
-            let(os.path.join(files, name), uid, READ)
-        if order.files:
-            let(files, uid, READ | ENTER, is_directory=True)
+        for name in order.files:
+            let(os.path.join(files, os.path.basename(name)), uid, READ | ENTER)
+        make_below(self.root, os.path.relpath(os.path.join(files, OWN), self.root))
+        let_both_use_all_below(os.path.join(files, OWN), uid)
+        let(files, uid, READ | ENTER, is_directory=True)
         return log
 
     def _make_home(self, order: StartMember) -> None:

@@ -64,8 +64,10 @@ def job_name(row: JobInfo) -> str:
 
 
 def user_of(row: JobInfo) -> str:
-    """Return the user who submitted a job; this user if the job has no such note."""
-    return row.annotations.get(f"{NOTE}user") or user_name()
+    """Return the owner of a job as its head knows it; else its note, which its sender wrote, else
+    this user.
+    """
+    return row.user or row.annotations.get(f"{NOTE}user") or user_name()
 
 
 T = TypeVar("T")

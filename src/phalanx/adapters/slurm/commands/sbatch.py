@@ -33,7 +33,7 @@ _LOOK_EVERY_S = 0.1
 """Seconds between two questions about a job that --wait waits for."""
 _PUT_UP = f"""\
 if ! grep -qs '{OURS}' "$(command -v srun)"; then
-  b="$PHALANX_FILES/slurm_commands"; mkdir -p "$b" || exit 1
+  b="$PHALANX_FILES/own/slurm_commands"; mkdir -p "$b" || exit 1
   for c in {" ".join(COMMANDS)}; do
     printf '#!%s\\n{OURS}\\nmain("%s")\\n' "$PHALANX_PYTHON" "$c" >"$b/$c" || exit 1
   done
@@ -46,7 +46,7 @@ fi
 A machine's own commands of Slurm would ask another cluster.
 """
 _STARTER = """\
-f="$PHALANX_FILES/slurm_script"; chmod 700 "$f" || exit 1
+f="$PHALANX_FILES/slurm_script"; [ -x "$f" ] || chmod 700 "$f" || exit 1
 h=$(hostname -s 2>/dev/null || hostname)
 a=${PHALANX_ARRAY_INDEX-}
 name() {
