@@ -86,7 +86,16 @@ class Job:
     """Jobs with a higher number go first in their queue; by default the priority of `init`."""
     num_cpus: float = 1
     num_gpus: float = 0
-    """GPUs for each member."""
+    """GPUs for each member. Below 1: a share of one GPU, with that share of its memory."""
+    gpu_memory: float | str | None = None
+    """Memory that each member holds on each of `num_gpus` GPUs (one if that is not given), such as
+    "20GiB"; the rest of the GPUs is for others."""
+    gpu_memory_limit: float | str | None = None
+    """The memory on a GPU above which a member is ended; by default what it holds."""
+    gpu_share: str | None = None
+    """How the GPU is shared: "time" (the default) or "mps"."""
+    gpu_compute: float | None = None
+    """The largest part of a GPU's threads that a member may use, with "mps"."""
     memory: float | str | None = None
     """Bytes that are reserved for each member."""
     memory_limit: float | str | None = None
@@ -271,6 +280,10 @@ class Job:
         return {
             "num_cpus": self.num_cpus,
             "num_gpus": self.num_gpus,
+            "gpu_memory": self.gpu_memory,
+            "gpu_memory_limit": self.gpu_memory_limit,
+            "gpu_share": self.gpu_share,
+            "gpu_compute": self.gpu_compute,
             "memory": self.memory,
             "resources": None if self.resources is None else dict(self.resources),
         }

@@ -160,7 +160,7 @@ class Joining:
         try:
             if row.prefix != prefix:
                 raise ValueError("a node joins under its own prefix")
-            report = NodeReport(available=row.available, devices=row.devices)
+            report = NodeReport(available=row.available, devices=row.devices, cards=row.cards)
             entry = record_of(row, message.hostname, message.epoch, message.name)
             entry.machine = message.machine
             self._check_mode(message)

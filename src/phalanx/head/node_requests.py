@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from phalanx.head.nodes import NodeDirectory
 from phalanx.head.outbox import Outbox
+from phalanx.model.gpu_sharing import plain_amounts
 from phalanx.model.lifecycle import ALIVE, DRAINING
 from phalanx.model.rows.cluster import NodeInfo
 from phalanx.protocol.cluster_messages import SetTotals, ViewRow
@@ -48,12 +49,12 @@ class NodeRequests:
         self, asker: Asker[Amounts], request: GetClusterResources
     ) -> Amounts:
         rows = self._rows_of(ALIVE, DRAINING)
-        return _sum(row.total for row in rows)
+        return plain_amounts(_sum(row.total for row in rows))
 
     def _get_available_resources(
         self, asker: Asker[Amounts], request: GetAvailableResources
     ) -> Amounts:
-        summed = _sum(row.available for row in self._rows_of(ALIVE))
+        summed = plain_amounts(_sum(row.available for row in self._rows_of(ALIVE)))
         return {name: amount for name, amount in summed.items() if amount > 0}
 
     def _rows_of(self, *states: str) -> list[ViewRow]:

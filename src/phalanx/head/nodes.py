@@ -11,6 +11,7 @@ import msgspec
 from phalanx.errors import StaleNodeError
 from phalanx.head.changes import ChangeLog
 from phalanx.model.command_groups import held_text
+from phalanx.model.gpu_sharing import plain_amounts
 from phalanx.model.holds import (
     CHECK,
     CORDON,
@@ -477,6 +478,7 @@ class NodeDirectory:
             run_s=report.run_s,
             bandwidth=report.bandwidth,
             ports=record.ports,
+            cards=report.cards,
         )
 
     def reason(self, node_id: str) -> str:
@@ -519,8 +521,8 @@ class NodeDirectory:
             port=record.port,
             hostname=record.hostname,
             name=record.name,
-            total=record.totals,
-            available=report.available,
+            total=plain_amounts(record.totals),
+            available=plain_amounts(report.available),
             labels=record.labels,
             running=report.running,
             waiting=sum(count for _, count in report.queued),

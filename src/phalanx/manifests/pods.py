@@ -9,6 +9,7 @@ from typing import Any
 from phalanx.errors import BatchFileError
 from phalanx.manifests.fields import Fields
 from phalanx.manifests.shapes import read_shape
+from phalanx.model.gpu_sharing import with_foreign_terms
 from phalanx.model.jobs.spec import Pairs, Port, Process, Template
 from phalanx.model.options import amount_fault
 
@@ -119,6 +120,11 @@ def read_pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
         annotations=annotations,
         placement=placement,
     )
+    try:
+        amounts = dict(kv for process in template.processes for kv in process.needs.items())
+        with_foreign_terms(amounts, dict(annotations))
+    except ValueError as error:
+        spec.error("containers", "gpu_sharing_invalid", str(error))
     for resource, amount in template.needs.items():
         if (allowed := amount_fault(resource, amount)) is not None:
             reason = f"each member would hold {amount:g} of {resource}; allowed: {allowed}"

@@ -7,6 +7,8 @@ import re
 from fractions import Fraction
 from typing import Any
 
+from phalanx.model.gpu_sharing import TERMS
+
 _WRITTEN = re.compile(
     r"([+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30}))"
     r"(?:(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)|[eE]([+-]?\d{1,3}))?",
@@ -66,5 +68,5 @@ def batch_amounts(needs: dict[str, float]) -> tuple[tuple[str, float], ...]:
 
 def batch_name(name: str) -> str:
     """Return the name of a resource in scheduling, where a custom name counts only with a slash."""
-    is_plain = "/" in name or name in _PLAIN or name.startswith(NOT_HERE)
+    is_plain = "/" in name or name in _PLAIN or name in TERMS or name.startswith(NOT_HERE)
     return BATCH.get(name, name if is_plain else f"phalanx/{name}")

@@ -13,6 +13,14 @@ from typing import Any
 
 import msgspec
 
+from phalanx.model.gpu_sharing import (
+    MODES,
+    SIZES,
+    TERMS,
+    read_gpu_memory,
+    sharing_amounts,
+    with_devices_of_profiles,
+)
 from phalanx.model.nearest import nearest
 
 MIN_SHARE = 0.0001
@@ -100,7 +108,7 @@ def _resources(value: Mapping[Any, Any]) -> str | None:
             return "a dict whose keys are strings"
         if key in ("CPU", "GPU"):
             return f"custom resources only; use num_{key.lower()}s for {key}"
-        if key in ("memory", "object_store_memory"):
+        if key in ("memory", "object_store_memory") or key in TERMS:
             return f"custom resources only; use the option {key} for {key}"
         if isinstance(amount, bool) or not isinstance(amount, int | float):
             return WrongType("a dict whose values are numbers")
@@ -250,10 +258,28 @@ _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 """Fields of a runtime environment: name, check of a value, and what is allowed."""
 
 
+def _gpu_memory(value: Any) -> str | None:
+    try:
+        read_gpu_memory(value)
+    except ValueError:
+        return f"an amount of GPU memory such as {SIZES}"
+    return None
+
+
+def _gpu_share(value: str) -> str | None:
+    return None if value in MODES else " or ".join(map(repr, MODES))
+
+
 _NUMBER = (int, float)
 _COMMON: dict[str, Option] = {
     "num_cpus": Option(types=_NUMBER, check=_amount),
     "num_gpus": Option(types=_NUMBER, check=_amount),
+    "gpu_memory": Option(types=(*_NUMBER, str), check=_gpu_memory),
+    "gpu_memory_limit": Option(types=(*_NUMBER, str), check=_gpu_memory),
+    "gpu_share": Option(types=(str,), check=_gpu_share),
+    "gpu_compute": Option(
+        types=_NUMBER, check=lambda v: None if 0 < v <= 1 else "a number above 0 and at most 1"
+    ),
     "memory": Option(types=_NUMBER, check=_amount),
     "resources": Option(types=(dict,), check=_resources),
     "accelerator_type": Option(types=(str,)),
@@ -319,6 +345,7 @@ def check_task_options(options: Mapping[str, Any], *, in_options: bool = False) 
     .options()."""
     _check(_TASK, options, "task", in_options)
     _check_precision(options)
+    sharing_amounts(options)
     _check_bundle(options)
 
 
@@ -332,6 +359,7 @@ def check_actor_options(options: Mapping[str, Any], *, in_options: bool = False)
     if "object_store_memory" in options:
         warn_of_object_store_memory("actors")
     _check_precision(options)
+    sharing_amounts(options)
     _check_bundle(options)
 
 
@@ -427,16 +455,17 @@ def named_strategy(options: Mapping[str, Any]) -> Any:
 def required_resources(options: Mapping[str, Any], *, default_cpus: float) -> dict[str, float]:
     """Return the amounts that a task or actor with these options requests, by resource name.
 
-    Raises ValueError for a fractional number of devices above one.
+    Raises ValueError for a fractional number of devices above one, and for options about the
+    sharing of GPUs that do not go together.
     """
     amounts: dict[str, float] = {}
     cpus = options.get("num_cpus")
     amounts["CPU"] = default_cpus if cpus is None else cpus
-    if gpus := options.get("num_gpus"):
-        amounts["GPU"] = gpus
+    amounts.update(sharing_amounts(options))
     if memory := options.get("memory"):
         amounts["memory"] = int(memory)
     amounts.update(options.get("resources") or {})
+    amounts = with_devices_of_profiles(amounts)
     if accelerator := options.get("accelerator_type"):
         amounts[f"accelerator_type:{accelerator}"] = 0.001
     for name in ACCELERATORS:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from phalanx.model.gpu_sharing import COMPUTE, GPU, LIMIT, MEMORY, MPS
 from phalanx.model.jobs.gang_view import NO_VIEW
 from phalanx.scheduler.devices.instances import Allocation, NodeResources
 from phalanx.scheduler.devices.quantities import SCALE
 from phalanx.scheduler.devices.sets import ResourceSet
+
+_OF_CARDS = frozenset({LIMIT, MPS, COMPUTE})
 
 
 class BundlePool:
@@ -22,8 +25,11 @@ class BundlePool:
         shares: dict[str, int] = {}
         for name, taken in _items(reservation):
             whole[name] = float(len(taken))
-            if len(taken) == 1 and taken[0][1] < SCALE:
+            is_by_memory = name == GPU and MEMORY in whole  # then its parts count as whole cards
+            if len(taken) == 1 and taken[0][1] < SCALE and not is_by_memory:
                 shares[name] = SCALE - taken[0][1]
+        for term in _OF_CARDS:
+            whole.pop(term, None)
         self._inner = NodeResources(whole, frozenset(self._numbers))
         if shares:
             # The part of a shared device that is not the bundle's is taken for good.
@@ -51,13 +57,13 @@ class BundlePool:
 
     def can_now(self, request: ResourceSet) -> bool:
         """Whether `acquire` would succeed now."""
-        return self.can_ever(request) and self._inner.can_now(request)
+        return self.can_ever(request) and self._inner.can_now(_inside(request))
 
     def acquire(self, request: ResourceSet) -> Allocation | None:
         """Take a part of the bundle. None, and nothing is taken, when it is not free."""
         if not self.can_ever(request):
             return None
-        inner = self._inner.acquire(request)
+        inner = self._inner.acquire(_inside(request))
         if inner is None:
             return None
         self._takers += 1
@@ -65,7 +71,7 @@ class BundlePool:
             name: tuple((self._numbers[name][i], units) for i, units in taken)
             for name, taken in inner.instances.items()
         }
-        return Allocation(resources=inner.resources, instances=outside)
+        return Allocation(resources=request, instances=outside)
 
     def force_acquire(self, request: ResourceSet) -> Allocation:
         """Take the CPUs of a task that goes on after waiting, whether they are free or not."""
@@ -79,7 +85,14 @@ class BundlePool:
             for name, taken in allocation.instances.items()
         }
         self._takers -= 1
-        self._inner.release(Allocation(resources=allocation.resources, instances=inside))
+        self._inner.release(Allocation(resources=_inside(allocation.resources), instances=inside))
+
+
+def _inside(request: ResourceSet) -> ResourceSet:
+    """Return a request without the terms that the bundle's cards have met as a whole."""
+    if _OF_CARDS.isdisjoint(request):
+        return request
+    return ResourceSet({name: units for name, units in request.items() if name not in _OF_CARDS})
 
 
 def _items(allocation: Allocation) -> list[tuple[str, tuple[tuple[int, int], ...]]]:

@@ -86,6 +86,7 @@ class NodeStatus:
             command_groups=self._setup.command_groups,
             parts_killed=self._killed_parts.count,
             last_killed=self._killed_parts.last,
+            cards=self._setup.resources.cards,
         )
 
     def _queued(self) -> list[tuple[dict[str, float], int]]:
@@ -127,6 +128,7 @@ def view_row(
         queue_length=sum(count for _, count in report.queued),
         run_s=report.run_s,
         bandwidth=report.bandwidth,
+        cards=report.cards,
     )
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from phalanx.model.gpu_sharing import GPU, MEMORY, amount_text
 from phalanx.model.rows.explanation import Explanation
 from phalanx.node.leases.demands import Demands
 from phalanx.node.leases.model import Demand
 from phalanx.node.no_other_nodes import Spills
 from phalanx.protocol.requests.node import ExplainTask
 from phalanx.protocol.requests.request import Asker
+from phalanx.scheduler.devices.cards import card_ask, most_free
 from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.quantities import from_units
 from phalanx.scheduler.placement.explaining import explain_outcome, explain_waiting, plain_reason
 from phalanx.scheduler.placement.outcome import GPU_TYPE_RESOURCE
 
@@ -59,10 +62,21 @@ class WaitingTasks:
                 return f"this node, the only one, has no {kind}"
         for word, amounts in (("", total), (" free", free)):
             lacks = [
-                f"{amounts.get(resource, 0):g} {resource} of {amount:g} asked"
+                f"{amount_text(resource, amounts.get(resource, 0))} of {amount:g} asked"
                 for resource, amount in asked.items()
                 if amounts.get(resource, 0) < amount
             ]
             if lacks:
                 return f"this node, the only one, has{word} {', '.join(lacks)}"
+        ask = card_ask(demand.place)
+        if ask is not None and not self._resources.can_now(demand.place):
+            of_node = self._resources
+            left, memory = of_node.devices_left().get(GPU, []), of_node.card_memory(0)
+            most = from_units(most_free(left, ask, of_node.cards, memory))
+            name = MEMORY if ask.memory else GPU
+            wanted = amount_text(name, ask.memory or from_units(ask.share))
+            return (
+                f"this node, the only one, has at most {amount_text(name, most)} free on "
+                f"{ask.count} of its GPUs, {wanted} asked"
+            )
         return "it is next"

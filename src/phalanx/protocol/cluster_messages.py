@@ -21,6 +21,7 @@ from phalanx.observe.log_lines import LogPiece
 from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.protocol.bundle_messages import BundleInventory, BundleMessage
 from phalanx.protocol.wire_errors import WireError
+from phalanx.scheduler.devices.cards import PLAIN, Cards
 from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
@@ -98,6 +99,8 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     """The number of times that another of the node's own processes was killed and started again."""
     last_killed: str = ""
     """The last of these events, in one clause."""
+    cards: Cards = PLAIN
+    """The facts about its GPUs beyond what is left on each."""
 
 
 class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
@@ -160,6 +163,8 @@ class ViewRow(msgspec.Struct, array_like=True):
     """The most numbered devices that the node can have, by resource, if its environment shows it
     only some of the machine's.
     """
+    cards: Cards = PLAIN
+    """As in NodeReport."""
 
 
 class View(msgspec.Struct, array_like=True, tag=74):

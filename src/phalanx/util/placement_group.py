@@ -9,6 +9,7 @@ from typing import Any
 from phalanx.api.decorator import remote
 from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import engine_or_start
+from phalanx.model.gpu_sharing import GPU, OPTIONS, sharing_amounts
 from phalanx.model.ids import NodeID, PlacementGroupID
 from phalanx.model.options import warn_of_object_store_memory
 from phalanx.objects.reference import ObjectRef
@@ -146,13 +147,15 @@ def placement_group(
 
     `strategy` is "PACK" (few nodes), "SPREAD" (many nodes), "STRICT_PACK" (one node) or
     "STRICT_SPREAD" (a node for each bundle). With `lifetime="detached"` the group outlives its
-    driver. Each entry of `bundle_label_selector` limits the nodes of one bundle. Raises ValueError
-    for bundles or options that are not allowed.
+    driver. Each entry of `bundle_label_selector` limits the nodes of one bundle. Beside amounts a
+    bundle may have `gpu_memory`, `gpu_memory_limit`, `gpu_share` and `gpu_compute`, as tasks have
+    them. Raises ValueError for bundles or options that are not allowed.
 
     Example:
         group = placement_group([{"GPU": 1, "CPU": 4}] * 2, strategy="STRICT_PACK")
         assert group.wait(60)
     """
+    bundles = _with_terms(bundles)
     validate_placement_group(
         bundles, strategy, lifetime, _soft_target_node_id, bundle_label_selector
     )
@@ -171,6 +174,20 @@ def placement_group(
     if name or bundle_label_selector or not _is_plain(bundles):
         made.result()  # the head's refusal is raised here
     return group
+
+
+def _with_terms(bundles: Any) -> Any:
+    """Return bundles with their options about the sharing of GPUs as amounts."""
+    if not isinstance(bundles, list):
+        return bundles
+    found = []
+    for bundle in bundles:
+        if isinstance(bundle, dict) and not bundle.keys().isdisjoint(OPTIONS):
+            options = {name: bundle[name] for name in OPTIONS if name in bundle}
+            rest = {name: bundle[name] for name in bundle if name not in (*OPTIONS, GPU)}
+            bundle = rest | sharing_amounts({**options, "num_gpus": bundle.get(GPU, 0)})
+        found.append(bundle)
+    return found
 
 
 def _is_plain(bundles: list[dict[str, float]]) -> bool:

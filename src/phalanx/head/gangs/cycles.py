@@ -45,6 +45,7 @@ tiers:
   - name: licenses
   - name: calendar
   - name: limits
+  - name: gpu-sharing
   - name: predicates
   - name: network-topology-aware
     arguments:

@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.errors import GangInfeasibleError
 from phalanx.head.gangs.gang import Gang, Member
+from phalanx.model.gpu_sharing import CARDS, GPU, MEMORY, MPS, TERMS
 from phalanx.model.ids import GangId
 from phalanx.model.jobs.spec import MAX_REPLICAS
 from phalanx.model.jobs.topology import NetworkTopology
 from phalanx.model.options import check_amounts
+from phalanx.model.rows.explanation import BYTES
+from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
 
 Amounts = Mapping[str, float]
-_BYTES = ("memory", "object_store_memory")
 
 
 def new_feasible_gang(
@@ -102,7 +104,9 @@ def check_sum(
     """Raise GangInfeasibleError when differing `needs` add up to more than these nodes have, or
     than the queue may use: then they can never be placed side by side.
     """
-    for name in sorted({name for need in needs for name in need}):
+    for name in sorted({name for need in needs for name in need} - TERMS):
+        if name == GPU and any(MEMORY in need for need in needs):
+            continue  # memory of GPUs is a share of cards, which differs by node
         asked = sum(need.get(name, 0.0) for need in needs)
         has = sum(node.get(name, 0.0) for node in nodes)
         most = limits.get(name, has)
@@ -124,6 +128,8 @@ def most_members(
 
     Members go to the first node that has room, so the answer is exact if all ask for the same.
     """
+    if any(not TERMS.isdisjoint(member) for member in members):
+        return _most_on_cards(members, nodes, capability or {})
     left: dict[int, ResourceSet] = {}  # only of nodes that were looked at: there may be thousands
 
     def room(at: int) -> ResourceSet:
@@ -151,6 +157,40 @@ def most_members(
     return placed
 
 
+def _most_on_cards(
+    members: Sequence[Amounts], nodes: Sequence[Amounts], capability: Amounts
+) -> int:
+    """Return the same as `most_members`, with an account of each card."""
+    left: dict[int, NodeResources] = {}
+    held: dict[str, float] = {}
+    placed = at = 0
+    for member in members:
+        at = at if placed and member == members[placed - 1] else 0
+        if not _within(capability, held, member):
+            break
+        asked = ResourceSet.from_mapping(member)
+        while at < len(nodes):
+            room = left.get(at)
+            if room is None:
+                room = left[at] = NodeResources(nodes[at])
+            if room.acquire(asked) is not None:
+                break
+            at += 1
+        if at == len(nodes):
+            break
+        placed += 1
+    return placed
+
+
+def _within(limits: Amounts, held: dict[str, float], member: Amounts) -> bool:
+    """Count one more member in, without its GPUs if it asks for their memory; whether it is within
+    the limits."""
+    for name, amount in member.items():
+        if name not in TERMS and not (name == GPU and MEMORY in member):
+            held[name] = held.get(name, 0.0) + amount
+    return all(amount <= limits.get(name, amount) for name, amount in held.items())
+
+
 def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
     """Say what one member asks for that no node has; "" if some node holds the member."""
     asked = ResourceSet.from_mapping(member)
@@ -158,6 +198,12 @@ def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
         return ""
     largest = {name: max((n.get(name, 0.0) for n in nodes), default=0.0) for name in member}
     lacking = {name: amount for name, amount in member.items() if amount > largest[name]}
+    if MPS in lacking:
+        return "no node can share GPUs by MPS: nvidia-cuda-mps-control was found on none"
+    if CARDS in lacking and not any(node.get(MEMORY) for node in nodes):
+        return (
+            f"it asks for {said({MEMORY: member[MEMORY]})}, and no node knows the memory of a GPU"
+        )
     if not lacking:
         return f"no single node has {said(member)} together"
     has = said({name: largest[name] for name in lacking})
@@ -168,6 +214,6 @@ def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
 def said(amounts: Amounts) -> str:
     """Return amounts for display: 2 CPU, 1.5 GiB memory."""
     return ", ".join(
-        f"{round(amount / 2**30, 2):g} GiB {name}" if name in _BYTES else f"{amount:g} {name}"
+        f"{round(amount / 2**30, 2):g} GiB {name}" if name in BYTES else f"{amount:g} {name}"
         for name, amount in amounts.items()
     )

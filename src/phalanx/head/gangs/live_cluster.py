@@ -13,6 +13,7 @@ from phalanx.head.nodes import NodeDirectory, NodeRecord
 from phalanx.head.queues.control import Queues
 from phalanx.head.reservations.control import CalendarControl
 from phalanx.manifests.quantities import batch_amounts
+from phalanx.model.gpu_sharing import CARDS
 from phalanx.model.lifecycle import ALIVE
 from phalanx.scheduler.cycle.specs import Amounts, HyperNodeSpec, NodeSpec, QueueSpec
 
@@ -64,6 +65,7 @@ class LiveCluster(PodGroups):
 
 def _node_spec(record: NodeRecord) -> NodeSpec:
     capacity = dict(batch_amounts(record.totals)) | {"pods": PODS}
+    capacity.pop(CARDS, None)
     return NodeSpec(
         name=record.node_id,
         capacity=tuple(sorted(capacity.items())),

@@ -11,7 +11,9 @@ from phalanx.head.gangs.member_lifecycle import Move
 from phalanx.head.gangs.member_states import PLACELESS
 from phalanx.head.nodes import NodeDirectory
 from phalanx.manifests.quantities import batch_amounts
+from phalanx.model.gpu_sharing import GPU, MEMORY, TERMS
 from phalanx.scheduler.cycle.specs import Amounts
+from phalanx.scheduler.devices.cards import card_ask
 from phalanx.scheduler.devices.quantities import from_units, to_units
 
 
@@ -49,8 +51,18 @@ class OutsideWork:
     def _count(self, node: str, need: dict[str, float], sign: int) -> None:
         held = self._held.setdefault(node, {})
         for name, amount in need.items():
-            held[name] = held.get(name, 0) + sign * to_units(amount)
+            units = to_units(amount) if name != GPU else self._gpu_units(node, need)
+            held[name] = held.get(name, 0) + sign * units
         self._changed[node] = None
+
+    def _gpu_units(self, node: str, need: dict[str, float]) -> int:
+        """Return the units of GPUs that a member holds; by the memory of the node's cards, if it
+        asks for memory."""
+        ask = card_ask({name: to_units(amount) for name, amount in need.items()})
+        if ask is None or not ask.memory:
+            return to_units(need[GPU])
+        total = self._nodes.row(node).total.get(MEMORY, 0.0)
+        return ask.count * (ask.units_on(int(total)) or 0)
 
     def changes(self) -> dict[str, Amounts]:
         """Return the resources taken on the nodes where they may have changed since the last
@@ -71,6 +83,8 @@ class OutsideWork:
         held = self._held.get(node_id, {})
         taken = {}
         for name, total in row.total.items():
+            if name in TERMS:
+                continue
             free = to_units(row.available.get(name, 0.0))
             units = to_units(total) - free - held.get(name, 0)
             if units > 0:

@@ -32,7 +32,7 @@ MAX_BYTES = 64 << 10
 MAX_VALUES = 10_000
 """The largest number of values in a configuration, counting what its aliases stand for."""
 NEEDED = ("gang", "predicates")
-ADDED = ("licenses", "calendar", "limits")
+ADDED = ("licenses", "calendar", "limits", "gpu-sharing")
 """Plugins that are added if the rules do not name them."""
 RESTLESS = frozenset({"shuffle", "consolidate"})
 """Actions that evict for other reasons than priority and queues."""

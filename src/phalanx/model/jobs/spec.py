@@ -4,10 +4,12 @@ life.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
 
+from phalanx.model.gpu_sharing import TERMS, with_foreign_terms
 from phalanx.model.ids import JobId
 from phalanx.model.jobs.arrays import ArraySpec, ArrayTask
 from phalanx.model.jobs.dependencies import Dependencies
@@ -91,10 +93,14 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         total: dict[str, float] = {}
         for process in self.processes:
             for name, amount in process.needs.items():
-                total[name] = total.get(name, 0.0) + amount
+                held = total.get(name, 0.0)
+                total[name] = max(held, amount) if name in TERMS else held + amount
         for process in self.before:
             for name, amount in process.needs.items():
                 total[name] = max(total.get(name, 0.0), amount)
+        if self.annotations or any("/" in name for name in total):
+            with suppress(ValueError):  # the readers of manifests have reported it
+                total = with_foreign_terms(total, dict(self.annotations))
         return dict(sorted(total.items()))
 
 

@@ -13,7 +13,7 @@ from phalanx.model.rows.plan import Basis
 
 OTHERS = "others/"
 """The name of the holder that stands for all ordinary tasks and actors."""
-BYTES = ("memory", "object_store_memory")
+BYTES = ("memory", "object_store_memory", "gpu_memory", "gpu_memory_limit")
 """Resources that are counted in bytes."""
 _SUBJECTS = ("resource", "queue", "who", "labels", "license", "role", "policy", "task")
 """Details that tell two reasons of one kind apart."""

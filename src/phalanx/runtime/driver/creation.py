@@ -74,7 +74,7 @@ class ActorMaker:
         payload, inputs, pins = pack_arguments(self._pack, f"{name}.__init__", args, kwargs)
         explicit = any(
             options.get(k) is not None
-            for k in ("num_cpus", "num_gpus", "resources", "accelerator_type")
+            for k in ("num_cpus", "num_gpus", "gpu_memory", "resources", "accelerator_type")
         )
         # As in Ray: without resources, or with memory alone, an actor needs one CPU to be placed,
         # and holds none.

@@ -234,7 +234,7 @@ def _record(definition: FunctionDefinition, options: Mapping[str, Any]) -> Funct
     max_calls = options.get("max_calls")
     if max_calls is None:
         # As in Ray: a worker that used a GPU ends, since many libraries keep its memory.
-        max_calls = 1 if options.get("num_gpus") else 0
+        max_calls = 1 if required_resources(options, default_cpus=1).get("GPU") else 0
     digest = hashlib.sha256(data + str(max_calls).encode()).digest()[:12]
     return FunctionRecord(digest, function.__name__, data, max_calls)
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from phalanx.model.gpu_sharing import CARDS
+from phalanx.model.gpu_sharing import MEMORY as GPU_MEMORY
 from phalanx.scheduler.cycle.specs import Amounts
 
 CPU, MEMORY, PODS = 0, 1, 2
@@ -56,9 +58,11 @@ def is_counted(name: str) -> bool:
 class Dimensions:
     """The resources of one cycle, in one order: cpu, memory, pods, then the others by name."""
 
-    __slots__ = ("_always", "index", "names", "scalar", "scale", "weighed")
+    __slots__ = ("_always", "card_memory", "index", "names", "scalar", "scale", "weighed")
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], card_memory: float = 0.0) -> None:
+        """`card_memory`: bytes of the largest GPU, by which memory of GPUs counts as GPUs."""
+        self.card_memory = card_memory
         others = {ALIASES.get(n, n) for n in names if is_counted(n)}
         self.names = ("cpu", "memory", "pods", *sorted(others - {"cpu", "memory", "pods"}))
         self.index = {n: i for i, n in enumerate(self.names)}
@@ -84,7 +88,20 @@ class Dimensions:
             i = self.index.get(name)
             if i is not None:
                 out[i] += round(min(max(x * self.scale[i], -MAX_IN_ALL), MAX_IN_ALL))
+        if any(name == CARDS for name, _ in amounts):
+            self._count_memory(out, dict(amounts))
         return out
+
+    def _count_memory(self, out: Counts, amounts: dict[str, float]) -> None:
+        """Count GPUs that are asked for by their memory as their share of the largest one.
+
+        Sums of GPUs are then never above what nodes have. Which card has room is found out by the
+        plugin gpu-sharing.
+        """
+        i = self.index.get("gpu")
+        if i is not None and self.card_memory:
+            share = min(amounts.get(GPU_MEMORY, 0.0) / self.card_memory, 1.0)
+            out[i] = max(int(amounts[CARDS] * share * self.scale[i]), 1)
 
     def amount(self, amounts: Amounts) -> Amount:
         """Return `amounts` as a quota."""

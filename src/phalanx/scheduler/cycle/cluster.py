@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from phalanx.model.gpu_sharing import MEMORY as GPU_MEMORY
 from phalanx.scheduler.cycle import jobs as j
 from phalanx.scheduler.cycle.amounts import CPU, MEMORY, PODS, Amount, Counts, Dimensions, Flags
 from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass, column_sums, sums_by_node
@@ -44,6 +45,13 @@ _PHASE_STATUS = {
 }
 
 
+def card_memory(nodes: Sequence[NodeSpec]) -> float:
+    """Return the bytes of the largest GPU of all nodes; 0 where none is known."""
+    return max(
+        (x for node in nodes for name, x in node.capacity if name == GPU_MEMORY), default=0.0
+    )
+
+
 class Cluster:
     """The columns of one cycle.
 
@@ -72,7 +80,7 @@ class Cluster:
             names.update(k for k, _ in group.min_resources or ())
         if "deviceshare" in snapshot.config.plugin_names():
             names = {n for n in names if not n.startswith(SHARED_DEVICES)}
-        self.dims = Dimensions(names)
+        self.dims = Dimensions(names, card_memory(snapshot.nodes))
         self._nodes(snapshot.nodes)
         self.queues: list[QueueSpec] = sorted(snapshot.queues, key=lambda q: q.name)
         self.queue_index = {q.name: i for i, q in enumerate(self.queues)}
@@ -464,6 +472,12 @@ class Cluster:
             return 0.0
         loads = (x for name, x in self._others.items() if nodes[self.node_index[name]])
         return self.dims.written(r, float(sum(int(x[r]) for x in loads)))
+
+    def taken_by_others(self, node: int, resource: int) -> int:
+        """Return what work outside the columns takes of a resource on one node, in its smallest
+        units."""
+        load = self._others.get(self.node_names[node])
+        return 0 if load is None else int(load[resource])
 
     def evict(self, t: int) -> None:
         """Mark a running task as leaving: its node's future room grows at once, its idle room

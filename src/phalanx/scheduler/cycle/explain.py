@@ -78,6 +78,10 @@ REASONS: dict[str, str] = {
     "usage": "{count} nodes are busier than the threshold",
     "numa": "{count} nodes cannot hold it on the NUMA nodes its policy asks for",
     "devices": "{count} nodes have no device with the memory it needs",
+    "gpu-memory": (
+        "{count} nodes have no room on {cards} GPU{mode} (needs {asked:g} of {resource} on each, "
+        "most free {most:g})"
+    ),
     "gpu-type": "{count} nodes have no GPU of the type it asks for",
     "cpu-only": "{count} nodes are kept for work that asks for their GPUs",
     "tried": "{count} nodes were tried for it a moment ago without success",

@@ -25,7 +25,7 @@ import numpy as np
 
 from phalanx.scheduler.cycle import jobs as j
 from phalanx.scheduler.cycle.amounts import Counts, is_counted
-from phalanx.scheduler.cycle.cluster import Cluster
+from phalanx.scheduler.cycle.cluster import Cluster, card_memory
 from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
 from phalanx.scheduler.cycle.hypernodes import HyperNodes
 from phalanx.scheduler.cycle.jobs import Job, SubJob
@@ -374,6 +374,8 @@ class KeptCluster(Cluster):
             return
         for node in nodes:
             self._check_names(node.capacity, f"node {node.name} has")
+        if card_memory(nodes) != self.dims.card_memory:
+            raise NotPatchableError("the largest GPU has another size")
         known = self.node_index
         was = [known.get(node.name, -1) for node in nodes]
         index_of = {old: new for new, old in enumerate(was) if old >= 0}

@@ -34,6 +34,7 @@ BUILT_IN: dict[str, str] = {
     "network-topology-aware": "network_topology:NetworkTopologyAware",
     "nodegroup": "nodegroup:NodeGroup",
     "deviceshare": "deviceshare:DeviceShare",
+    "gpu-sharing": "gpu_sharing:GpuSharing",
     "selector": "selector:Selector",
     "fragmentation": "fragmentation:Fragmentation",
     "resource-strategy-fit": "strategy_fit:StrategyFit",

@@ -56,6 +56,7 @@ REMEDIES: dict[str, str] = {
     "usage": "wait for the load to fall, or raise the threshold",
     "numa": "ask for less, or for a looser NUMA policy",
     "devices": "wait for a device to have that much memory, or ask for less",
+    "gpu-memory": "wait for a sharer of a GPU to end, or ask for less of its memory",
     "gpu-type": "ask for a type that the cluster has, or add nodes with this one",
     "cpu-only": "end work on the nodes without GPUs, or let the selector use all nodes",
     "tried": "nothing: they are tried again after half a minute",

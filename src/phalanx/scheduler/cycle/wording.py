@@ -12,7 +12,7 @@ from phalanx.model.rows.explanation import BYTES
 _NAMES = {"cpu": "CPU", "nvidia.com/gpu": "GPU"}
 """Resources under the names that task options use."""
 _ONE = re.compile(r"\b1 nodes (\w+)")
-_COUNTS = ("count", "of", "placed", "minimum", "tasks", "in_gang")
+_COUNTS = ("count", "of", "placed", "minimum", "tasks", "in_gang", "cards")
 """Details that count nodes or tasks, never bytes."""
 _AHEAD = re.compile(r"\b1 are ahead")
 _VERBS = {"lack": "lacks", "have": "has", "are": "is", "were": "was"}

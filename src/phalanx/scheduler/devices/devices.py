@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from phalanx.model.gpu_sharing import GPU, MEMORY
 from phalanx.scheduler.devices.quantities import SCALE, from_units
 
 
@@ -24,7 +25,9 @@ class LowestIndex:
 
 def check_whole(request: Mapping[str, int], numbered: frozenset[str]) -> None:
     """Raise ValueError if `request` (in units) asks for a fractional number of devices above
-    one."""
+    one. One that asks for GPUs by their memory names how many in a term of its own."""
+    if MEMORY in request:
+        numbered -= {GPU}
     for name in numbered:
         if name in request and (units := request[name]) > SCALE and units % SCALE:
             asked = from_units(units)

@@ -3,9 +3,13 @@ holds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
+from phalanx.model.gpu_sharing import CARDS, COMPUTE, GPU, LIMIT, MEMORY, MPS, PROFILE, TERMS, TIME
+from phalanx.scheduler.devices.cards import PLAIN, CardAsk, Cards, card_ask, pick_cards
 from phalanx.scheduler.devices.devices import DeviceChooser, LowestIndex, check_whole, take
 from phalanx.scheduler.devices.quantities import SCALE, from_units, to_units
 from phalanx.scheduler.devices.sets import ResourceSet
@@ -32,7 +36,8 @@ class NodeResources:
     """The resources of one node, handed out whole or not at all.
 
     Numbered resources (GPU and the names in `unit_resources`) are handed out as whole devices or as
-    a share of one; every other resource is one divisible amount.
+    a share of one; every other resource is one divisible amount. A GPU is also handed out by its
+    memory (`cards`).
     """
 
     def __init__(
@@ -40,8 +45,10 @@ class NodeResources:
         total: Mapping[str, float],
         unit_resources: frozenset[str] = frozenset({"GPU"}),
         topology: DeviceChooser | None = None,
+        cards: Cards = PLAIN,
     ) -> None:
         """`topology` chooses which whole GPUs go together; without one, the lowest numbers.
+        `cards`: what is known of the GPUs beyond the memory that `total` names.
 
         Raises ValueError for a negative or infinite total, and for part of a numbered device.
         """
@@ -52,6 +59,13 @@ class NodeResources:
         self._devices: dict[str, dict[int, int]] = {}  # units left on each device present
         self._counts: dict[str, int] = {}  # the number of devices to have, closed ones included
         self._closed: dict[str, frozenset[int]] = {}
+        self._cards = cards
+        self._modes: dict[int, str] = {}
+        """How each GPU is shared that has sharers."""
+        self._withheld: dict[int, int] = {}
+        """Units of GPUs that nobody holds, and whose memory is not back yet."""
+        self.gpu_released: Callable[[int], None] = lambda number: None
+        """Called with the number of a GPU of which a sharer has given its part back."""
         for name in sorted(total):
             self.set_total(name, total[name])
 
@@ -67,7 +81,9 @@ class NodeResources:
         for name, taken in instances.items():
             for index, units in taken:
                 self._devices[name][index] -= units
-        self._subtract({n: units for n, units in request.items() if n not in instances})
+        if GPU in instances and (ask := card_ask(request)) is not None and ask.mode:
+            self._modes.update(dict.fromkeys((index for index, _ in instances[GPU]), ask.mode))
+        self._subtract({n: u for n, u in request.items() if n not in instances and not _is_term(n)})
         return Allocation(resources=request, instances=instances)
 
     def force_acquire(self, request: ResourceSet) -> Allocation:
@@ -91,10 +107,16 @@ class NodeResources:
         for name, taken in allocation.instances.items():
             for index, units in taken:
                 self._devices[name][index] += units
+                if name == GPU and self._devices[name][index] == SCALE:
+                    self._modes.pop(index, None)
             self._retire(name)
         for name, units in allocation.resources.items():
-            if name not in allocation.instances:
+            if name not in allocation.instances and not _is_term(name):
                 self._left[name] = self._left_of(name) + units
+        ask = card_ask(allocation.resources) if GPU in allocation.instances else None
+        if ask is not None and ask.mode:
+            for index, _ in allocation.instances[GPU]:
+                self.gpu_released(index)
 
     def can_ever(self, request: ResourceSet) -> bool:
         """Whether this node, with nothing running, could hold `request` (it is feasible).
@@ -106,7 +128,14 @@ class NodeResources:
         for name, units in request.items():
             if units > has(name, 0) and units > self._most_of(name):
                 return False
-        return True
+        ask = card_ask(request) if GPU in request else None
+        return ask is None or self._can_cards_ever(ask)
+
+    def _can_cards_ever(self, ask: CardAsk) -> bool:
+        """Whether this node, with nothing running, has the cards that a request asks for."""
+        empty = dict.fromkeys(self._kept_devices(GPU), SCALE)
+        free = msgspec.structs.replace(self._cards, modes=())
+        return pick_cards(empty, ask, free, self._card_memory) is not None
 
     def can_now(self, request: ResourceSet) -> bool:
         """Whether `acquire` would succeed now."""
@@ -130,10 +159,56 @@ class NodeResources:
         A closed device has none left.
         """
         return {
-            name: [0 if i in self._closed.get(name, ()) else left for i, left in kept.items()]
+            name: [offered.get(index, 0) for index in kept]
             for name in self._devices
             if (kept := self._kept_devices(name))
+            for offered in (self._open_devices(name),)
         }
+
+    @property
+    def cards(self) -> Cards:
+        """The facts about the GPUs, with the mode of each shared one unless all share time."""
+        if not any(mode != TIME for mode in self._modes.values()):
+            return self._cards
+        modes = tuple(self._modes.get(index, "") for index in range(max(self._modes) + 1))
+        return msgspec.structs.replace(self._cards, modes=modes)
+
+    def modes(self) -> Mapping[int, str]:
+        """Return how each GPU is shared that has sharers."""
+        return self._modes
+
+    def card_memory(self, number: int) -> int:
+        """Return the bytes of a GPU; 0 where they are not known."""
+        return self._cards.memory_of(number, self._card_memory)
+
+    def set_cards(self, memory: tuple[int, ...], profiles: tuple[str, ...] = ()) -> bool:
+        """Set the bytes of each GPU, and the profile of each part of a split GPU, as read.
+
+        Empty: not known, as before. Returns whether that changes something.
+        """
+        before = (self._cards, self._card_memory)
+        cards = self._cards
+        if memory and all(memory):
+            kept = memory if min(memory) != max(memory) else ()
+            cards = msgspec.structs.replace(cards, memory=kept)
+            if max(memory) != self._card_memory:
+                self.set_total(MEMORY, max(memory))
+        if profiles and profiles != cards.profiles:
+            cards = msgspec.structs.replace(cards, profiles=profiles)
+            for profile in sorted({*profiles} - {""}):
+                self.set_total(PROFILE + profile, profiles.count(profile))
+        self._cards = cards
+        return before != (self._cards, self._card_memory)
+
+    def withhold(self, units: Mapping[int, int]) -> bool:
+        """Keep these units of GPUs back, beside what takers hold: memory that is not back yet.
+
+        A card without sharers is kept back as a whole. Returns whether that changes something.
+        """
+        if units == self._withheld:
+            return False
+        self._withheld = dict(units)
+        return True
 
     def close(self, name: str, devices: frozenset[int]) -> bool:
         """Close exactly these devices of `name`: nothing of them is handed out, all others are
@@ -173,22 +248,42 @@ class NodeResources:
             return
         self._left[name] = self._left_of(name) + units - self._total_of(name)
         self._put_total(name, units)
+        if name == MEMORY:
+            self._put_total(LIMIT, units)
+            self._put_total(CARDS, self._total.get(GPU, 0) if units else 0)
+        elif name == MPS:
+            self._put_total(COMPUTE, units)
 
     def _choose(self, request: ResourceSet) -> dict[str, tuple[tuple[int, int], ...]] | None:
         """Return the devices for each numbered resource of `request`; None when anything is not
         free."""
         check_whole(request, self._unit_resources)
         chosen = {}
+        by_memory = MEMORY in request
         for name, units in request.items():
-            if units > self._free(name):
+            if _is_term(name):
+                if units > self._total_of(name):
+                    return None
+                continue
+            if units > self._free(name) and not (by_memory and name == GPU):
                 return None
             if name in self._unit_resources:
-                chooser = self._chooser if name == "GPU" else _LOWEST
-                taken = take(self._open_devices(name), units, chooser)
+                taken = self._take(name, units, request)
                 if taken is None:
                     return None
                 chosen[name] = taken
         return chosen
+
+    def _take(
+        self, name: str, units: int, request: ResourceSet
+    ) -> tuple[tuple[int, int], ...] | None:
+        left = self._open_devices(name)
+        if name != GPU:
+            return take(left, units, _LOWEST)
+        ask = card_ask(request)
+        if ask is None:
+            return take(left, units, self._chooser)
+        return pick_cards(left, ask, self.cards, self._card_memory, self._chooser)
 
     def _subtract(self, amounts: Mapping[str, int]) -> None:
         for name, units in amounts.items():
@@ -203,16 +298,22 @@ class NodeResources:
                 if devices.get(index, SCALE) + units > SCALE:
                     raise ValueError(f"{name} {index} was given back twice")
         for name, units in allocation.resources.items():
-            if name in allocation.instances:
+            if name in allocation.instances or _is_term(name):
                 continue
             if self._left_of(name) + units > self._total_of(name):
                 raise ValueError(f"{name}: {from_units(units):g} was given back twice")
+
+    @property
+    def _card_memory(self) -> int:
+        """Bytes of the largest GPU; 0 where they are not known."""
+        return self._total.get(MEMORY, 0) // SCALE
 
     def _total_of(self, name: str) -> int:
         return self._total.get(name, SCALE if name.startswith(IMPLICIT_PREFIX) else 0)
 
     def _most_of(self, name: str) -> int:
-        return max(self._total_of(name), self._counts.get(name, 0) * SCALE)
+        count = self._counts.get(GPU if name == CARDS and self._card_memory else name, 0)
+        return max(self._total_of(name), count * SCALE)
 
     def _left_of(self, name: str) -> int:
         return self._left.get(name, self._total_of(name))
@@ -226,7 +327,23 @@ class NodeResources:
             for index, left in self._devices.get(name, {}).items()
             if index not in closed
         )
-        return self._total_of(name) - taken
+        return self._total_of(name) - taken - (self._kept_back(closed) if name == GPU else 0)
+
+    def _kept_back(self, closed: Collection[int]) -> int:
+        """Return the units of open GPUs that nobody holds and that are not offered."""
+        devices = self._devices.get(GPU, {})
+        return sum(
+            devices[index] - self._offered(index, devices[index])
+            for index in self._withheld
+            if index in devices and index not in closed
+        )
+
+    def _offered(self, index: int, left: int) -> int:
+        """Return what a GPU offers of the units that are left on it."""
+        withheld = self._withheld.get(index, 0)
+        if not withheld:
+            return left
+        return max(left - withheld, 0) if index in self._modes else 0
 
     def _backlog(self, name: str) -> int:
         return len(self._devices[name]) - self._counts[name]
@@ -240,7 +357,10 @@ class NodeResources:
     def _open_devices(self, name: str) -> dict[int, int]:
         """Return the same for devices that may be handed out."""
         closed = self._closed.get(name, ())
-        return {i: left for i, left in self._kept_devices(name).items() if i not in closed}
+        kept = {i: left for i, left in self._kept_devices(name).items() if i not in closed}
+        if name == GPU and self._withheld:
+            return {index: self._offered(index, left) for index, left in kept.items()}
+        return kept
 
     def _set_devices(self, name: str, count: int) -> None:
         devices = self._devices.setdefault(name, {})
@@ -254,6 +374,8 @@ class NodeResources:
     def _count(self, name: str) -> None:
         """Set the total of a numbered resource to its present, open devices."""
         self._put_total(name, len(self._open_devices(name)) * SCALE)
+        if name == GPU:
+            self._put_total(CARDS, self._total.get(GPU, 0) if self._card_memory else 0)
 
     def _put_total(self, name: str, units: int) -> None:
         before = self._total.get(name, 0)
@@ -274,3 +396,8 @@ class NodeResources:
             if devices[index] == SCALE:
                 del devices[index]
         self._count(name)
+
+
+def _is_term(name: str) -> bool:
+    """Whether this is a term, which a card meets or not, and no amount that is used up."""
+    return name in TERMS

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from phalanx.model.lifecycle import ALIVE, DEAD
+from phalanx.scheduler.devices.cards import Cards
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 from phalanx.scheduler.placement.node_table import NodeState, NodeTable
 from phalanx.scheduler.placement.outcome import Outcome, Placed
@@ -31,6 +32,8 @@ class NodeRow(Protocol):
     def labels(self) -> Mapping[str, str]: ...
     @property
     def devices(self) -> Mapping[str, Sequence[int]]: ...
+    @property
+    def cards(self) -> Cards: ...
     @property
     def queue_length(self) -> int: ...
     @property
@@ -74,6 +77,7 @@ class ClusterNodes:
             labels=row.labels,
             is_schedulable=row.state == ALIVE,
             devices={name: tuple(left) for name, left in row.devices.items()},
+            cards=row.cards,
         )
         is_news = before != state
         if is_news:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from phalanx.model.gpu_sharing import GPU, MEMORY, TERMS, TIME
+from phalanx.scheduler.devices.cards import (
+    PLAIN,
+    CardAsk,
+    Cards,
+    Taken,
+    card_ask,
+    most_free,
+    pick_cards,
+    shared_by,
+)
 from phalanx.scheduler.devices.devices import LowestIndex, take
 from phalanx.scheduler.devices.instances import IMPLICIT_PREFIX
 from phalanx.scheduler.devices.quantities import SCALE
@@ -40,6 +51,8 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     is_schedulable: bool = True
     devices: Mapping[str, tuple[int, ...]] = {}
+    cards: Cards = PLAIN
+    """The facts about its GPUs beyond what is left on each."""
 
     def units_left(self, name: str) -> tuple[int, ...]:
         """Return the units left on each device of a numbered resource."""
@@ -50,15 +63,48 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
 
     def without(self, request: ResourceSet) -> NodeState:
         """Return this node after `request` was taken; devices by number, lowest first."""
-        devices = dict(self.devices)
+        devices, cards = dict(self.devices), self.cards
+        ask = card_ask(request)
+        amounts = dict(request)
         for name, units in request.items():
             if name in devices:
-                taken = take(dict(enumerate(devices[name])), units, LowestIndex())
+                numbered = dict(enumerate(devices[name]))
+                if name == GPU and ask is not None:
+                    taken = self.pick(ask, numbered)
+                    cards = shared_by(cards, ask, taken or ())
+                else:
+                    taken = take(numbered, units, LowestIndex())
                 left = list(devices[name])
                 for index, share in taken or ():
                     left[index] -= share
                 devices[name] = tuple(left)
-        return msgspec.structs.replace(self, available=self.available - request, devices=devices)
+                amounts[name] = sum(share for _, share in taken) if taken else units
+            elif name in TERMS:
+                del amounts[name]
+        available = self.available - amounts
+        return msgspec.structs.replace(self, available=available, devices=devices, cards=cards)
+
+    @property
+    def card_memory(self) -> int:
+        """Bytes of the largest of its GPUs; 0 where they are not known."""
+        return self.total.get(MEMORY, 0) // SCALE
+
+    def pick(self, ask: CardAsk, left: Mapping[int, int] | None = None) -> Taken | None:
+        """Return the cards that a request would get, with `left` units on each; None: too few."""
+        if left is None:
+            left = dict(enumerate(self.units_left(GPU)))
+        return pick_cards(left, ask, self.cards, self.card_memory)
+
+    def most_on_cards(self, ask: CardAsk, when_empty: bool = False) -> int:
+        """Return the most that as many cards as a request asks for have free, in units of 1/10000:
+        bytes on each card, or the share of each; of whole cards, how many. `when_empty`: with
+        nothing running.
+        """
+        left: Sequence[int] = self.units_left(GPU)
+        if when_empty:
+            count = len(left) if GPU in self.devices else self.total.get(GPU, 0) // SCALE
+            left = (SCALE,) * count
+        return most_free(left, ask, self.cards, self.card_memory)
 
     def utilization(self) -> float:
         """Return the largest used part of CPU, memory and object store memory; 0 without any."""
@@ -95,7 +141,7 @@ class NodeTable:
         self.available: dict[str, Amounts] = {}
         self.load: dict[str, Amounts] = {}
         self.whole: dict[str, Amounts] = {}  # units on devices that are free as a whole
-        self.share: dict[str, Amounts] = {}  # most units left on any one device
+        self.share: dict[str, Amounts] = {}  # most units left on any one device, for time-sharers
         self.is_schedulable: Flags = np.zeros(len(self.states), np.bool_)
         self.utilization = np.zeros(len(self.states))
         for row, node in enumerate(self.states):
@@ -159,13 +205,19 @@ class NodeTable:
             self._write_amounts(row, node, self.load, node.load)
         if before is None or node.total != before.total:
             self._write_amounts(row, node, self.total, node.total)
-        elif node.available == before.available and node.devices == before.devices:
+        elif (
+            node.available == before.available
+            and node.devices == before.devices
+            and node.cards == before.cards
+        ):
             return
         self._write_amounts(row, node, self.available, node.available)
         for name in self.numbered:
             if name in self.total:
                 left = node.units_left(name)
                 self.column(self.whole, name)[row] = left.count(SCALE) * SCALE
+                if name == GPU and node.cards.modes:
+                    left = _in_turns(left, node.cards)
                 self.column(self.share, name)[row] = max(left, default=0)
         self.utilization[row] = node.utilization()
 
@@ -179,3 +231,11 @@ class NodeTable:
                 if name not in amounts:
                     is_implicit = kind is not self.load and name.startswith(IMPLICIT_PREFIX)
                     column[row] = SCALE if is_implicit and name not in node.total else 0
+
+
+def _in_turns(left: tuple[int, ...], cards: Cards) -> tuple[int, ...]:
+    """Return the units left on each card for a sharer of its time."""
+    return tuple(
+        units if units == SCALE or cards.mode_of(number) in ("", TIME) else 0
+        for number, units in enumerate(left)
+    )

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from phalanx.model.gpu_sharing import LIMIT, MEMORY, amount_text
+from phalanx.model.readable import size
+
 Reason = Literal["infeasible", "unavailable"]
 """`infeasible`: no node could ever run it; `unavailable`: some node could, but none can now."""
 
@@ -53,7 +56,10 @@ class TurnedAway:
         if self.resource is not None and self.resource.startswith(GPU_TYPE_RESOURCE):
             return f"{nodes} without {self.resource.removeprefix(GPU_TYPE_RESOURCE)}"
         what = "free" if self.filter == "free" else "in total"
-        return f"{nodes} with at most {self.most:g} {self.resource} {what}, {self.asked:g} asked"
+        most, asked = f"{self.most:g} {self.resource}", f"{self.asked:g}"
+        if self.resource in (MEMORY, LIMIT):
+            most, asked = amount_text(self.resource, self.most), size(self.asked)
+        return f"{nodes} with at most {most} {what}, {asked} asked"
 
 
 @dataclass(frozen=True, kw_only=True)

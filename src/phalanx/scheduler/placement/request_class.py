@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phalanx.model.gpu_sharing import GPU, MEMORY, TIME
+from phalanx.scheduler.devices.cards import CardAsk, card_ask
 from phalanx.scheduler.devices.devices import check_whole
 from phalanx.scheduler.devices.quantities import SCALE, from_units
 from phalanx.scheduler.devices.sets import ResourceSet
@@ -65,6 +67,9 @@ class RequestClass:
             check_whole(request.resources, nodes.numbered)
         self.request = request
         self._nodes = nodes
+        self._ask = _special_ask(request, nodes)
+        """Its request to cards, where the columns of shares and whole devices do not tell."""
+        self._decides = MEMORY if self._ask is not None and self._ask.memory else GPU
         self._rankings: dict[tuple[str, float], Ranking] = {}
         self._build()
 
@@ -107,7 +112,7 @@ class RequestClass:
         _tell(turned_away, TurnedAway(filter="labels", nodes=int((left & ~self._labelled).sum())))
         left &= self._labelled
         for name, units in self.request.resources.items():
-            has = nodes.column(nodes.total, name)
+            has = self._has(name)
             _tell(turned_away, _short("total", name, units, has[left & (has < units)]))
             left &= has >= units
         reason: Reason = "unavailable" if left.any() else "infeasible"
@@ -135,8 +140,12 @@ class RequestClass:
         else:
             self._labelled = np.ones(len(nodes), np.bool_)
         feasible = self._labelled & nodes.is_schedulable
+        if self._ask is not None:
+            states = nodes.states
+            self._on_cards = np.array([n.most_on_cards(self._ask) for n in states], np.int64)
+            self._of_cards = np.array([n.most_on_cards(self._ask, True) for n in states], np.int64)
         for name, units in resources.items():
-            feasible &= nodes.column(nodes.total, name) >= units
+            feasible &= self._has(name) >= units
         available = feasible.copy()
         for name, units in resources.items():
             available &= self._free(name, units) >= units
@@ -148,8 +157,11 @@ class RequestClass:
         resources = self.request.resources
         labelled = self.request.selector.holds(node.labels)
         feasible = labelled and node.is_schedulable
+        if self._ask is not None:
+            self._on_cards[row] = node.most_on_cards(self._ask)
+            self._of_cards[row] = node.most_on_cards(self._ask, True)
         for name, units in resources.items():
-            feasible = feasible and units <= int(nodes.column(nodes.total, name)[row])
+            feasible = feasible and units <= int(self._has(name)[row])
         fits = feasible
         for name, units in resources.items():
             fits = fits and units <= int(self._free(name, units)[row])
@@ -171,10 +183,29 @@ class RequestClass:
         without_gpus: Flags = self._nodes.column(self._nodes.total, "GPU") == 0
         return self.available & without_gpus
 
+    def _has(self, name: str) -> Amounts:
+        """Return what the nodes have of a resource with nothing running."""
+        if self._ask is not None and name == self._decides:
+            return self._of_cards
+        return self._nodes.column(self._nodes.total, name)
+
+    def gpu_units(self, row: int) -> int:
+        """Return the units of GPUs that a node with room would give it."""
+        ask = self._ask
+        if ask is None:
+            return self.request.resources.get(GPU, 0)
+        taken = self._nodes.states[row].pick(ask)
+        return sum(units for _, units in taken or ())
+
     def _free(self, name: str, units: int) -> Amounts:
         """Return the free amounts of a resource for a demand of `units`: of devices, whole or on
         one."""
         nodes = self._nodes
+        if self._ask is not None:
+            if name == self._decides:
+                return self._on_cards
+            if name == GPU:
+                return nodes.column(nodes.total, name)
         if name in nodes.numbered and self.request.exact_devices:
             return nodes.column(nodes.share if units < SCALE else nodes.whole, name)
         return nodes.column(nodes.available, name)
@@ -216,3 +247,12 @@ def _short(kind: Filter, name: str, units: int, has: Amounts) -> TurnedAway:
         asked=from_units(units),
         most=from_units(max(0, most)),
     )
+
+
+def _special_ask(request: Request, nodes: NodeTable) -> CardAsk | None:
+    """Return what a request asks of cards, unless it is for whole GPUs or a share of one's time."""
+    if GPU not in request.resources or GPU not in nodes.numbered or not request.exact_devices:
+        return None
+    ask = card_ask(request.resources)
+    is_usual = ask is not None and ask.mode == TIME and not ask.memory and not ask.profile
+    return None if is_usual else ask

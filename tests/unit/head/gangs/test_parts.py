@@ -45,6 +45,20 @@ def test_the_largest_gang_that_empty_nodes_hold(members, nodes, limits, most):
     assert most_members(members, nodes, limits) == most
 
 
+def test_members_that_ask_for_memory_of_gpus_are_counted_card_by_card():
+    gib = 2**30
+    nodes = [{"GPU": 2, "gpu_memory": 80 * gib}, {"GPU": 1, "gpu_memory": 40 * gib}]
+    nodes = [{**node, "gpu_cards": node["GPU"]} for node in nodes]
+    asks = {"GPU": 1, "gpu_cards": 1, "gpu_memory": 30 * gib}
+    assert most_members([asks] * 9, nodes) == 5
+    assert most_members([asks] * 9, nodes, {"GPU": 1}) == 5, "a limit of GPUs is counted later"
+    assert why_none({**asks, "gpu_memory": 90 * gib}, nodes) == (
+        "a member asks for 90 GiB gpu_memory, and the largest node has 80 GiB gpu_memory"
+    )
+    assert "nvidia-cuda-mps-control" in why_none({**asks, "gpu_mps": 1}, nodes)
+    assert "no node knows the memory" in why_none(asks, [{"GPU": 1}])
+
+
 def test_why_no_node_holds_a_member():
     nodes = [{"CPU": 4, "GPU": 1}, {"CPU": 1, "GPU": 8}]
     assert why_none({"GPU": 8}, nodes) == ""

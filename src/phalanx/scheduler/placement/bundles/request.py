@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from phalanx.scheduler.devices.cards import without_terms
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 from phalanx.scheduler.placement.labels import ANY_NODE, LabelSelector
 from phalanx.scheduler.placement.outcome import Rejection
@@ -60,8 +61,8 @@ class BundleRequest:
         return self.selectors[bundle] if self.selectors else ANY_NODE
 
     def summed(self) -> ResourceSet:
-        """Return what all bundles ask for together."""
-        return sum(self.bundles, EMPTY)
+        """Return what all bundles ask for together, without terms, which cards meet one by one."""
+        return sum(map(without_terms, self.bundles), EMPTY)
 
     def hardest_first(self) -> list[int]:
         """Return the bundles' numbers by the scarcest resource that each needs.

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from phalanx.model.gpu_sharing import GPU, MEMORY, TERMS
+from phalanx.scheduler.devices.cards import Taken, card_ask, pick_cards, shared_by, without_terms
 from phalanx.scheduler.devices.devices import LowestIndex, take
 from phalanx.scheduler.devices.quantities import SCALE
 from phalanx.scheduler.devices.sets import ResourceSet
-from phalanx.scheduler.placement.node_table import NodeState
-from phalanx.scheduler.placement.request_class import ClusterView, Request
+from phalanx.scheduler.placement.node_table import Flags, NodeState
+from phalanx.scheduler.placement.request_class import ClusterView, Request, RequestClass
 
 Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
@@ -21,7 +23,7 @@ def leftover(view: ClusterView, resources: ResourceSet, rows: Rows) -> Scores:
     """Return for each row the part of what is available that would be left, summed over
     resources."""
     scores = np.zeros(rows.size)
-    for name, units in resources.items():
+    for name, units in without_terms(resources).items():
         available = view.nodes.column(view.nodes.available, name)[rows]
         scores += (available - units) / available
     return scores
@@ -30,7 +32,7 @@ def leftover(view: ClusterView, resources: ResourceSet, rows: Rows) -> Scores:
 def leftover_of(available: ResourceSet, resources: ResourceSet) -> float:
     """Return `leftover` of one node; -1 when the resources do not fit."""
     score = 0.0
-    for name, units in resources.items():
+    for name, units in without_terms(resources).items():
         has = available.get(name, 0)
         if has < units:
             return -1.0
@@ -46,20 +48,30 @@ def stuffed(
     Shares of devices are counted as if no device were opened for them; `Room` is exact.
     """
     nodes = view.nodes
-    names = sorted({name for request in requests for name in request.resources})
+    plain = [without_terms(request.resources) for request in requests]
+    names = sorted({name for resources in plain for name in resources})
     had = {name: nodes.column(nodes.available, name)[rows] for name in names}
     left = {name: units.copy() for name, units in had.items()}
     whole = {
         name: nodes.column(nodes.whole, name)[rows] for name in names if name in nodes.numbered
     }
     counts = np.zeros(rows.size, np.int64)
-    for request in requests:
-        fits = view.of(request).available[rows]
-        for name, units in request.resources.items():
+    for request, resources in zip(requests, plain, strict=True):
+        known = view.of(request)
+        fits = known.available[rows]
+        by_memory = MEMORY in request.resources
+        for name, units in resources.items():
+            if by_memory and name == GPU:
+                shares = _shares(known, rows, fits)
+                fits = fits & (left[name] >= shares)
+                left[name] -= np.where(fits, shares, 0)
+                continue
             fits = fits & (left[name] >= units)
             if name in whole and units >= SCALE:
                 fits &= whole[name] >= units
-        for name, units in request.resources.items():
+        for name, units in resources.items():
+            if by_memory and name == GPU:
+                continue
             left[name][fits] -= units
             if name in whole and units >= SCALE:
                 whole[name][fits] -= units
@@ -70,33 +82,56 @@ def stuffed(
     return counts, parts
 
 
+def _shares(known: RequestClass, rows: Rows, fits: Flags) -> npt.NDArray[np.int64]:
+    """Return the units of GPUs that a request for memory takes on each row that it fits."""
+    taken = [known.gpu_units(row) if fit else 0 for row, fit in zip(rows, fits, strict=True)]
+    return np.array(taken, np.int64)
+
+
 class Room:
     """The amounts left on one node while bundles are put on it, device by device."""
 
     def __init__(self, node: NodeState, numbered: frozenset[str], exact_devices: bool) -> None:
-        """Without `exact_devices` only sums are compared."""
+        """Without `exact_devices` only sums are compared, except for what cards alone can tell."""
         self.node = node
         self.available = node.available
+        self._cards = node.cards
+        self._exact = numbered if exact_devices else frozenset()
         self._devices = {
             name: dict(enumerate(node.units_left(name)))
             for name in sorted(numbered)
-            if exact_devices and name in node.available
+            if name in node.available
         }
 
     def add(self, resources: ResourceSet) -> bool:
         """Put a bundle here if there is room for all of it; return whether there was."""
-        left = self.available
-        if any(units > left.get(name, 0) for name, units in resources.items()):
+        left, amounts = self.available, without_terms(resources)
+        if any(units > left.get(name, 0) for name, units in amounts.items()):
             return False  # an overdrawn resource that it does not ask for does not matter
-        taken = {
-            name: take(self._devices[name], units, LowestIndex())
-            for name, units in resources.items()
-            if name in self._devices
-        }
-        if any(devices is None for devices in taken.values()):
+        has_terms = amounts is not resources
+        if has_terms and any(
+            resources[t] > self.node.total.get(t, 0) for t in TERMS & {*resources}
+        ):
             return False
+        taken: dict[str, Taken] = {}
+        for name, units in amounts.items():
+            if name in self._devices and (name in self._exact or (has_terms and name == GPU)):
+                found = self._take(name, units, resources)
+                if found is None:
+                    return False
+                taken[name] = found
         for name, devices in taken.items():
-            for index, units in devices or ():
+            for index, units in devices:
                 self._devices[name][index] -= units
-        self.available = self.available - resources
+        if GPU in taken and (ask := card_ask(resources)) is not None:
+            self._cards = shared_by(self._cards, ask, taken[GPU])
+        if has_terms and GPU in taken:
+            amounts = ResourceSet({**amounts, GPU: sum(units for _, units in taken[GPU])})
+        self.available = left - amounts
         return True
+
+    def _take(self, name: str, units: int, resources: ResourceSet) -> Taken | None:
+        ask = card_ask(resources) if name == GPU else None
+        if ask is None:
+            return take(self._devices[name], units, LowestIndex())
+        return pick_cards(self._devices[name], ask, self._cards, self.node.card_memory)

@@ -1,0 +1,199 @@
+"""Terms of a request for a shared GPU: memory on each card, its limit, how the card is shared.
+
+These terms travel in a request beside its amounts, under names of their own. Nodes show the largest
+term that they can meet under the same names in their totals. A term is met or not; it is never used
+up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from phalanx.model.readable import size
+
+GPU = "GPU"
+CARDS = "gpu_cards"
+"""The number of cards, each with the memory."""
+MEMORY = "gpu_memory"
+"""Bytes on each card. In a node's totals: the memory of its largest card."""
+LIMIT = "gpu_memory_limit"
+"""Bytes on each card above which the work is ended."""
+MPS = "gpu_mps"
+"""1 where the card is shared by NVIDIA's Multi-Process Service."""
+COMPUTE = "gpu_compute"
+"""The largest part of a card's threads that the work may use."""
+TERMS = frozenset({CARDS, MEMORY, LIMIT, MPS, COMPUTE})
+PROFILE = "nvidia.com/mig-"
+"""The prefix of resources that count the parts of split GPUs (MIG) with one profile."""
+
+TIME, BY_MPS = "time", "mps"
+MODES = (TIME, BY_MPS)
+"""How cards are shared: the driver gives each process its turn, or their kernels run at once."""
+OPTIONS = ("gpu_memory", "gpu_memory_limit", "gpu_share", "gpu_compute")
+
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{0,18})?)\s*([kKMGT]i?)?(?:B|bytes)?", re.ASCII)
+_STEPS = "kMGT"
+SIZES = "20GiB, 20Gi, 20 GB or a whole number of bytes"
+
+
+def read_gpu_memory(written: Any) -> int:
+    """Return the bytes that an amount of GPU memory means. Raises ValueError with the forms."""
+    if isinstance(written, int | float) and not isinstance(written, bool):
+        if 0 < written < 2**50:
+            return int(written)
+    elif isinstance(written, str) and (found := _SIZE.fullmatch(written.strip())):
+        number, unit = found.groups()
+        power = _STEPS.index(unit[0].replace("K", "k")) + 1 if unit else 0
+        size = int(float(number) * (1024 if unit and unit.endswith("i") else 1000) ** power)
+        if 0 < size < 2**50:
+            return size
+    raise ValueError(f"an amount of GPU memory is like {SIZES}, not {written!r}")
+
+
+def sharing_amounts(options: Mapping[str, Any]) -> dict[str, float]:
+    """Return the amounts of GPUs that options ask for, with the terms of their sharing.
+
+    Reads num_gpus and OPTIONS. Raises ValueError for options that do not go together.
+    """
+    gpus = options.get("num_gpus") or 0
+    share = options.get("gpu_share")
+    if share is not None and share not in MODES:
+        raise ValueError(f"gpu_share is {' or '.join(map(repr, MODES))}, not {share!r}")
+    given = [name for name in OPTIONS if options.get(name) is not None]
+    if not given:
+        return {GPU: gpus} if gpus else {}
+    amounts: dict[str, float] = {}
+    if options.get("gpu_memory") is not None:
+        amounts = _with_memory(options, gpus)
+    elif not 0 < gpus < 1:
+        raise ValueError(
+            f"{given[0]} needs a share of a GPU: give gpu_memory= as well, or num_gpus= below 1; "
+            f"whole GPUs are not shared (num_gpus={gpus:g})"
+        )
+    elif options.get("gpu_memory_limit") is not None:
+        raise ValueError(
+            "gpu_memory_limit needs gpu_memory: a share of a GPU has that share of its memory"
+        )
+    else:
+        amounts = {GPU: gpus}
+    if share == BY_MPS:
+        if gpus > 1:
+            raise ValueError(
+                f"gpu_share='mps' is for one GPU, not {gpus:g}: a process reaches one MPS daemon, "
+                "and each card has its own"
+            )
+        amounts[MPS] = 1.0
+    if (compute := options.get("gpu_compute")) is not None:
+        if share != BY_MPS:
+            raise ValueError("gpu_compute needs gpu_share='mps': only MPS can hold it")
+        if not 0 < compute <= 1:
+            raise ValueError(f"gpu_compute is a part of a GPU above 0 and at most 1, not {compute}")
+        amounts[COMPUTE] = float(compute)
+    return amounts
+
+
+def plain_amounts(amounts: Mapping[str, float]) -> dict[str, float]:
+    """Return a node's amounts without the terms, which are not amounts that anybody can sum up."""
+    return {name: amount for name, amount in amounts.items() if name not in TERMS}
+
+
+def amount_text(name: str, amount: float) -> str:
+    """Return an amount with its resource, for display: 20.0 GiB of gpu_memory, 2 GPU."""
+    return f"{size(amount)} of {name}" if name in (MEMORY, LIMIT) else f"{amount:g} {name}"
+
+
+def with_devices_of_profiles(amounts: Mapping[str, float]) -> dict[str, float]:
+    """Return amounts in which parts of split GPUs (MIG) that are asked for by profile are GPUs.
+
+    Raises ValueError for parts of several profiles, for a share of a part, and for other GPUs
+    beside them.
+    """
+    parts = {name: count for name, count in amounts.items() if name.startswith(PROFILE) and count}
+    if not parts:
+        return dict(amounts)
+    if len(parts) > 1:
+        raise ValueError(
+            f"parts of one profile can be asked for, not of {', '.join(sorted(parts))}"
+        )
+    ((name, count),) = parts.items()
+    if count != int(count) or amounts.get(GPU, count) != count or MEMORY in amounts:
+        raise ValueError(f"{name} is a whole number of parts, and no other GPUs go with them")
+    return {**amounts, GPU: count}
+
+
+def _with_memory(options: Mapping[str, Any], gpus: float) -> dict[str, float]:
+    memory = read_gpu_memory(options["gpu_memory"])
+    if 0 < gpus < 1:
+        raise ValueError(
+            f"gpu_memory and num_gpus={gpus:g} both say how much of a GPU: give gpu_memory with a "
+            "whole number of GPUs (1 if left out), or num_gpus alone"
+        )
+    cards = float(gpus or 1)
+    amounts = {GPU: cards, CARDS: cards, MEMORY: float(memory)}
+    if options.get("gpu_memory_limit") is not None:
+        limit = read_gpu_memory(options["gpu_memory_limit"])
+        if limit < memory:
+            raise ValueError(
+                f"gpu_memory_limit={options['gpu_memory_limit']!r} is below "
+                f"gpu_memory={options['gpu_memory']!r}"
+            )
+        amounts[LIMIT] = float(limit)
+    return amounts
+
+
+_VGPU = "volcano.sh/vgpu-"
+_VGPU_MEMORY, _VGPU_NUMBER = f"{_VGPU}memory", f"{_VGPU}number"
+_KAI_MEMORY, _KAI_SHARE, _KAI_COUNT = "gpu-memory", "gpu-fraction", "gpu-fraction-num-devices"
+_MIB = 2**20
+
+
+def with_foreign_terms(
+    amounts: Mapping[str, float], annotations: Mapping[str, str]
+) -> dict[str, float]:
+    """Return a member's amounts with the terms that manifests write in other systems' names.
+
+    Volcano's are resources: `volcano.sh/vgpu-memory` (MiB) on each of `volcano.sh/vgpu-number`
+    cards. KAI's are annotations: `gpu-memory` (MiB) or `gpu-fraction`, on each of
+    `gpu-fraction-num-devices` cards. Raises ValueError for terms that do not go together.
+    """
+    found = {name: amount for name, amount in amounts.items() if not name.startswith(_VGPU)}
+    if unread := [
+        n for n in amounts if n.startswith(_VGPU) and n not in (_VGPU_MEMORY, _VGPU_NUMBER)
+    ]:
+        raise ValueError(f"{unread[0]} cannot be held here; ask for {_VGPU_MEMORY} (MiB)")
+    options: dict[str, Any] = {}
+    if len(found) < len(amounts):
+        options["num_gpus"] = amounts.get(_VGPU_NUMBER) or 1
+        if memory := amounts.get(_VGPU_MEMORY):
+            options["gpu_memory"] = int(memory * _MIB)
+    elif not annotations.keys().isdisjoint((_KAI_MEMORY, _KAI_SHARE)):
+        count = _number(annotations, _KAI_COUNT, 1)
+        options["num_gpus"] = count
+        if _KAI_MEMORY in annotations and _KAI_SHARE in annotations:
+            raise ValueError(f"{_KAI_MEMORY} and {_KAI_SHARE} both say how much of a GPU")
+        if _KAI_MEMORY in annotations:
+            options["gpu_memory"] = int(_number(annotations, _KAI_MEMORY) * _MIB)
+        elif count != 1:
+            raise ValueError(f"{_KAI_SHARE} of {count:g} GPUs cannot be held; use {_KAI_MEMORY}")
+        else:
+            options["num_gpus"] = _number(annotations, _KAI_SHARE)
+    if not options:
+        return with_devices_of_profiles(found)
+    if GPU in found:
+        raise ValueError("whole GPUs and memory of GPUs do not go together in one member")
+    return found | sharing_amounts(options)
+
+
+def _number(annotations: Mapping[str, str], name: str, otherwise: float | None = None) -> float:
+    written = annotations.get(name)
+    if written is None and otherwise is not None:
+        return otherwise
+    try:
+        value = float(written or "")
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 2**40:
+        raise ValueError(f"annotation {name} is a number above 0, not {written!r}")
+    return value

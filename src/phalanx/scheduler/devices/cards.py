@@ -1,0 +1,185 @@
+"""GPUs that are shared: what a request takes of each card, and which cards have room for it.
+
+One account holds the share and the memory of a card: 10,000 units are the card and all its memory.
+Memory in bytes becomes the least number of units that covers it on that card. So a card that is not
+over-committed in units is not over-committed in bytes. Sharers of a card share its mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from phalanx.model.gpu_sharing import (
+    BY_MPS,
+    CARDS,
+    GPU,
+    LIMIT,
+    MEMORY,
+    MPS,
+    PROFILE,
+    TERMS,
+    TIME,
+)
+from phalanx.scheduler.devices.devices import DeviceChooser, LowestIndex, take
+from phalanx.scheduler.devices.quantities import SCALE
+from phalanx.scheduler.devices.sets import ResourceSet
+
+_LOWEST = LowestIndex()
+Taken = tuple[tuple[int, int], ...]
+"""(device number, units), ascending."""
+
+
+class Cards(msgspec.Struct, frozen=True, array_like=True):
+    """The facts that a node knows of its GPUs, by their numbers. Empty: all are alike.
+
+    `memory` is in bytes. `profiles` has the profile of each part of a split GPU (MIG), "" for whole
+    ones. `modes` says how each card is shared now; shared cards without a mode share time.
+    """
+
+    memory: tuple[int, ...] = ()
+    profiles: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
+
+    def memory_of(self, number: int, otherwise: int) -> int:
+        """Return the bytes of one card; `otherwise` where only the largest card is known."""
+        return self.memory[number] if number < len(self.memory) else otherwise
+
+    def mode_of(self, number: int) -> str:
+        """Return how a card is shared now."""
+        return self.modes[number] if number < len(self.modes) else ""
+
+    def profile_of(self, number: int) -> str:
+        """Return the profile of a part of a split GPU."""
+        return self.profiles[number] if number < len(self.profiles) else ""
+
+
+PLAIN = Cards()
+
+
+class CardAsk(msgspec.Struct, frozen=True):
+    """The part of a request that concerns cards: `count` of them, with `memory` bytes or `share` units each."""
+
+    count: int
+    share: int = SCALE
+    memory: int = 0
+    limit: int = 0
+    """Bytes above which its processes are ended on each card; 0: what it takes of the card."""
+    mode: str = ""
+    """How the card is shared; empty for whole cards."""
+    profile: str = ""
+
+    def units_on(self, card_memory: int) -> int | None:
+        """Return the units that it takes of a card with this memory; None if it cannot fit."""
+        if not self.memory:
+            return self.share
+        if card_memory < max(self.memory, self.limit):
+            return None
+        return -(-self.memory * SCALE // card_memory)
+
+
+def card_ask(request: Mapping[str, int]) -> CardAsk | None:
+    """Return what a request in units takes of cards; None for plain devices without any terms."""
+    units = request.get(GPU)
+    if not units:
+        return None
+    profile = next((n.removeprefix(PROFILE) for n in request if n.startswith(PROFILE)), "")
+    mode = BY_MPS if request.get(MPS) else TIME
+    memory = request.get(MEMORY, 0)
+    if memory:
+        return CardAsk(
+            count=max(1, request.get(CARDS, 0) // SCALE),
+            memory=memory // SCALE,
+            limit=request.get(LIMIT, 0) // SCALE,
+            mode=mode,
+            profile=profile,
+        )
+    if units < SCALE:
+        return CardAsk(1, units, mode=mode, profile=profile)
+    return CardAsk(units // SCALE, profile=profile) if profile else None
+
+
+def pick_cards(
+    left: Mapping[int, int],
+    ask: CardAsk,
+    cards: Cards = PLAIN,
+    memory: int = 0,
+    chooser: DeviceChooser = _LOWEST,
+) -> Taken | None:
+    """Return (number, units) of the cards for a request; None if too few have room for it.
+
+    `left`: the units left on each card; `memory`: bytes of cards that `cards` does not describe. A
+    sharer goes to the cards in its mode with the least room that suffices. Only when they do not
+    suffice are free cards opened: the smallest that do, as `chooser` picks them.
+    """
+    right = [n for n in sorted(left) if not ask.profile or cards.profile_of(n) == ask.profile]
+    if not ask.mode:
+        return take({n: left[n] for n in right}, ask.count * SCALE, chooser)
+    shared: list[tuple[int, int, int]] = []
+    fresh: dict[int, tuple[int, int]] = {}
+    for number in right:
+        size = cards.memory_of(number, memory)
+        units = ask.units_on(size)
+        if units is None or units > left[number]:
+            continue
+        if left[number] == SCALE:
+            fresh[number] = (size, units)
+        elif (cards.mode_of(number) or TIME) == ask.mode:
+            shared.append((left[number] * size // SCALE if size else left[number], number, units))
+    chosen = [(number, units) for _, number, units in sorted(shared)[: ask.count]]
+    wanted = ask.count - len(chosen)
+    if wanted > len(fresh):
+        return None
+    if wanted:
+        smallest = sorted(size for size, _ in fresh.values())[wanted - 1]
+        opened = chooser.pick([n for n, (size, _) in fresh.items() if size <= smallest], wanted)
+        chosen += [(number, fresh[number][1]) for number in opened]
+    return tuple(sorted(chosen))
+
+
+def most_free(left: Sequence[int], ask: CardAsk, cards: Cards = PLAIN, memory: int = 0) -> int:
+    """Return what `ask.count` cards have free for such a request, in units of 1/10000.
+
+    These are bytes on each card where it asks for bytes, else the share of each. For whole cards it
+    is how many are free. `left`, `cards` and `memory` are as in `pick_cards`, which succeeds if the
+    result is as much as is asked for.
+    """
+    found: list[int] = []
+    for number, units in enumerate(left):
+        if ask.profile and cards.profile_of(number) != ask.profile:
+            continue
+        if not ask.mode:
+            found.append(SCALE if units == SCALE else 0)
+        elif units == SCALE or (cards.mode_of(number) or TIME) == ask.mode:
+            size = cards.memory_of(number, memory)
+            is_large = size >= ask.limit
+            found.append(
+                (units * size // SCALE * SCALE if is_large else 0) if ask.memory else units
+            )
+    if not ask.mode:
+        return sum(found)
+    found.sort(reverse=True)
+    return found[ask.count - 1] if len(found) >= ask.count else 0
+
+
+def without_terms(request: ResourceSet) -> ResourceSet:
+    """Return the amounts of a request that can be added to those of others.
+
+    GPUs that are asked for by their memory count as the least share: the real one differs by card.
+    """
+    if TERMS.isdisjoint(request):
+        return request
+    amounts = {name: units for name, units in request.items() if name not in TERMS}
+    return ResourceSet(amounts | {GPU: 1} if MEMORY in request else amounts)
+
+
+def shared_by(cards: Cards, ask: CardAsk, taken: Taken) -> Cards:
+    """Return the cards after some of them have one more sharer."""
+    if ask.mode in ("", TIME) and not cards.modes:
+        return cards
+    numbers = [number for number, _ in taken]
+    modes = list(cards.modes) + [""] * (max(numbers, default=-1) + 1 - len(cards.modes))
+    for number in numbers:
+        modes[number] = ask.mode
+    return msgspec.structs.replace(cards, modes=tuple(modes))

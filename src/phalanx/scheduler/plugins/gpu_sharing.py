@@ -1,0 +1,195 @@
+"""The plugin gpu-sharing: each task that asks for GPU memory, or for a share, finds room on cards.
+
+The columns of a cycle hold sums, in which two halves of different cards make a card. While any task
+asks for GPU memory or for a mode of sharing, this plugin keeps a book for each card as nodes do
+(`scheduler.devices.cards`), and turns away nodes without enough cards that have room. A node's
+cards are read from its capacity `gpu_memory`, or from its `devices` where they differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from phalanx.model.gpu_sharing import BY_MPS, GPU, MEMORY, MPS
+from phalanx.scheduler.cycle import jobs as j
+from phalanx.scheduler.cycle.accepted import Accepted
+from phalanx.scheduler.cycle.amounts import Flags
+from phalanx.scheduler.cycle.arguments import Arguments
+from phalanx.scheduler.cycle.equivalence_class import EquivalenceClass
+from phalanx.scheduler.cycle.rows import BY_ONE, NEVER, Ask, Change, Filter, Rows
+from phalanx.scheduler.cycle.session import Session
+from phalanx.scheduler.devices.cards import (
+    PLAIN,
+    CardAsk,
+    Cards,
+    Taken,
+    card_ask,
+    most_free,
+    pick_cards,
+    shared_by,
+)
+from phalanx.scheduler.devices.quantities import SCALE, from_units, to_units
+from phalanx.scheduler.plugin_parts.devices import numbered_devices
+
+GPUS = "nvidia.com/gpu"
+MAX_CARDS = 256
+"""The most cards of a node that are counted."""
+_MIB = 2**20
+_THERE = (j.BOUND, j.BINDING, j.ALLOCATED, j.PIPELINED, j.RUNNING)
+"""Leaving tasks are not among them: the sums of the cycle know when their cards are free."""
+
+
+class _Book:
+    """The cards of one node: what is left on each, and how it is shared."""
+
+    __slots__ = ("cards", "left", "memory")
+
+    def __init__(self, count: int, memory: int, cards: Cards) -> None:
+        self.left = dict.fromkeys(range(count), SCALE)
+        self.memory = memory
+        self.cards = cards
+
+    def find(self, ask: CardAsk) -> Taken | None:
+        return pick_cards(self.left, ask, self.cards, self.memory)
+
+    def take(self, ask: CardAsk) -> Taken:
+        taken = self.find(ask) or ()
+        for number, units in taken:
+            self.left[number] -= units
+        self.cards = shared_by(self.cards, ask, taken)
+        return taken
+
+    def give_back(self, taken: Taken) -> None:
+        modes = list(self.cards.modes)
+        for number, units in taken:
+            self.left[number] += units
+            if self.left[number] == SCALE and number < len(modes):
+                modes[number] = ""
+        self.cards = msgspec.structs.replace(self.cards, modes=tuple(modes))
+
+    def most(self, ask: CardAsk) -> int:
+        return most_free(list(self.left.values()), ask, self.cards, self.memory)
+
+
+class GpuSharing:
+    """Takes no arguments."""
+
+    name = "gpu-sharing"
+    accepts: ClassVar[Accepted] = {}
+
+    def __init__(self, arguments: Arguments) -> None:
+        pass
+
+    def open(self, session: Session) -> None:
+        cluster = self._cluster = session.cluster
+        if not any(_is_special(k) for k in cluster.eq_classes):
+            return
+        self._gpu = cluster.dims.index.get(GPUS, -1)
+        if self._gpu < 0:
+            return
+        self._asks = {k.index: _ask(k) for k in cluster.eq_classes}
+        self._books: dict[int, _Book] = {}
+        self._held: dict[int, Taken] = {}
+        counts = cluster.capacity[:, self._gpu] // 1000
+        self._counts = numbered_devices(session, self.name, counts, MAX_CARDS).tolist()
+        rule = Filter(
+            reason="gpu-memory",
+            passes=self._passes,
+            changes=self._changes,
+            curable=True,
+            detail=self._detail,
+        )
+        session.add("filter", self.name, rule)
+        session.add("changed", self.name, self._changed)
+
+    def _changes(self, eq_class: EquivalenceClass) -> int:
+        return NEVER if self._asks[eq_class.index] is None else BY_ONE
+
+    def _book(self, node: int) -> _Book:
+        book = self._books.get(node)
+        if book is None:
+            spec = self._cluster.nodes[node]
+            memory = int(dict(spec.capacity).get(MEMORY, 0))
+            sizes = tuple(int(mib * _MIB) for mib, _ in spec.devices)
+            cards = Cards(memory=sizes) if sizes else PLAIN
+            book = self._books[node] = _Book(self._counts[node], memory, cards)
+            self._fill(book, node)
+        return book
+
+    def _fill(self, book: _Book, node: int) -> None:
+        """Enter the tasks that stand on a node, whole cards first, and the work of others."""
+        cluster = self._cluster
+        there = [
+            (t, ask)
+            for t in cluster.on_node[node]
+            if t not in self._held
+            and cluster.status[t] in _THERE
+            and (ask := self._asks[cluster.eq_class[t].index]) is not None
+        ]
+        for t, ask in sorted(there, key=lambda one: bool(one[1].mode)):
+            self._held[t] = book.take(ask)
+        others = cluster.taken_by_others(node, self._gpu) * SCALE // 1000
+        whole, share = divmod(others, SCALE)
+        if whole:
+            book.take(CardAsk(whole))
+        if share:
+            book.take(card_ask({GPU: share}) or CardAsk(1))
+
+    def _passes(self, rows: Rows, ask: Ask) -> Flags:
+        wanted = self._asks[ask.eq_class.index]
+        if wanted is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        found = [self._book(int(n)).find(wanted) is not None for n in rows.index]
+        return np.array(found, dtype=np.bool_)
+
+    def _detail(self, ask: Ask) -> Mapping[str, Any] | None:
+        wanted = self._asks[ask.eq_class.index]
+        if wanted is None:
+            return None
+        nodes = range(len(self._cluster.nodes))
+        most = max((self._book(node).most(wanted) for node in nodes), default=0)
+        if wanted.memory:
+            asked, resource = float(wanted.memory), MEMORY
+        else:
+            asked, resource = (
+                from_units(wanted.share * (wanted.count if not wanted.mode else 1)),
+                GPU,
+            )
+        return {
+            "resource": resource,
+            "asked": asked,
+            "most": from_units(most),
+            "cards": wanted.count,
+            "mode": " shared by MPS" if wanted.mode == BY_MPS else "",
+        }
+
+    def _changed(self, change: Change) -> None:
+        ask = self._asks[change.eq_class.index]
+        if ask is None:
+            return
+        for t, node in zip(change.tasks, change.nodes, strict=True):
+            book = self._books.get(node)
+            if book is None:
+                continue  # it is filled from the columns when it is asked for
+            if change.sign > 0 and t not in self._held:
+                self._held[t] = book.take(ask)
+            elif change.sign < 0 and (taken := self._held.pop(t, None)) is not None:
+                book.give_back(taken)
+
+
+def _is_special(eq_class: EquivalenceClass) -> bool:
+    return any(name in (MEMORY, MPS) for name, _ in eq_class.shape.request)
+
+
+def _ask(eq_class: EquivalenceClass) -> CardAsk | None:
+    """Return what a class asks of cards; None if it asks for none."""
+    request = {
+        GPU if name == GPUS else name: to_units(x) for name, x in eq_class.shape.request if x > 0
+    }
+    if not request.get(GPU):
+        return None
+    return card_ask(request) or CardAsk(request[GPU] // SCALE)
