@@ -17,6 +17,7 @@ from sphinx.application import Sphinx
 
 from phalanx import errors
 from phalanx.cli import registry
+from phalanx.cli.configuration.keys import TABLES, keys, shown
 from phalanx.cli.typer_app import app as command_line
 
 INTERFACE = {
@@ -64,6 +65,7 @@ def write_pages(site: Sphinx) -> None:
     pages = {
         "interface.rst": "\n".join(_interface()),
         "utilities.rst": "\n".join(_utilities()),
+        "configuration.md": "\n".join(_configuration()),
         "errors.rst": "\n".join(_errors()),
         **{f"commands-{_anchor(panel)}.md": "\n".join(_panel(panel)) for panel in registry.PANELS},
     }
@@ -100,6 +102,25 @@ def _utilities() -> Iterator[str]:
         yield f".. automodule:: phalanx.{module}"
         yield "   :members:"
         yield ""
+
+
+def _configuration() -> Iterator[str]:
+    yield "# Keys of the configuration file"
+    yield ""
+    yield "[The configuration file](../../howto/configuration.md) says where the file lies, and"
+    yield "which of several values holds."
+    for table, names in TABLES.items():
+        yield from (
+            "",
+            f"## `[{table}]`",
+            "",
+            "| key | form | default | meaning |",
+            "|---|---|---|---|",
+        )
+        for name in names:
+            key = keys()[f"{table}.{name}"]
+            default = "" if key.default in (None, "", []) else f"`{shown(key.default)}`"
+            yield f"| `{name}` | {key.form} | {default} | {_cell(key.help)} |"
 
 
 def _errors() -> Iterator[str]:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import shlex
 import time
 import webbrowser
+from os import environ
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from phalanx.cli.common_options import Address
+from phalanx.cli.configuration.sources import read_sources, settle
 from phalanx.cli.options import Option
 from phalanx.cli.reach import USAGE, fail
 from phalanx.cli.table import report, say
 
+if TYPE_CHECKING:
+    from phalanx.runtime.os.serving import Serving
+
+HOST = "127.0.0.1"
 GONE_S = 10.0
 """Seconds without an answer of the head after which a recording ends."""
 
@@ -20,11 +26,12 @@ GONE_S = 10.0
 def dashboard(
     address: Address = None,
     host: Annotated[
-        str,
+        str | None,
         Option(
-            help="Address to listen on; any other than 127.0.0.1 needs --certificate and --key."
+            help="Address to listen on; any other than 127.0.0.1 needs --certificate and --key. "
+            "Default: 127.0.0.1.",
         ),
-    ] = "127.0.0.1",
+    ] = None,
     port: Annotated[
         int | None,
         Option(min=0, max=65535, help="TCP port. Default: 8266, or else any free port."),
@@ -44,6 +51,10 @@ def dashboard(
     read_only: Annotated[
         bool, Option("--read-only", help="Serve a page on which nothing can be changed.")
     ] = False,
+    block: Annotated[
+        bool,
+        Option("--block", help="Stay in the foreground, and end the server at SIGTERM or Ctrl-C."),
+    ] = False,
     browser: Annotated[bool, Option("--browser", help="Open the page in a browser.")] = False,
     stop: Annotated[bool, Option("--stop", help="End the servers of this cluster's page.")] = False,
     record: Annotated[
@@ -58,8 +69,10 @@ def dashboard(
     """Serve the web page of a cluster, and print an address that logs you in.
 
     A server that already runs for this page is used again. The address works once, within a minute.
-    The server ends when its cluster ends or its recorded file is removed.
+    The server ends when its cluster ends or its recorded file is removed. Options that are not
+    given come from the configuration (`phalanx config show`).
     """
+    given = locals()
     if record is not None and from_ is not None:
         fail(
             "--record and --from cannot be combined: one writes a file, the other shows it.", USAGE
@@ -75,6 +88,14 @@ def dashboard(
     if record is not None:
         _record(address, record)
         return
+    try:
+        found = {
+            k: one.value for k, one in settle("dashboard", given, read_sources(environ)).items()
+        }
+    except ValueError as error:
+        fail(str(error), USAGE)
+    host, certificate, key = found.get("host", HOST), found.get("certificate"), found.get("key")
+    address = found.get("address")
     cluster = _cluster(address) if from_ is None else _file(from_)
     running = [one for one in serving.servers(serve.place()) if one.cluster == cluster]
     if stop:
@@ -89,9 +110,9 @@ def dashboard(
         options = serve.Options(
             cluster=cluster,
             host=host,
-            port=port,
-            names=name or [],
-            may_act=not read_only and from_ is None,
+            port=found.get("port"),
+            names=found.get("name", []),
+            may_act=not found.get("read_only") and from_ is None,
             record="" if from_ is None else cluster,
             certificate="" if certificate is None else str(certificate.absolute()),
             key="" if key is None else str(key.absolute()),
@@ -108,6 +129,17 @@ def dashboard(
     say(f"The page of {cluster} is at {one.url}. This logs you in, once, within a minute:\n{link}")
     if browser:
         webbrowser.open(link)
+    if block:
+        _stay(one)
+
+
+def _stay(server: Serving) -> None:
+    """Wait for the end of a server, or for a signal that ends it."""
+    from phalanx.runtime.daemons.blocking import Watched, wait_for_end
+    from phalanx.runtime.os import serving
+
+    if wait_for_end([Watched(server.pid, lambda: serving.stop(server))]) is not None:
+        fail("The server has ended by itself, as the cluster has, or its file.")
 
 
 def _check_tls(certificate: Path | None, key: Path | None, is_loopback: bool, host: str) -> None:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from phalanx.cli.reach import USAGE, fail
-
 if TYPE_CHECKING:
     from phalanx.node.checks import CheckRules
 
@@ -17,24 +15,26 @@ _LEAST_S = 1.0
 
 
 def read_checks(texts: Sequence[str]) -> dict[str, str]:
-    """Return the checks' commands by name. Ends the command for a text that is not NAME=COMMAND."""
+    """Return the checks' commands by name.
+
+    Raises ValueError for a text that is not NAME=COMMAND.
+    """
     found: dict[str, str] = {}
     for text in texts:
         name, _, command = text.partition("=")
         if not _NAME.fullmatch(name) or not command.strip():
-            fail(
+            raise ValueError(
                 "--check takes NAME=COMMAND, such as gpus=/usr/local/bin/check-gpus, with a name "
-                f"of letters, digits, '.', '_' and '-', not {text!r}.",
-                USAGE,
+                f"of letters, digits, '.', '_' and '-', not {text!r}."
             )
         if name in found:
-            fail(f"--check names {name} twice.", USAGE)
+            raise ValueError(f"--check names {name} twice.")
         found[name] = command
     return found
 
 
 def read_check_rules(every: str, limit: str) -> CheckRules:
-    """Return the rules for when and how long checks run. Ends the command for a wrong length of
+    """Return the rules for when and how long checks run. Raises ValueError for a wrong length of
     time.
     """
     from phalanx.manifests.times import read_length
@@ -45,8 +45,8 @@ def read_check_rules(every: str, limit: str) -> CheckRules:
         try:
             length_s = read_length(text)
         except ValueError as error:
-            fail(f"--{option}: {error}", USAGE)
+            raise ValueError(f"--{option}: {error}") from None
         if length_s < _LEAST_S:
-            fail(f"--{option} takes at least {_LEAST_S:g} s, not {text}.", USAGE)
+            raise ValueError(f"--{option} takes at least {_LEAST_S:g} s, not {text}.")
         lengths.append(length_s)
     return CheckRules(every_s=lengths[0], limit_s=lengths[1])

@@ -38,6 +38,14 @@ def json_object(option: str, text: str | None, example: str) -> dict[str, Any] |
 
     Ends the command for any other text, with an example.
     """
+    try:
+        return read_object(option, text, example)
+    except ValueError as error:
+        fail(str(error), USAGE)
+
+
+def read_object(option: str, text: str | None, example: str) -> dict[str, Any] | None:
+    """Return what `json_object` returns. Raises ValueError for any other text."""
     if text is None:
         return None
     try:
@@ -45,7 +53,7 @@ def json_object(option: str, text: str | None, example: str) -> dict[str, Any] |
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        fail(f"--{option} takes a JSON object, such as '{example}', not {text!r}.", USAGE)
+        raise ValueError(f"--{option} takes a JSON object, such as '{example}', not {text!r}.")
     return found
 
 

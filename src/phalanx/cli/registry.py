@@ -107,6 +107,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "stop": Entry("start:stop", "End the head and the nodes on this machine."),
         "status": Entry("cluster:status", "Show the head, the nodes and their resources."),
         "health": Entry("health:health_", "Show the condition of the head."),
+        "config": Entry("config:app", "Check, show and explain the configuration."),
         "doctor": Entry("doctor:doctor", "Check whether this machine can run Phalanx."),
         "can": Entry("rights:can", "Show whether you may do something, and by which rule."),
         "audit": Entry("rights:audit", "List changes and refusals: by whom, from where."),

@@ -11,24 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from phalanx.cli import panels
 from phalanx.cli.amounts import memory_bytes
+from phalanx.cli.configuration import values
+from phalanx.cli.configuration.sources import read_sources, settle
 from phalanx.cli.durations import METAVAR, seconds_at_least
 from phalanx.cli.node_checks import read_check_rules, read_checks
 from phalanx.cli.options import Option
-from phalanx.cli.reach import FAILED, NOT_ALLOWED, USAGE, fail, json_object
+from phalanx.cli.reach import FAILED, NOT_ALLOWED, USAGE, fail
 from phalanx.cli.table import report, say
 from phalanx.model.readable import amount, size
 from phalanx.runtime.engine import starting as engines
 from phalanx.storage.naming import storage_name
 
 if TYPE_CHECKING:
-    from phalanx.model.system_settings import SystemSettings
     from phalanx.runtime.daemons.starting import Daemon
     from phalanx.runtime.os.node_amounts import NodeAmounts
-    from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 PORT = 6380
 """The port on which a head listens by default."""
-_NODE_ID = "ray.io/node-id"
 
 
 def default_store() -> str:
@@ -48,13 +47,26 @@ def start(
             "scheduler on a Ray cluster."
         ),
     ] = None,
+    no_node: Annotated[
+        bool,
+        Option("--no-node", help="Start only the head, without a node on this machine."),
+    ] = False,
+    block: Annotated[
+        bool,
+        Option(
+            "--block",
+            help="Stay in the foreground, and end what was started at SIGTERM or Ctrl-C; exit 1 "
+            "when a daemon ends by itself.",
+        ),
+    ] = False,
     host: Annotated[
-        str,
+        str | None,
         Option(
             rich_help_panel=panels.NETWORK,
+            show_default="127.0.0.1",
             help="IP address of this machine at which other machines reach it, such as 10.0.0.1.",
         ),
-    ] = "127.0.0.1",
+    ] = None,
     port: Annotated[
         int | None,
         Option(
@@ -120,11 +132,11 @@ def start(
         ),
     ] = None,
     node_name: Annotated[
-        str,
+        str | None,
         Option(
             rich_help_panel=panels.NODE, help="Name of the node. Default: the machine's host name."
         ),
-    ] = "",
+    ] = None,
     labels: Annotated[
         list[str] | None,
         Option(
@@ -142,27 +154,27 @@ def start(
         ),
     ] = None,
     topology: Annotated[
-        str,
+        str | None,
         Option(
             rich_help_panel=panels.DEVICES,
             help="Machine model whose GPU wiring this node has, such as dgx_h100.",
         ),
-    ] = "",
+    ] = None,
     ports: Annotated[
-        str,
+        str | None,
         Option(
             rich_help_panel=panels.NODE,
             help="Ports that gangs may use on the node, such as '20000-20999,8080'.",
         ),
-    ] = "",
+    ] = None,
     devices: Annotated[
-        str,
+        str | None,
         Option(
             rich_help_panel=panels.DEVICES,
             help="File from which the node reads the state of its GPUs, instead of the driver; "
             "see docs/howto/health.md.",
         ),
-    ] = "",
+    ] = None,
     check: Annotated[
         list[str] | None,
         Option(
@@ -172,20 +184,22 @@ def start(
         ),
     ] = None,
     check_every: Annotated[
-        str,
+        str | None,
         Option(
+            show_default="10m",
             rich_help_panel=panels.CHECKS,
             help="Time between two runs of the checks while the node is idle: 90s, 15m or 10 "
             "(minutes).",
         ),
-    ] = "10m",
+    ] = None,
     check_limit: Annotated[
-        str,
+        str | None,
         Option(
+            show_default="1m",
             rich_help_panel=panels.CHECKS,
             help="Time limit of each check: 90s, 15m or 10 (minutes).",
         ),
-    ] = "1m",
+    ] = None,
     placement: Annotated[
         str | None,
         Option(
@@ -205,16 +219,17 @@ def start(
         ),
     ] = None,
     spill_threshold: Annotated[
-        int,
+        int | None,
         Option(
             min=0,
+            show_default="0",
             rich_help_panel=panels.NODE,
             help="Number of requests that may wait on this node; for further requests, the node "
             "asks other nodes.",
         ),
-    ] = 0,
+    ] = None,
     patience: Annotated[
-        float,
+        float | None,
         Option(
             parser=seconds_at_least(1),
             metavar=METAVAR,
@@ -224,21 +239,22 @@ def start(
             "(seconds). A node that holds resources of jobs waits a day; a node on which "
             "work runs waits without limit. Default: 60s.",
         ),
-    ] = 60.0,
+    ] = None,
     gpu_resource: Annotated[
-        str,
+        str | None,
         Option(
+            show_default="GPU",
             rich_help_panel=panels.DEVICES,
             help="With ray:auto: Ray resource that stands for the GPUs that gangs get.",
         ),
-    ] = "GPU",
+    ] = None,
     token_file: Annotated[
-        str,
+        str | None,
         Option(
             rich_help_panel=panels.NETWORK,
             help="File with the cluster's token. Default: PHALANX_TOKEN_FILE, or ~/.phalanx/token.",
         ),
-    ] = "",
+    ] = None,
     shared: Annotated[
         bool,
         Option(
@@ -249,12 +265,12 @@ def start(
         ),
     ] = False,
     group: Annotated[
-        str,
+        str | None,
         Option(
             rich_help_panel=panels.HEAD,
             help="Group of accounts that may connect to a shared head. Default: all accounts.",
         ),
-    ] = "",
+    ] = None,
     system: Annotated[
         bool,
         Option(
@@ -275,66 +291,75 @@ def start(
 ) -> None:
     """Start a cluster (--head) or join one (--address).
 
+    Options that are not given come from variables such as PHALANX_START_NUM_CPUS, then from
+    ~/.phalanx/config.toml, then from /etc/phalanx/config.toml (`phalanx config show`).
+
     Exit 2: wrong usage. Exit 4: wrong token.
     """
-    if head == (address is not None):
+    given = locals()
+    with _failing_readably():
+        found = settle("start", given, read_sources(os.environ))
+        options = values.StartOptions(**{name: one.value for name, one in found.items()})
+    _start(options)
+
+
+def _start(options: values.StartOptions) -> None:
+    address = options.address
+    if options.head == (address is not None):
         fail("Give either --head, to start a cluster, or --address HOST:PORT, to join one.", USAGE)
     if address is not None and (engine := engines.engine_of(address)) is not None:
-        options: dict[str, object] = {
-            "gpu_resource": gpu_resource,
-            "topology": topology,
-            "placement": _placement(placement),
-            **({"store": tuple(store)} if store else {}),
-        }
         with _failing_readably():
-            say(engines.entry_of(engine).start_scheduler(address, options))
+            of_engine: dict[str, object] = {
+                "gpu_resource": options.gpu_resource,
+                "topology": options.topology,
+                "placement": values.read_placement(options.placement),
+                **({"store": tuple(options.store)} if options.store else {}),
+            }
+            say(engines.entry_of(engine).start_scheduler(address, of_engine))
         return
-    of_head = (store, limit, placement, accept_loss, history, system_config, shared, group)
-    if address is not None and any(of_head):
+    if address is not None and any(getattr(options, name) for name in values.OF_HEAD):
         belong = (
-            "--store, --accept-loss, --limit, --history, --system-config, --placement, --shared "
-            "and --group"
+            "--no-node, --store, --accept-loss, --limit, --history, --system-config, --placement, "
+            "--shared and --group"
         )
         fail(f"{belong} are only for --head.", USAGE)
-    if group and not shared:
+    if options.group and not options.shared:
         fail("--group is only for --shared: it names the accounts that share the head.", USAGE)
-    if system:
-        _check_system(is_head=address is None, is_shared=shared)
-    _check_host(host)
-    node = {
-        "launch": _launch_socket() if system else "",
-        "node_name": node_name,
-        "labels": _labels(labels or []),
-        "host": host,
-        "token_file": os.path.abspath(token_file) if token_file else "",
-        "insecure": insecure,
-        "ports": ports,
-        "devices": os.path.abspath(devices) if devices else "",
-        "checks": read_checks(check or []),
-        "check_rules": read_check_rules(check_every, check_limit),
-        "spill_threshold": spill_threshold,
-        "patience_s": patience,
-    }
-    amounts = {
-        "num_cpus": num_cpus,
-        "num_gpus": num_gpus,
-        "resources": json_object("resources", resources, '{"TPU": 4}'),
-        "object_store_memory": object_store_memory,
-    }
+    if options.system:
+        _check_system(is_head=address is None, is_shared=options.shared)
     with _failing_readably():
-        if address is None:
-            limits, policy = _limits(limit or []), _placement(placement)
-            where = PORT if port is None else port
-            kept = _history(history or [])
-            settings = _settings(system_config)
-            if settings.memory_limit is not None:
-                node["memory_limit"] = settings.memory_limit
-            _start_head(
-                node, amounts, topology, where, store, accept_loss, limits, policy, kept, settings,
-                group if shared else None,
-            )  # fmt: skip
-        else:
-            _join(address, {**node, "port": port or 0}, amounts, topology)
+        values.check_host(options.host)
+        node = {
+            "launch": _launch_socket() if options.system else "",
+            "node_name": options.node_name,
+            "labels": values.read_labels(options.labels),
+            "host": options.host,
+            "token_file": os.path.abspath(options.token_file) if options.token_file else "",
+            "insecure": options.insecure,
+            "ports": options.ports,
+            "devices": os.path.abspath(options.devices) if options.devices else "",
+            "checks": read_checks(options.check),
+            "check_rules": read_check_rules(options.check_every, options.check_limit),
+            "spill_threshold": options.spill_threshold,
+            "patience_s": options.patience,
+        }
+        amounts = {
+            "num_cpus": options.num_cpus,
+            "num_gpus": options.num_gpus,
+            "resources": values.read_resources(options.resources),
+            "object_store_memory": options.object_store_memory,
+        }
+        # The daemons of --block end with this process, also when it is killed.
+        parent_fd, kept_open = os.pipe() if options.block else (-1, -1)
+        start_it = _start_head if address is None else _join
+        started = start_it(node, amounts, options, parent_fd)
+    if options.block:
+        from phalanx.runtime.daemons.blocking import stay
+
+        ended = stay(started)
+        os.close(kept_open)
+        if ended is not None:
+            fail(f"The {ended.announcement.kind} has ended by itself: see {ended.log_path}.")
 
 
 def stop(
@@ -400,21 +425,9 @@ def stop(
 
 
 def _start_head(
-    node: dict[str, Any],
-    amounts: dict[str, Any],
-    topology: str,
-    port: int,
-    store: list[str] | None,
-    accept_loss: bool,
-    limits: dict[str, float],
-    placement: PlacementPolicy,
-    history: dict[str, float],
-    settings: SystemSettings,
-    sharers: str | None,
-) -> None:
-    """Start a head and a node. `sharers`: the group that shares the head, "" for all accounts and
-    None for nobody.
-    """
+    node: dict[str, Any], amounts: dict[str, Any], given: values.StartOptions, parent_fd: int
+) -> list[Daemon]:
+    """Start a head, and a node where one is wanted and none runs."""
     from phalanx.runtime.daemons.cluster_token import default_path
     from phalanx.runtime.daemons.local import local_daemons
     from phalanx.runtime.daemons.starting import HeadOptions, start_head
@@ -422,15 +435,22 @@ def _start_head(
     from phalanx.storage.opening import audit_path, history_path
     from phalanx.storage.sqlite import delete, exists
 
-    of_node = _amounts(amounts, topology, node["host"], is_first=True)
+    limits, policy = values.read_limits(given.limit), values.read_placement(given.placement)
+    port = PORT if given.port is None else given.port
+    kept, settings = values.read_history(given.history), values.read_settings(given.system_config)
+    if settings.memory_limit is not None:
+        node["memory_limit"] = settings.memory_limit
+    of_node = None
+    if not given.no_node:
+        of_node = _amounts(amounts, given.topology, node["host"], is_first=True)
     running = [one for _, one in local_daemons() if one.kind == "head"]
     if running:
         fail(
             f"A head runs here already, at {running[0].address}: `phalanx status` shows it, "
             "`phalanx stop` ends it."
         )
-    addresses = tuple(_in_full(one) for one in store or [default_store()])
-    is_again = store is None and exists(default_store())
+    addresses = tuple(_in_full(one) for one in given.store or [default_store()])
+    is_again = not given.store and exists(default_store())
     known = {one.cluster for _, one in local_daemons(f"{node['host']}:{port}")} - {""}
     options = HeadOptions(
         host=node["host"],
@@ -440,21 +460,21 @@ def _start_head(
         store=addresses,
         marks=os.path.dirname(default_store()),
         cluster=min(known, default=""),
-        accept_loss=accept_loss,
+        accept_loss=given.accept_loss,
         history=history_path(addresses[0], os.path.dirname(default_store())),
-        history_limits=history,
+        history_limits=kept,
         audit=audit_path(addresses[0], os.path.dirname(default_store())),
         limits=limits,
-        placement=placement,
+        placement=policy,
         settings=settings,
-        is_shared=sharers is not None,
-        group=sharers or "",
+        is_shared=given.shared,
+        group=given.group,
         launch_keys=_launch_keys() if node["launch"] else "",
     )
     try:
-        started = start_head(options)
+        started = start_head(options, parent_fd)
     except BaseException:
-        if store is None and not is_again:
+        if not given.store and not is_again:
             with contextlib.suppress(StorageInUseError):
                 delete(default_store())  # else the next head would continue an empty store
         raise
@@ -463,13 +483,14 @@ def _start_head(
     if is_again:
         report("It continues with the state of the previous head: queues, jobs, names, groups.")
     here = [one for _, one in local_daemons(where) if one.kind == "node"]
+    daemons = [started]
     if here:
         report(f"Node {here[0].name} already runs here, and joins it again.")
-    else:
+    elif of_node is not None:
         if node["launch"]:
             node["shared_dir"] = os.path.dirname(started.announcement.shared)
         try:
-            _start_node(where, node, of_node)
+            daemons.append(_start_node(where, node, of_node, parent_fd))
         except BaseException:
             started.stop()
             raise
@@ -477,13 +498,17 @@ def _start_head(
     report(_what_next(where, token, node["insecure"]))
     if started.announcement.shared:
         is_system = bool(node["launch"])
-        report(_shared_text(started.announcement.shared, sharers or "", is_system))
+        report(_shared_text(started.announcement.shared, given.group, is_system))
+    return daemons
 
 
-def _join(address: str, node: dict[str, Any], amounts: dict[str, Any], topology: str) -> None:
+def _join(
+    node: dict[str, Any], amounts: dict[str, Any], given: values.StartOptions, parent_fd: int
+) -> list[Daemon]:
     from phalanx.runtime.daemons.local import numeric_address, split_address
 
-    where = numeric_address(address)
+    assert given.address is not None
+    where = numeric_address(given.address)
     is_far = not ipaddress.ip_address(split_address(where)[0]).is_loopback
     if is_far and ipaddress.ip_address(node["host"]).is_loopback:
         fail(
@@ -492,10 +517,11 @@ def _join(address: str, node: dict[str, Any], amounts: dict[str, Any], topology:
             "with --host.",
             USAGE,
         )
-    _start_node(where, node, _amounts(amounts, topology, node["host"], is_first=False))
+    of_node = _amounts(amounts, given.topology, node["host"], is_first=False)
+    return [_start_node(where, {**node, "port": given.port or 0}, of_node, parent_fd)]
 
 
-def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts) -> Daemon:
+def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts, parent_fd: int) -> Daemon:
     from phalanx.runtime.daemons.starting import NodeOptions, start_node
 
     started = start_node(
@@ -506,7 +532,8 @@ def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts) -> Daemo
             topology=amounts.topology,
             machine=amounts.machine,
             **{**node, "labels": {**amounts.labels, **node["labels"]}},
-        )
+        ),
+        parent_fd,
     )
     has = ", ".join(
         f"{name} {size(value) if 'memory' in name else amount(value)}"
@@ -626,80 +653,3 @@ def _failing_readably() -> Any:
 def _sentence(error: BaseException) -> str:
     text = str(error) or type(error).__name__
     return text[0].upper() + text[1:] if text.split()[0].isalpha() else text
-
-
-# ---- arguments ---------------------------------------------------------------------------------
-
-
-def _check_host(host: str) -> None:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        fail(f"--host takes an IP address of this machine, such as 10.0.0.1, not {host!r}.", USAGE)
-    if address.is_unspecified:
-        fail(
-            f"--host takes an address at which other nodes reach this one, and {host} is none.",
-            USAGE,
-        )
-
-
-def _labels(texts: list[str]) -> dict[str, str]:
-    pairs = [one.partition("=") for text in texts for one in text.split(",") if one]
-    for key, equals, _ in pairs:
-        if not key or not equals or key == _NODE_ID:
-            fail(
-                "Label string is not a key-value pair. --labels takes KEY=VALUE, and KEY is not "
-                f"{_NODE_ID}; not {key!r}.",
-                USAGE,
-            )
-    return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def _placement(text: str | None) -> PlacementPolicy:
-    """Return the policy of `--placement`: a name or a YAML mapping. Raises ValueError."""
-    import yaml
-
-    from phalanx.scheduler.placement.placement_policy import read_placement_policy
-
-    try:
-        given = None if text is None else yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ValueError(f"--placement takes a name or a YAML mapping, not {text}") from None
-    return read_placement_policy(given)
-
-
-def _settings(text: str | None) -> SystemSettings:
-    """Return the settings of `--system-config` and of the environment. Raises ValueError."""
-    from phalanx.runtime.driver.starting import system_settings
-
-    return system_settings(json_object("system-config", text, '{"max_lineage_bytes": 1000000}'))
-
-
-def _limits(texts: list[str]) -> dict[str, float]:
-    from phalanx.head.nodes import HealthLimits
-
-    return _numbers("limit", texts, HealthLimits, whole=("misses",))
-
-
-def _history(texts: list[str]) -> dict[str, float]:
-    from phalanx.storage.ledger import HistoryLimits
-
-    return _numbers("history", texts, HistoryLimits, whole=("records",))
-
-
-def _numbers(option: str, texts: list[str], kind: Any, whole: tuple[str, ...]) -> dict[str, float]:
-    """Read NAME=NUMBER for the fields of the struct `kind`. Raises ValueError for bad values."""
-    import msgspec
-
-    names = kind.__struct_fields__
-    found: dict[str, float] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if name not in names or not equals:
-            fail(f"--{option} takes NAME=NUMBER, and NAME is one of {', '.join(names)}.", USAGE)
-        try:
-            found[name] = int(value) if name in whole else float(value)
-        except ValueError:
-            fail(f"--{option} {name} takes a number, not {value!r}.", USAGE)
-    msgspec.convert(found, kind)
-    return found
