@@ -43,8 +43,8 @@ def start(
     address: Annotated[
         str | None,
         Option(
-            help="Start a node that joins the head at HOST:PORT; with ray:auto, start the "
-            "scheduler on a Ray cluster."
+            help="Start a node that joins the head at HOST:PORT, or with auto the head on this "
+            "machine; with ray:auto, start the scheduler on a Ray cluster."
         ),
     ] = None,
     no_node: Annotated[
@@ -508,7 +508,7 @@ def _join(
     from phalanx.runtime.daemons.local import numeric_address, split_address
 
     assert given.address is not None
-    where = numeric_address(given.address)
+    where = _head_here() if given.address == "auto" else numeric_address(given.address)
     is_far = not ipaddress.ip_address(split_address(where)[0]).is_loopback
     if is_far and ipaddress.ip_address(node["host"]).is_loopback:
         fail(
@@ -519,6 +519,15 @@ def _join(
         )
     of_node = _amounts(amounts, given.topology, node["host"], is_first=False)
     return [_start_node(where, {**node, "port": given.port or 0}, of_node, parent_fd)]
+
+
+def _head_here() -> str:
+    from phalanx.runtime.daemons.local import local_daemons
+
+    heads = [one.address for _, one in local_daemons() if one.kind == "head"]
+    if not heads:
+        fail("No head runs on this machine under this user: --address takes its HOST:PORT.")
+    return heads[-1]
 
 
 def _start_node(where: str, node: dict[str, Any], amounts: NodeAmounts, parent_fd: int) -> Daemon:

@@ -1,0 +1,140 @@
+"""The commands `phalanx install` and `phalanx uninstall`: services of systemd."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from phalanx.cli.options import Option
+from phalanx.cli.reach import FAILED, NOT_ALLOWED, USAGE, fail
+from phalanx.cli.table import report, say
+
+if TYPE_CHECKING:
+    from phalanx.cli.installation.plan import Machine, Plan
+
+System = Annotated[
+    bool,
+    Option("--system", help="Services of the machine, which run as the account phalanx (root)."),
+]
+User = Annotated[bool, Option("--user", help="Services of this user, without root's rights.")]
+Apply = Annotated[bool, Option("--apply", help="Make the changes, instead of only listing them.")]
+Root = Annotated[
+    str,
+    Option(
+        metavar="DIRECTORY",
+        help="Directory to write below, for images and packages; no command is run.",
+    ),
+]
+
+
+def install(
+    system: System = False,
+    user: User = False,
+    address: Annotated[
+        str, Option(help="HOST:PORT of a head to join. Default: a head on this machine.")
+    ] = "",
+    host: Annotated[
+        str, Option(help="IP address of this machine at which other machines reach it.")
+    ] = "",
+    dashboard: Annotated[
+        bool, Option("--dashboard", help="Also serve the web page of the cluster.")
+    ] = False,
+    apply: Apply = False,
+    root: Root = "",
+) -> None:
+    """List the steps that install head and node as services of systemd; --apply takes them.
+
+    Exit 1: a step failed. Exit 4: --system without root's rights.
+    """
+    from phalanx.cli.configuration.values import check_host
+    from phalanx.cli.installation.plan import Wanted
+    from phalanx.cli.installation.plan import install as plan_of
+    from phalanx.runtime.daemons.local import split_address
+
+    _check(system, user, apply, root)
+    try:
+        if host:
+            check_host(host)
+        if address:
+            split_address(address)
+    except ValueError as error:
+        fail(str(error), USAGE)
+    machine = _machine()
+    if system and (blocked := _closed_to_others(machine.python)):
+        fail(
+            f"The account phalanx cannot reach {machine.python}: {blocked} is closed to others. "
+            "Install Phalanx in a place such as /opt/phalanx.",
+            FAILED,
+        )
+    _carry_out(plan_of(Wanted(system, address, host, dashboard), machine), apply, root)
+
+
+def uninstall(
+    system: System = False, user: User = False, apply: Apply = False, root: Root = ""
+) -> None:
+    """List the steps that remove the services of systemd; --apply takes them.
+
+    The configuration, the store and the token stay.
+    """
+    from phalanx.cli.installation.plan import uninstall as plan_of
+    from phalanx.cli.installation.plan import units_in
+
+    _check(system, user, apply, root)
+    machine = _machine()
+    present = units_in(root.rstrip("/"), system, machine)
+    if not present:
+        say("No service of Phalanx is installed.")
+        return
+    _carry_out(plan_of(system, machine, present), apply, root)
+
+
+def _check(system: bool, user: bool, apply: bool, root: str) -> None:
+    if system == user:
+        fail("Give either --system, for the machine, or --user, for this user.", USAGE)
+    if system and apply and not root and os.geteuid() != 0:
+        fail("--system --apply needs root's rights: run it with sudo.", NOT_ALLOWED)
+
+
+def _carry_out(plan: Plan, apply: bool, root: str) -> None:
+    root = os.path.abspath(root).rstrip("/") if root else ""
+    for number, step in enumerate(plan.steps, 1):
+        report(f"{number}. {step.said(root)}")
+        if apply:
+            try:
+                step.take(root)
+            except (OSError, LookupError, RuntimeError) as error:
+                fail(f"Step {number} failed, and the later ones were not taken: {error}")
+    for note in plan.notes:
+        report(f"\n{note}")
+    if not apply:
+        report("\nNothing was changed: --apply takes these steps.")
+
+
+def _machine() -> Machine:
+    import grp
+    import pwd
+
+    from phalanx.cli.installation.plan import Machine
+    from phalanx.cli.installation.units import ACCOUNT
+
+    me = pwd.getpwuid(os.getuid()).pw_name
+    return Machine(
+        python=sys.executable,
+        user=me,
+        home=os.path.expanduser("~"),
+        has_account=any(one.pw_name == ACCOUNT for one in pwd.getpwall()),
+        groups=frozenset(one.gr_name for one in grp.getgrall()),
+        lingers=os.path.exists(f"/var/lib/systemd/linger/{me}"),
+    )
+
+
+def _closed_to_others(path: str) -> str:
+    """Return the folder above a file that other accounts cannot enter; empty without one."""
+    folder = os.path.dirname(os.path.abspath(path))
+    while True:
+        if not os.stat(folder).st_mode & 0o001:
+            return folder
+        if folder == "/":
+            return ""
+        folder = os.path.dirname(folder)

@@ -1,0 +1,3 @@
+"""Installing Phalanx as services of systemd: `units` writes their texts, `plan` lists the steps,
+`steps` carries them out.
+"""

@@ -1,0 +1,110 @@
+"""Steps that change a machine: directories, files and commands; each says what it does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import subprocess
+from typing import NamedTuple, Protocol
+
+
+class Step(Protocol):
+    """One change of the machine."""
+
+    def said(self, root: str) -> str:
+        """Return what the step does, for people."""
+        ...
+
+    def take(self, root: str) -> None:
+        """Make the change below the directory `root`. Raises OSError and RuntimeError."""
+        ...
+
+
+class Directory(NamedTuple):
+    """Makes a directory with a mode; an existing one gets the mode and the owner."""
+
+    path: str
+    mode: int
+    owner: str = ""
+    """The account and group; empty for this process's own."""
+
+    def said(self, root: str) -> str:
+        """Return what the step does."""
+        of = f", owner {self.owner}" if self.owner else ""
+        return f"make the directory {root}{self.path} (mode {self.mode:04o}{of})"
+
+    def take(self, root: str) -> None:
+        """Make the directory; owners below another root are left to a package manager."""
+        is_new = not os.path.isdir(root + self.path)
+        os.makedirs(root + self.path, exist_ok=True)
+        if is_new or self.owner:
+            os.chmod(root + self.path, self.mode)
+        if self.owner and not root:
+            shutil.chown(self.path, self.owner, self.owner)
+
+
+class File(NamedTuple):
+    """Writes a file."""
+
+    path: str
+    mode: int
+    text: str
+    keeps: bool = False
+    """Whether an existing file stays as it is."""
+
+    def said(self, root: str) -> str:
+        """Return what the step does, with the text."""
+        if self.keeps and os.path.lexists(root + self.path):
+            return f"keep the file {root}{self.path}"
+        lines = "".join(f"\n    | {line}".rstrip() for line in self.text.splitlines())
+        return f"write the file {root}{self.path} (mode {self.mode:04o}):{lines}"
+
+    def take(self, root: str) -> None:
+        """Write the file as a whole."""
+        path = root + self.path
+        if self.keeps and os.path.lexists(path):
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + ".new")
+        fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, self.mode)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            os.fchmod(fd, self.mode)
+            file.write(self.text)
+        os.rename(path + ".new", path)
+
+
+class Removal(NamedTuple):
+    """Deletes a file."""
+
+    path: str
+
+    def said(self, root: str) -> str:
+        """Return what the step does."""
+        return f"delete the file {root}{self.path}"
+
+    def take(self, root: str) -> None:
+        """Delete the file."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(root + self.path)
+
+
+class Run(NamedTuple):
+    """Runs a command of the machine; below another root it is left out."""
+
+    words: tuple[str, ...]
+
+    def said(self, root: str) -> str:
+        """Return what the step does."""
+        line = shlex.join(self.words)
+        return f"leave out, below another root: {line}" if root else f"run: {line}"
+
+    def take(self, root: str) -> None:
+        """Run the command. Raises RuntimeError with its last words when it fails."""
+        if root:
+            return
+        done = subprocess.run(self.words, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            reason = (done.stderr.strip() or done.stdout.strip() or "no reason").splitlines()[-1]
+            raise RuntimeError(f"{shlex.join(self.words)} failed ({done.returncode}): {reason}")

@@ -1,0 +1,100 @@
+"""The texts of the units of systemd, one for each part. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+HEAD, NODE, DASHBOARD = "head", "node", "dashboard"
+ACCOUNT = "phalanx"
+"""The account of the services of a machine."""
+HOME = "/var/lib/phalanx"
+
+_OF_HEAD = ("start", "--head", "--no-node", "--block")
+_OF_NODE_HERE = ("start", "--address", "auto", "--block")
+_OF_NODE = ("start", "--block")
+_OF_DASHBOARD = ("dashboard", "--block")
+
+_DESCRIPTION = {
+    HEAD: "Head of the Phalanx cluster",
+    NODE: "Node of a Phalanx cluster",
+    DASHBOARD: "Web page of the Phalanx cluster",
+}
+
+
+class Service(NamedTuple):
+    """The differences between installations."""
+
+    python: str
+    """The interpreter that has Phalanx."""
+    is_system: bool
+    """Whether the machine runs the services, not one user."""
+    has_head: bool
+    """Whether the head is a service of this machine, which the other parts wait for."""
+
+
+def unit_name(part: str) -> str:
+    """Return the name of a part's unit."""
+    return f"phalanx-{part}.service"
+
+
+def command(part: str, service: Service) -> tuple[str, ...]:
+    """Return the words that the unit of a part runs."""
+    of_node = _OF_NODE_HERE if service.has_head else _OF_NODE
+    words = {HEAD: _OF_HEAD, NODE: of_node, DASHBOARD: _OF_DASHBOARD}[part]
+    return (service.python, "-m", "phalanx", *words)
+
+
+def unit(part: str, service: Service) -> str:
+    """Return the text of the unit of a part."""
+    lines = ["[Unit]", f"Description={_DESCRIPTION[part]}"]
+    if service.is_system:
+        lines += ["Wants=network-online.target", "After=network-online.target"]
+    if service.has_head and part != HEAD:
+        lines += [f"Wants={unit_name(HEAD)}", f"After={unit_name(HEAD)}"]
+    if part == DASHBOARD:
+        lines.append(f"After={unit_name(NODE)}")
+    lines += [
+        "# A part tries again until the others are there.",
+        "StartLimitIntervalSec=0",
+        "",
+        "[Service]",
+        "Type=notify",
+        f"ExecStart={' '.join(map(_quoted, command(part, service)))}",
+        "Restart=on-failure",
+        "RestartSec=5",
+        "# The first process ends its daemons in order; systemd kills what is left.",
+        "KillMode=mixed",
+        "TimeoutStartSec=180",
+        "TimeoutStopSec=120",
+    ]
+    if service.is_system:
+        lines += _of_system()
+    if part == NODE:
+        lines += [
+            "# Each job gets a control group below the one of the node.",
+            "Delegate=yes",
+            "TasksMax=infinity",
+        ]
+        if service.is_system:
+            lines += ["LimitNOFILE=1048576", "LimitMEMLOCK=infinity"]
+    target = "multi-user.target" if service.is_system else "default.target"
+    return "\n".join([*lines, "", "[Install]", f"WantedBy={target}", ""])
+
+
+def _of_system() -> list[str]:
+    return [
+        f"User={ACCOUNT}",
+        f"Group={ACCOUNT}",
+        f"WorkingDirectory={HOME}",
+        "# For the sockets of a shared head, and for the daemons' own.",
+        "RuntimeDirectory=phalanx phalanx-daemons",
+        "RuntimeDirectoryPreserve=yes",
+        "Environment=PHALANX_SHARED_DIR=/run/phalanx",
+        "Environment=XDG_RUNTIME_DIR=/run/phalanx-daemons",
+    ]
+
+
+def _quoted(word: str) -> str:
+    """Return a word as ExecStart takes it; see systemd.service(5)."""
+    plain = word.replace("\\", "\\\\").replace("%", "%%").replace("$", "$$")
+    return f'"{plain}"' if " " in word or '"' in word else plain
