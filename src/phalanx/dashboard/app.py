@@ -35,7 +35,9 @@ from phalanx.protocol.requests.jobs import Command, CommandJob, ReadJobLog
 
 FORMAT = "phalanx-dashboard/1"
 OPEN = ("/login", "/static/")
-"""Paths that are served without a session."""
+"""Paths that are served without a session, with all below them."""
+PROBE = "/healthz"
+"""The path for programs that watch whether the cluster works; served without a session."""
 ACTIONS: dict[str, Command] = {
     "cancel": "cancel", "suspend": "suspend", "resume": "resume", "hold": "hold",
     "release": "release",
@@ -98,6 +100,7 @@ class Dashboard:
             Route("/login", self._sign_in, methods=["POST"]),
             Route("/logout", self._sign_out, methods=["POST"]),
             Mount("/static", static),
+            Route(PROBE, self._show_health, methods=["GET"]),
             Route("/metrics", self._show_metrics, methods=["GET"]),
             Route("/live{path:path}", self._live, methods=["GET"]),
             Route("/api/v1{path:path}", self._data, methods=["GET"]),
@@ -114,7 +117,7 @@ class Dashboard:
             path = scope["path"]
             request = Request(scope)
             may_scrape = path == "/metrics" and self._bears_token(request)
-            if path.startswith(OPEN) or may_scrape or self._is_in(request):
+            if path == PROBE or path.startswith(OPEN) or may_scrape or self._is_in(request):
                 await app(scope, receive, send)
                 return
             is_page = scope["method"] == "GET" and not path.startswith(_FOR_PROGRAMS)
@@ -197,6 +200,13 @@ class Dashboard:
     async def _show_metrics(self, request: Request) -> Response:
         await self.watch.fresh()
         return Response(await self._metrics.text(), 200, _NO_STORE, CONTENT_TYPE)
+
+    async def _show_health(self, request: Request) -> Response:
+        """Answer whether the head answers. Anybody may ask, so the answer has no details."""
+        picture = await self.watch.fresh()
+        if picture is None or picture.trouble:
+            return Response("The head gives no answer.\n", 503, _NO_STORE, "text/plain")
+        return Response("ok\n", 200, _NO_STORE, "text/plain")
 
     async def _log(self, request: Request) -> Response:
         words, job = request.query_params, _job_of(request)

@@ -404,3 +404,19 @@ def test_the_history_is_asked_for_as_the_address_says():
             assert (odd["asked"]["by"], odd["asked"]["period"]) == ("both", "7d")
 
     run(look())
+
+
+def test_a_probe_without_a_session_hears_only_whether_the_head_answers():
+    async def look():
+        head = Head()
+        async with served(head, is_in=False) as (client, dashboard):
+            answer = await client.get("/healthz")
+            assert (answer.status_code, answer.text) == (200, "ok\n")
+            head.error = ConnectionError("nobody is there")
+            while not dashboard.watch.trouble:
+                await asyncio.sleep(0)
+            answer = await client.get("/healthz")
+            assert (answer.status_code, answer.text) == (503, "The head gives no answer.\n")
+            assert (await client.get("/healthz/jobs")).status_code == 303
+
+    run(look())
