@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 RAY_VENV := .venv-ray$(if $(RAY),-$(RAY))
 RAY_STAMP := $(RAY_VENV)/.ready
+RELEASE_VENV := .venv-release
+RELEASE_STAMP := $(RELEASE_VENV)/.ready
 VERSIONS ?= newest
 VERSIONS_VENV := .venv-$(VERSIONS)
 # What runs in minutes; all of tests/contract may be run so, too.
@@ -13,7 +15,7 @@ CONTRACT_ON_RAY := $(addprefix tests/contract/test_,tasks.py actors.py get_put_w
 CORE := $(addprefix --cov=phalanx.,head node owner scheduler)
 TESTS_OF_CORE := $(addprefix tests/,unit/head unit/node unit/owner unit/objects unit/protocol unit/scheduler simulation)
 .DEFAULT_GOAL := help
-.PHONY: help setup redis run integrations test test-versions test-gpu test-browser pictures fuzz conformance conformance-libraries test-ray test-ray-slow test-slow docs cover check hooks fmt bench reproduce beside explore clean mpi
+.PHONY: help setup redis run integrations test test-versions test-gpu test-browser pictures fuzz conformance conformance-libraries test-ray test-ray-slow test-slow docs man changelog release cover check hooks fmt bench reproduce beside explore clean mpi
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -107,6 +109,22 @@ docs: setup ## the documentation site, in build/site (open index.html there; no 
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto -b dirhtml docs build/site
 	@echo "build/site/index.html"
 
+man: setup ## the manual pages, in build/man (man -l build/man/phalanx-run.1)
+	@$(BIN)/python tools/release/man.py build/man
+
+changelog: ## fold changelog.d into CHANGELOG.md as VERSION=0.2.0 (DATE=2027-01-31; else today)
+	@$(PYTHON) tools/release/changelog.py --version $(VERSION) --date $(or $(DATE),$(shell date -u +%F))
+
+release: setup $(RELEASE_STAMP) ## wheels, source archives, SBOM and checksums of HEAD in dist, built twice and tried in an empty venv
+	@$(RELEASE_VENV)/bin/python tools/release/build.py --python $(abspath $(BIN)/python)
+	@$(RELEASE_VENV)/bin/python tools/release/check.py --python $(PYTHON)
+
+$(RELEASE_STAMP): tools/release/requirements.txt
+	@test -x $(RELEASE_VENV)/bin/python || $(PYTHON) -m venv $(RELEASE_VENV) || { \
+	  echo "venv is missing: on Debian, apt-get install python3-venv"; exit 1; }
+	@$(RELEASE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tools/release/requirements.txt
+	@touch $(RELEASE_STAMP)
+
 test-slow: setup redis ## the long soak and everything marked slow
 	@$(BIN)/python -m pytest --cold --hypothesis-profile full -m 'slow or hypothesis' --ignore tests/browser
 
@@ -148,4 +166,4 @@ explore: setup ## simulated clusters under faults from random seeds, for SECONDS
 	  --found tests/simulation/chaos/seeds.txt
 
 clean: ## remove .venv and caches
-	rm -rf $(VENV) .venv-ray* .venv-newest .venv-lowest .venv-hosts .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-ray* .venv-newest .venv-lowest .venv-hosts .venv-release .mypy_cache .ruff_cache .pytest_cache .hypothesis

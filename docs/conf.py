@@ -21,7 +21,7 @@ version = release
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "reference"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["site", "_build"]
+exclude_patterns = ["site", "package", "man", "_build"]
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "attrs_block"]
 smartquotes = False  # `--gang` is an option, not a dash

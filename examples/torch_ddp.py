@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import os
 
-import torch
-import torch.distributed as dist
-from sklearn.datasets import load_digits
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset, random_split
+try:
+    import torch
+    import torch.distributed as dist
+    from sklearn.datasets import load_digits
+    from torch import nn
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader, DistributedSampler, TensorDataset, random_split
+except ModuleNotFoundError as error:
+    raise SystemExit(f"This example needs {error.name}: pip install torch scikit-learn") from None
 
 EPOCHS = 6
 BATCH = 16

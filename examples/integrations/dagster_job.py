@@ -7,9 +7,12 @@ dagster job execute -f examples/integrations/dagster_job.py
 
 from __future__ import annotations
 
-from dagster import job, op
+try:
+    from dagster import job, op
 
-from phalanx.adapters.dagster import TAG, phalanx_executor
+    from phalanx.adapters.dagster import TAG, phalanx_executor
+except ModuleNotFoundError as error:
+    raise SystemExit(f"This example needs {error.name}: pip install 'phalanx[dagster]'") from None
 
 
 @op

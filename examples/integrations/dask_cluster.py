@@ -10,10 +10,13 @@ import random
 import sys
 from collections import Counter
 
-from distributed import Client
+try:
+    from distributed import Client
 
-import phalanx
-from phalanx.adapters.dask import Cluster
+    import phalanx
+    from phalanx.adapters.dask import Cluster
+except ModuleNotFoundError as error:
+    raise SystemExit(f"This example needs {error.name}: pip install 'phalanx[dask]'") from None
 
 
 def roll(seed: int) -> int:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import random
 import sys
 
-import dask.bag
+try:
+    import dask.bag
 
-import phalanx
-from phalanx.adapters.dask import enable
+    import phalanx
+    from phalanx.adapters.dask import enable
+except ModuleNotFoundError as error:
+    raise SystemExit(f"This example needs {error.name}: pip install 'phalanx[dask]'") from None
 
 
 def roll(seed: int) -> int:

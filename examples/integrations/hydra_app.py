@@ -9,8 +9,11 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-import hydra
-from hydra.core.config_store import ConfigStore
+try:
+    import hydra
+    from hydra.core.config_store import ConfigStore
+except ModuleNotFoundError as error:
+    raise SystemExit(f"This example needs {error.name}: pip install 'phalanx[hydra]'") from None
 
 log = logging.getLogger(__name__)
 

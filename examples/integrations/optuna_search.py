@@ -9,11 +9,15 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import optuna
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+try:
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
-import phalanx
+    import phalanx
+except ModuleNotFoundError as error:
+    raise SystemExit(f"This example needs {error.name}: pip install optuna") from None
+
 
 TRIALS, AT_ONCE = 24, 4
 

@@ -6,9 +6,12 @@ python examples/integrations/prefect_flow.py
 
 from __future__ import annotations
 
-from prefect import flow, task
+try:
+    from prefect import flow, task
 
-from phalanx.adapters.prefect import PhalanxTaskRunner, remote_options
+    from phalanx.adapters.prefect import PhalanxTaskRunner, remote_options
+except ModuleNotFoundError as error:
+    raise SystemExit(f"This example needs {error.name}: pip install 'phalanx[prefect]'") from None
 
 
 @task

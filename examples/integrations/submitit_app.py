@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import time
 
-import submitit
+try:
+    import submitit
+except ModuleNotFoundError as error:
+    raise SystemExit(f"This example needs {error.name}: pip install 'phalanx[submitit]'") from None
 
 
 class Count:

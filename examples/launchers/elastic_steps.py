@@ -14,8 +14,11 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-import torch
-import torch.distributed as dist
+try:
+    import torch
+    import torch.distributed as dist
+except ModuleNotFoundError as error:
+    raise SystemExit(f"This example needs {error.name}: pip install torch") from None
 
 
 def main() -> None:

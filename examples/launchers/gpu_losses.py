@@ -12,10 +12,13 @@ from __future__ import annotations
 import os
 import sys
 
-import torch
-import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
+try:
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torch.nn.parallel import DistributedDataParallel
+except ModuleNotFoundError as error:
+    raise SystemExit(f"This example needs {error.name}: pip install torch") from None
 
 STEPS = 200
 

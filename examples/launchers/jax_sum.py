@@ -6,11 +6,15 @@ phalanx run --gang 2 -- python examples/launchers/jax_sum.py
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
-from jax.experimental import multihost_utils
+try:
+    import jax
+    import jax.numpy as jnp
+    from jax.experimental import multihost_utils
 
-import phalanx.adapters.jax  # noqa: F401  (it registers itself)
+    import phalanx.adapters.jax  # noqa: F401  (it registers itself)
+except ModuleNotFoundError as error:
+    raise SystemExit(f"This example needs {error.name}: pip install jax") from None
+
 
 jax.distributed.initialize()
 own = jnp.array([jax.process_index() + 1.0])

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 
-import lightning
-import torch
-from torch.utils.data import DataLoader, TensorDataset
+try:
+    import lightning
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
 
-from phalanx.adapters.lightning import PhalanxEnvironment
+    from phalanx.adapters.lightning import PhalanxEnvironment
+except ModuleNotFoundError as error:
+    raise SystemExit(f"This example needs {error.name}: pip install lightning") from None
 
 
 class Line(lightning.LightningModule):

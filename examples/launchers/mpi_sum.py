@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 
-from mpi4py import MPI
+try:
+    from mpi4py import MPI
+except ModuleNotFoundError as error:
+    raise SystemExit(f"This example needs {error.name}: pip install mpi4py") from None
 
 world = MPI.COMM_WORLD
 total = world.allreduce(world.rank + 1, op=MPI.SUM)

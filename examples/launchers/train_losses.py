@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 
-import torch
-import torch.distributed as dist
-from torch import nn
-from torch.distributed.elastic.multiprocessing.errors import record
-from torch.nn.parallel import DistributedDataParallel
+try:
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torch.distributed.elastic.multiprocessing.errors import record
+    from torch.nn.parallel import DistributedDataParallel
+except ModuleNotFoundError as error:
+    raise SystemExit(f"This example needs {error.name}: pip install torch") from None
 
 STEPS = 5
 SHOWN = (

@@ -56,7 +56,7 @@ def run(words: Sequence[str]) -> None:
         return
     from phalanx.cli.typer_app import app
 
-    app()
+    app(list(words))
 
 
 def _draw_help() -> bool:

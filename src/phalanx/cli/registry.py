@@ -122,6 +122,7 @@ PANELS: dict[str, dict[str, Entry]] = {
         "snapshot": Entry("jobs:snapshot", "Write the scheduler's state to a file."),
         "replay": Entry("explain:replay", "Run a recorded scheduling cycle again."),
         "compat": Entry("compat:app", "Install the commands of other systems."),
+        "help": Entry("help:help_", "Show the help of a command."),
         "version": Entry("version:version", "Print the version."),
     },
     PROGRAMS: {
@@ -141,6 +142,7 @@ PANEL_OF = {name: panel for panel, entries in PANELS.items() for name in entries
 IN_OTHER_PACKAGES = {
     "bench": "phalanx-benchmarks",
     "demo": "phalanx-research",
+    "docs": "phalanx-docs",
     "simulate": "phalanx-research",
 }
 """Commands of packages that are installed separately, with the names of the packages."""

@@ -55,7 +55,7 @@ class Plan(NamedTuple):
 
 def install(wanted: Wanted, machine: Machine) -> Plan:
     """Return the steps that install the services, and start them."""
-    service = Service(machine.python, wanted.is_system, has_head=not wanted.address)
+    service = Service(machine.python, wanted.is_system, is_head_here=not wanted.address)
     parts = [] if wanted.address else [HEAD]
     parts += [NODE, *([DASHBOARD] if wanted.has_dashboard else [])]
     steps: list[Step] = []

@@ -28,7 +28,7 @@ class Service(NamedTuple):
     """The interpreter that has Phalanx."""
     is_system: bool
     """Whether the machine runs the services, not one user."""
-    has_head: bool
+    is_head_here: bool
     """Whether the head is a service of this machine, which the other parts wait for."""
 
 
@@ -39,7 +39,7 @@ def unit_name(part: str) -> str:
 
 def command(part: str, service: Service) -> tuple[str, ...]:
     """Return the words that the unit of a part runs."""
-    of_node = _OF_NODE_HERE if service.has_head else _OF_NODE
+    of_node = _OF_NODE_HERE if service.is_head_here else _OF_NODE
     words = {HEAD: _OF_HEAD, NODE: of_node, DASHBOARD: _OF_DASHBOARD}[part]
     return (service.python, "-m", "phalanx", *words)
 
@@ -49,7 +49,7 @@ def unit(part: str, service: Service) -> str:
     lines = ["[Unit]", f"Description={_DESCRIPTION[part]}"]
     if service.is_system:
         lines += ["Wants=network-online.target", "After=network-online.target"]
-    if service.has_head and part != HEAD:
+    if service.is_head_here and part != HEAD:
         lines += [f"Wants={unit_name(HEAD)}", f"After={unit_name(HEAD)}"]
     if part == DASHBOARD:
         lines.append(f"After={unit_name(NODE)}")

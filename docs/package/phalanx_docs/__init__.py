@@ -1,0 +1,1 @@
+"""The pages of the documentation, as Markdown in the folder `pages`."""
