@@ -34,7 +34,8 @@ def pages() -> dict[str, str]:
 
 def escaped(text: str) -> str:
     """Return text as troff takes it."""
-    plain = text.replace("\\", "\\e").replace("-", "\\-").replace("…", "...")
+    plain = text.replace("\\", "\\e").replace("-", "\\-")
+    plain = re.sub(r"[^\x00-\x7f]", lambda found: f"\\[u{ord(found[0]):04X}]", plain)
     return re.sub(r"^([.'])", r"\\&\1", plain, flags=re.MULTILINE)
 
 

@@ -63,8 +63,8 @@ def start(
         str | None,
         Option(
             rich_help_panel=panels.NETWORK,
-            show_default="127.0.0.1",
-            help="IP address of this machine at which other machines reach it, such as 10.0.0.1.",
+            help="IP address of this machine at which other machines reach it, such as 10.0.0.1. "
+            "Default: 127.0.0.1.",
         ),
     ] = None,
     port: Annotated[
@@ -186,18 +186,16 @@ def start(
     check_every: Annotated[
         str | None,
         Option(
-            show_default="10m",
             rich_help_panel=panels.CHECKS,
             help="Time between two runs of the checks while the node is idle: 90s, 15m or 10 "
-            "(minutes).",
+            "(minutes). Default: 10m.",
         ),
     ] = None,
     check_limit: Annotated[
         str | None,
         Option(
-            show_default="1m",
             rich_help_panel=panels.CHECKS,
-            help="Time limit of each check: 90s, 15m or 10 (minutes).",
+            help="Time limit of each check: 90s, 15m or 10 (minutes). Default: 1m.",
         ),
     ] = None,
     placement: Annotated[
@@ -222,10 +220,9 @@ def start(
         int | None,
         Option(
             min=0,
-            show_default="0",
             rich_help_panel=panels.NODE,
             help="Number of requests that may wait on this node; for further requests, the node "
-            "asks other nodes.",
+            "asks other nodes. Default: 0.",
         ),
     ] = None,
     patience: Annotated[
@@ -234,7 +231,6 @@ def start(
             parser=seconds_at_least(1),
             metavar=METAVAR,
             rich_help_panel=panels.NODE,
-            show_default=False,
             help="Time that the node waits for a lost head before it ends: 90s, 15m or 90 "
             "(seconds). A node that holds resources of jobs waits a day; a node on which "
             "work runs waits without limit. Default: 60s.",
@@ -243,9 +239,9 @@ def start(
     gpu_resource: Annotated[
         str | None,
         Option(
-            show_default="GPU",
             rich_help_panel=panels.DEVICES,
-            help="With ray:auto: Ray resource that stands for the GPUs that gangs get.",
+            help="With ray:auto: Ray resource that stands for the GPUs that gangs get. "
+            "Default: GPU.",
         ),
     ] = None,
     token_file: Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +32,18 @@ def test_the_file_has_every_option_of_start() -> None:
     assert set(OF_HEAD) < names
 
 
-def test_the_defaults_are_those_that_the_help_shows() -> None:
-    shown = {
-        key.name: key.settings["show_default"]
+def test_the_defaults_are_those_that_the_help_names() -> None:
+    named = {
+        key.name: match[1]
         for key in keys().values()
-        if key.table == "start" and key.settings.get("show_default")
+        if key.table == "start" and (match := re.search(r"Default: (\S+)\.$", key.help))
     }
-    assert {name: str(getattr(StartOptions(), name)) for name in shown if name != "patience"} == {
-        name: text for name, text in shown.items() if name != "patience"
-    }
-    assert find("patience").read("60s", "") == StartOptions().patience
+    assert find("patience").read(named.pop("patience"), "") == StartOptions().patience
+    assert named == {
+        "host": "127.0.0.1", "spill_threshold": "0", "check_every": "10m", "check_limit": "1m",
+        "gpu_resource": "GPU",
+    }  # fmt: skip
+    assert named == {name: str(getattr(StartOptions(), name)) for name in named}
 
 
 def test_an_option_precedes_a_variable_and_a_variable_the_files(tmp_path: Path) -> None:

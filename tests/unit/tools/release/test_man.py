@@ -33,6 +33,7 @@ def test_text_that_looks_like_a_request_of_troff_is_escaped() -> None:
     for text in PAGES.values():
         assert set(re.findall(r"^[.'](\w+)", text, re.MULTILINE)) <= requests
     assert load("man").escaped(".so /etc\n'x\\y") == "\\&.so /etc\n\\&'x\\ey"
+    assert load("man").escaped("2×") == "2\\[u00D7]"
 
 
 @pytest.mark.skipif(not shutil.which("groff"), reason="needs groff")
