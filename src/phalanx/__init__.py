@@ -199,7 +199,17 @@ def _module(name: str) -> ModuleType:
     except ModuleNotFoundError as missing:
         if missing.name != whole:
             raise
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+        raise AttributeError(_no_attribute(name)) from None
+
+
+def _no_attribute(name: str) -> str:
+    """Return the sentence of Python, and the public name that was probably meant."""
+    text = f"module {__name__!r} has no attribute {name!r}"
+    if name.startswith("_"):
+        return text
+    from phalanx.model.nearest import nearest
+
+    return text + nearest(name, __all__)
 
 
 def __dir__() -> list[str]:

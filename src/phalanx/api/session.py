@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
@@ -23,6 +24,7 @@ from phalanx.api.amounts import check_amounts
 from phalanx.api.job_config import JobConfig, set_default_lifetime
 from phalanx.api.logging_config import LoggingConfig
 from phalanx.errors import SystemFailureError
+from phalanx.model.nearest import nearest
 from phalanx.model.options import check_task_options
 from phalanx.model.readable import amount, size
 from phalanx.model.rows.row import cells_html, text_html
@@ -331,7 +333,9 @@ _KNOWN = frozenset(
 def _check_options(options: dict[str, Any]) -> None:
     unknown = sorted(set(options) - _KNOWN)
     if unknown:
-        raise RuntimeError(f"Unknown keyword argument(s) of init: {', '.join(unknown)}.")
+        known = {*_KNOWN, *signature(init).parameters} - {"options"}
+        near = nearest(unknown[0], known) or "."
+        raise RuntimeError(f"Unknown keyword argument(s) of init: {', '.join(unknown)}{near}")
 
 
 def _check_namespace(namespace: Any) -> None:

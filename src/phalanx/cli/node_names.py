@@ -64,9 +64,9 @@ def find_node(address: str | None, beginning: str) -> str:
     if not alive:
         from phalanx.model.nearest import nearest
 
-        near = nearest(beginning, {_name(row) for row in living})
+        near = nearest(beginning, {_name(row) for row in living}) or ":"
         fail(
-            f"No living node has an id that begins with {beginning!r} or that name{near}: "
+            f"No living node has an id that begins with {beginning!r} or that name{near} "
             "`phalanx nodes` lists them.",
             NOT_FOUND,
         )

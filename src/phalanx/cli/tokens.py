@@ -10,6 +10,7 @@ from phalanx.cli.options import Argument, Group, Option
 from phalanx.cli.reach import FAILED, USAGE, ask, fail
 from phalanx.cli.table import echo, say, table
 from phalanx.cli.times import clock
+from phalanx.model.nearest import nearest
 from phalanx.model.principals import ROLES
 from phalanx.protocol.requests.tokens import CreateToken, ListTokens, RevokeToken, RotateToken
 from phalanx.runtime.daemons import personal_token
@@ -85,9 +86,11 @@ def list_tokens(address: Address = None, json: Json = False) -> None:
 @app.command()
 def rotate(name: Name, file: File = "", address: Address = None) -> None:
     """Give a token a new secret; the previous secret stays valid until the next rotation."""
-    known = next((row for row in ask(address, ListTokens()) if row.name == name), None)
+    rows = ask(address, ListTokens())
+    known = next((row for row in rows if row.name == name), None)
     if known is None:
-        fail(f"There is no token {name!r}: `phalanx token list` lists them.", FAILED)
+        near = nearest(name, [row.name for row in rows]) or ":"
+        fail(f"There is no token {name!r}{near} `phalanx token list` lists them.", FAILED)
     token = personal_token.new_token(known.id)
     ask(address, RotateToken(name, token.secret_hash))
     _hand_out(name, token, file)

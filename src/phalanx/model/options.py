@@ -398,8 +398,8 @@ def check_method_options(options: Mapping[str, Any]) -> None:
     if unknown:
         # A TypeError, as for an unknown argument: Ray takes these as keyword arguments.
         raise TypeError(
-            f"Invalid option keyword {unknown[0]!r} for methods. Valid ones are: "
-            f"{', '.join(_METHOD)}."
+            f"Invalid option keyword {unknown[0]!r} for methods"
+            f"{nearest(unknown[0], _METHOD) or '.'} Valid ones are: {', '.join(_METHOD)}."
         )
     _check(_METHOD, options, "method", False)
 

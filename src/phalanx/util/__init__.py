@@ -61,5 +61,10 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as missing:
         if missing.name != module:
             raise
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+        text = f"module {__name__!r} has no attribute {name!r}"
+        if not name.startswith("_"):
+            from phalanx.model.nearest import nearest
+
+            text += nearest(name, _WHERE)
+        raise AttributeError(text) from None
     return getattr(found, name) if name in _WHERE else found

@@ -11,6 +11,7 @@ from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import engine_or_start
 from phalanx.model.gpu_sharing import GPU, OPTIONS, sharing_amounts
 from phalanx.model.ids import NodeID, PlacementGroupID
+from phalanx.model.nearest import nearest
 from phalanx.model.options import warn_of_object_store_memory
 from phalanx.objects.reference import ObjectRef
 from phalanx.runtime.engine.interface import PendingReply
@@ -206,7 +207,8 @@ def validate_placement_group(
     if strategy not in VALID_PLACEMENT_GROUP_STRATEGIES:
         raise ValueError(
             f"Invalid placement group strategy {strategy!r}; valid ones are "
-            f"{VALID_PLACEMENT_GROUP_STRATEGIES}."
+            f"{VALID_PLACEMENT_GROUP_STRATEGIES}"
+            f"{nearest(str(strategy), VALID_PLACEMENT_GROUP_STRATEGIES) or '.'}"
         )
     if lifetime not in (None, "detached"):
         raise ValueError(

@@ -8,6 +8,7 @@ from phalanx.errors import PhalanxError
 from phalanx.head.actors.control import ActorControl
 from phalanx.head.actors.table import ActorRecord
 from phalanx.head.clock import Clock
+from phalanx.model.nearest import nearest
 from phalanx.model.options import check_amounts
 from phalanx.model.rows.actors import ActorInfo
 from phalanx.model.rows.explanation import Explanation
@@ -27,6 +28,9 @@ from phalanx.protocol.requests.actors import (
 from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 from phalanx.protocol.wire_errors import to_wire
 from phalanx.scheduler.placement.strategies import check_strategy
+
+_MOST_NAMES = 100
+"""The most names among which a similar one is looked for; programs ask for names in loops."""
 
 
 class ActorRequests:
@@ -75,10 +79,12 @@ class ActorRequests:
     def _get_actor(self, asker: Asker[KnownActor], request: GetActor) -> KnownActor:
         record = self.table.named(request.namespace, request.name)
         if record is None:
+            names = [name for _, name in self.table.names(request.namespace)]
+            near = nearest(request.name, names) if len(names) <= _MOST_NAMES else ""
             raise ValueError(
                 f"Failed to look up actor with name '{request.name}'. This could be because it was "
                 f"never created in namespace '{request.namespace}', has died, or its name is "
-                "spelled differently."
+                f"spelled differently{near or '.'}"
             )
         return KnownActor(record.actor, record.handle)
 

@@ -504,8 +504,9 @@ class JobRequests:
         if job is None:
             if self.array_tasks.are_meant(name):
                 raise JobNotFoundError(self.array_tasks.no_such(name))
-            near = nearest(name, (job.spec.name for job in self._jobs.table.all()))
-            raise JobNotFoundError(f"there is no job {name!r}{near}; `phalanx jobs` lists them")
+            jobs = (job.spec.name for job in self._jobs.table.all())
+            near = nearest(name.removeprefix("default/"), jobs) or ";"
+            raise JobNotFoundError(f"there is no job {name!r}{near} `phalanx jobs` lists them")
         return job
 
 

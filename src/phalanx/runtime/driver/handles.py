@@ -12,6 +12,7 @@ import msgspec
 from phalanx.errors import ActorHandleNotFoundError, PendingCallsLimitExceeded
 from phalanx.model.ids import ActorID
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION, RESTARTING
+from phalanx.model.nearest import nearest
 from phalanx.model.options import check_method_options
 from phalanx.model.raw_bytes import encoded
 from phalanx.model.signatures import ANYTHING, ActorShape, MethodShape, count_of
@@ -170,8 +171,9 @@ class EmbeddedHandle(ActorHandle[T]):
         shape = self._shape.methods.get(name)
         if shape is None:
             if name not in _BUILT_IN:
+                near = "" if name.startswith("_") else nearest(name, self._shape.methods)
                 raise AttributeError(
-                    f"The actor class {self._shape.class_name} has no method {name!r}."
+                    f"The actor class {self._shape.class_name} has no method {name!r}{near or '.'}"
                 )
             shape = MethodShape(ANYTHING)
         kind = DecoratedMethod if name in self._shape.decorators else EmbeddedMethod

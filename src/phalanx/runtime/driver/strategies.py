@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from phalanx.errors import RuntimeEnvSetupError
+from phalanx.model.nearest import nearest
 from phalanx.model.options import named_strategy
 from phalanx.runtime.driver.job_settings import JobSettings, with_absolute_paths
 from phalanx.scheduler.placement.labels import NODE_LABEL, parse_selector
@@ -91,8 +92,9 @@ def environment_of(job: JobSettings, options: Mapping[str, Any]) -> bytes:
     unknown = sorted(set(own) - _SUPPORTED)
     if unknown:
         raise RuntimeEnvSetupError(
-            f"runtime_env field(s) {', '.join(unknown)} are not supported on this engine; "
-            f"supported: {', '.join(sorted(_SUPPORTED))}. Install packages beforehand instead."
+            f"runtime_env field(s) {', '.join(unknown)} are not supported on this engine"
+            f"{nearest(str(unknown[0]), _SUPPORTED) or '.'} Supported: "
+            f"{', '.join(sorted(_SUPPORTED))}. Install packages beforehand instead."
         )
     variables = {**(parent.get("env_vars") or {}), **(own.get("env_vars") or {})}
     merged = {**parent, **own, "env_vars": variables}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from phalanx.model.nearest import nearest
+
 if TYPE_CHECKING:
     from phalanx.scheduler.devices.topology import Topology
 
@@ -23,7 +25,8 @@ def read_topology(declared: str) -> Topology | None:
     if "\n" not in declared.strip():
         if declared not in known_machines():
             raise ValueError(
-                f"{declared!r} is no known machine; known: {', '.join(known_machines())}.  "
+                f"{declared!r} is no known machine; known: {', '.join(known_machines())}"
+                f"{nearest(declared, known_machines()) or '.'}  "
                 "The text of `nvidia-smi topo -m` is accepted as well."
             )
         return machine(declared)

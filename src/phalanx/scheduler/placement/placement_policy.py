@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.model.nearest import nearest
 from phalanx.scheduler.placement.selector.settings import SelectorSettings
 
 POLICIES = ("default", "hybrid", "least-waiting", "selector", "two-pass-random")
@@ -51,7 +52,9 @@ def read_placement_policy(given: str | Mapping[str, Any] | None) -> PlacementPol
         try:
             load_strategy(policy)
         except ValueError as error:
-            raise ValueError(f"{error}; built in: {', '.join(POLICIES)}") from None
+            raise ValueError(
+                f"{error}; built in: {', '.join(POLICIES)}{nearest(policy, POLICIES)}"
+            ) from None
     if policy == "hybrid":
         threshold = settings.pop("spread_threshold", 0.5)
         if settings or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:

@@ -13,6 +13,7 @@ from typing import Any
 import ray
 
 from phalanx.model.ids import GangId, MemberId
+from phalanx.model.nearest import nearest
 from phalanx.model.options import check_method_options
 from phalanx.model.signatures import MethodShape
 from phalanx.objects.handle import ActorHandle, ActorMethod
@@ -41,7 +42,8 @@ class GangActor(ActorHandle[Any]):
     def __getattr__(self, name: str) -> GangMethod:
         shape = self._methods.get(name)
         if shape is None:
-            raise AttributeError(f"This gang's actor has no method {name!r}.")
+            near = "" if name.startswith("_") else nearest(name, self._methods)
+            raise AttributeError(f"This gang's actor has no method {name!r}{near or '.'}")
         return GangMethod(self, name, shape)
 
     def __dir__(self) -> list[str]:
