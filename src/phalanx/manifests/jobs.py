@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from phalanx.manifests.arrays import read_array
 from phalanx.manifests.dependencies import read_dependencies
 from phalanx.manifests.fields import Fields
@@ -27,9 +29,12 @@ from phalanx.model.jobs.spec import (
     Partition,
     TaskGroup,
 )
+from phalanx.model.nearest import nearest
 
 HOST_FILES = "/etc/volcano"
-"""The folder of the svc plugin's files inside a container."""
+"""The folder of the svc plugin's files inside a container. In the words and variables of a command
+it stands for the folder that $PHALANX_FILES names."""
+_HOST_FILE = re.compile(rf"{HOST_FILES}/([\w-]+(?:\.[\w-]+)*)")
 POD_TASK = "pod"
 """The only task of a job that is made of a Pod."""
 QUEUE_OF_POD = "scheduling.volcano.sh/queue-name"
@@ -167,9 +172,32 @@ def _check_plugins(at: Fields, job: JobSpec) -> None:
         if not group.template.processes:
             reason = "there is no container with a command: submitting it would be refused"
             at.warn(("tasks", i), "no_command", reason)
-        if any(HOST_FILES in word for p in group.template.processes for word in p.argv):
-            reason = f"host lists are not under {HOST_FILES} here, but in $PHALANX_FILES"
-            at.warn(("tasks", i, "template"), "host_files_elsewhere", reason)
+        _check_host_files(at, job, i)
+
+
+def _check_host_files(at: Fields, job: JobSpec, number: int) -> None:
+    """Report host files that a task's words and variables name, and that the job will not have."""
+    template = job.groups[number].template
+    texts = [
+        text
+        for process in (*template.before, *template.processes)
+        for text in (*process.argv, *(value for _, value in process.env))
+        if HOST_FILES in text
+    ]
+    if not texts:
+        return
+    place = ("tasks", number, "template")
+    if job.plugin("svc") is None:
+        reason = f"the plugin svc, which writes the host lists in {HOST_FILES}, is not used"
+        at.error(place, "host_files_without_svc", reason)
+        return
+    known = [f"{group.name.replace('-', '_')}.host" for group in job.groups]
+    known += ["hostfile"] if job.plugin("mpi") is not None else []
+    for name in dict.fromkeys(name for text in texts for name in _HOST_FILE.findall(text)):
+        if name not in known:
+            near = nearest(name, known) or "."
+            reason = f"there is no {HOST_FILES}/{name}{near} The job has {', '.join(known)}"
+            at.error(place, "host_file_unknown", reason)
 
 
 def _group(at: Fields, index: int) -> TaskGroup:

@@ -68,3 +68,36 @@ def test_a_job_sees_what_was_named_and_nothing_of_who_started_its_node(machine):
     assert f"PATH={os.environ['PATH']}" in lines
     assert not [line for line in lines if line.startswith("PYTEST")]
     job.delete()
+
+
+def test_host_files_are_found_where_volcano_has_them(tmp_path):
+    phalanx.init(num_cpus=2)
+    try:
+        file = tmp_path / "job.yaml"
+        file.write_text("""
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: hosts}
+spec:
+  plugins: {tensorflow: [--ps=ps, --worker=worker]}
+  tasks:
+  - name: ps
+    replicas: 1
+    template: {spec: {containers: [{name: c, command: [cat, /etc/volcano/worker.host]}]}}
+  - name: worker
+    replicas: 1
+    template:
+      spec:
+        containers:
+        - name: c
+          command: [sh, -c, 'cat "$LIST"; echo "$TF_CONFIG"']
+          env: [{name: LIST, value: /etc/volcano/ps.host}]
+""")
+        (job,) = phalanx.submit_manifests(file)
+        assert job.wait(PATIENCE_S) == "Completed"
+        assert job.logs("ps-0").split() == ["127.0.0.1"]
+        address, config = job.logs("worker-0").splitlines()
+        assert address == "127.0.0.1"
+        assert '"task": {"type": "worker", "index": 0}' in config
+    finally:
+        phalanx.shutdown()

@@ -22,7 +22,7 @@ class Counter:
 
 
 def test_a_method_and_a_name_of_an_actor() -> None:
-    actor = Counter.options(name="counter").remote()  # type: ignore[attr-defined]
+    actor = Counter.options(name="counter").remote()
     assert phalanx.get(actor.value.remote()) == 1
     with pytest.raises(AttributeError, match=r"no method 'valu'; did you mean 'value'\?"):
         _ = actor.valu

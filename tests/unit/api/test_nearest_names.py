@@ -18,8 +18,8 @@ from phalanx.util.placement_group import validate_placement_group
 MISTYPED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: init(num_cpu=2), RuntimeError, "num_cpus"),
     (lambda: init(adress="auto"), RuntimeError, "address"),
-    (lambda: phalanx.gett, AttributeError, "get"),
-    (lambda: phalanx.remot, AttributeError, "remote"),
+    (lambda: phalanx.gett, AttributeError, "get"),  # type: ignore[attr-defined]
+    (lambda: phalanx.remot, AttributeError, "remote"),  # type: ignore[attr-defined]
     (lambda: util.ActorPol, AttributeError, "ActorPool"),
     (lambda: phalanx.remote(num_cpu=2)(type("A", (), {})), ValueError, "num_cpus"),
     (lambda: check_method_options({"num_return": 2}), TypeError, "num_returns"),

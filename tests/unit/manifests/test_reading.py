@@ -123,7 +123,7 @@ spec:
         restartPolicy: Always
         containers:
         - image: i
-          command: [sh, -c, "cat /etc/volcano/w.host"]
+          command: [sh, -c, "cat w.host"]
           volumeMounts: [{name: v}]
           env: [{name: A, valueFrom: {fieldRef: {}}}, {name: B, value: 5}]
           resources: {limits: {ephemeral-storage: 1Gi, rdma/hca: 1}}
@@ -144,7 +144,6 @@ kind: ConfigMap
         "~containers[0].env[0].valueFrom": 20,
         "~containers[0].env[1].value": 20,
         "~containers[0].resources.limits.ephemeral-storage": 21,
-        "spec.tasks[0].template": 10,
         "spec.volumes[0]": 7,
         "spec.colour": 6,
         "kind": 23,

@@ -11,6 +11,7 @@ from phalanx.head.gangs.member_states import ENDED, HELD
 from phalanx.head.grants import Grants, NoGrants
 from phalanx.head.jobs.environment import member_setup, process_argv, process_environment
 from phalanx.head.jobs.places import MemberPlace, MemberSetup, PlacedGang
+from phalanx.manifests.jobs import HOST_FILES
 from phalanx.model.accelerators import VISIBLE
 from phalanx.model.ids import node_prefix
 from phalanx.model.jobs.records import JobRecord
@@ -211,6 +212,9 @@ def _command(
     """
     env = process_environment(setup, process)
     argv = list(process_argv(setup, process, env)) or ["true"]
+    if setup.files:
+        argv = [word.replace(HOST_FILES, FILES) for word in argv]
+        env = {name: value.replace(HOST_FILES, FILES) for name, value in env.items()}
     limit = int(dict(process.limits).get("memory", 0))
     has_streams = bool(process.streams) and number == 0 and bool(stands)
     streams = Streams(stands, process.streams == "terminal") if has_streams else None
