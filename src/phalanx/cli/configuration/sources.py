@@ -147,7 +147,7 @@ def settle(table: str, given: Mapping[str, Any], sources: list[Source]) -> dict[
         {
             name: Setting(given[name], key.option)
             for name, key in mine.items()
-            if given.get(name) not in (None, False) and given.get(name) != []
+            if _is_given(given.get(name))
         }
     ]
     levels += [
@@ -160,6 +160,11 @@ def settle(table: str, given: Mapping[str, Any], sources: list[Source]) -> dict[
     ]
     found = {name: one for level in reversed(levels) for name, one in level.items()}
     return _of_one_kind(found, levels) if table == "start" else found
+
+
+def _is_given(value: Any) -> bool:
+    """Whether an option was given; the number 0 is a value."""
+    return not (value is None or value is False or value == [])
 
 
 def _of_one_kind(found: dict[str, Setting], levels: list[dict[str, Setting]]) -> dict[str, Setting]:

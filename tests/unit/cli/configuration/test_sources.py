@@ -63,6 +63,12 @@ def test_an_option_precedes_a_variable_and_a_variable_the_files(tmp_path: Path) 
     }
 
 
+def test_zero_is_a_value_and_an_absent_flag_is_none(tmp_path: Path) -> None:
+    file = read_file(written(tmp_path / "c", "[start]\nport = 5\nnum_cpus = 4\ninsecure = true\n"))
+    given = {"port": 0, "num_cpus": 0, "insecure": False, "labels": [], "group": None}
+    assert held(given, file) == {"port": 0, "num_cpus": 0, "insecure": True}
+
+
 def test_missing_files_are_no_fault_except_the_one_that_is_named(tmp_path: Path) -> None:
     nowhere = str(tmp_path / "none.toml")
     (_, named) = read_sources({"PHALANX_CONFIG": nowhere}, nowhere + "2")
