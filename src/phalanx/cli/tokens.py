@@ -103,6 +103,44 @@ def revoke(name: Name, address: Address = None) -> None:
     say(f"token {name} is revoked")
 
 
+@app.command()
+def cluster(
+    step: Annotated[
+        str,
+        Argument(help="Step: add a new token; show the new one; drop the one before."),
+    ],
+    file: Annotated[
+        str,
+        Option(
+            "--file",
+            help="File with the cluster's token. Default: PHALANX_TOKEN_FILE, or ~/.phalanx/token.",
+        ),
+    ] = "",
+) -> None:
+    """Rotate the cluster's token on this machine, in three steps; copy the file after each.
+
+    Daemons read the changed file by themselves. See docs/howto/operations.md.
+    """
+    from phalanx.errors import AuthenticationError
+    from phalanx.runtime.daemons import cluster_token
+
+    path = file or cluster_token.default_path()
+    steps = {
+        "add": (cluster_token.add_next, "accepts a new token, too, and shows the one before"),
+        "show": (cluster_token.show_next, "shows the new token, and accepts the one before, too"),
+        "drop": (cluster_token.drop_last, "has only the new token"),
+    }
+    if step not in steps:
+        near = nearest(step, steps) or "."
+        fail(f"There is no step {step!r}{near} The steps are add, show and drop.", USAGE)
+    take, done = steps[step]
+    try:
+        take(path)
+    except (AuthenticationError, OSError, ValueError) as error:
+        fail(str(error))
+    say(f"{path} {done}. Copy it to all other machines before the next step.")
+
+
 def _hand_out(name: str, token: personal_token.PersonalToken, file: str) -> None:
     if not file:
         echo(str(token))

@@ -27,7 +27,7 @@ import enum
 import hashlib
 import hmac
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -188,18 +188,29 @@ class GatewaysHandshake:
     """The side of the gateway, after a knock or a hello of the gateway's own version."""
 
     def __init__(
-        self, token: bytes, hello: ClientHello, *, nonce: bytes, binding: bytes = NO_BINDING
+        self,
+        tokens: Sequence[bytes],
+        hello: ClientHello,
+        *,
+        nonce: bytes,
+        binding: bytes = NO_BINDING,
     ) -> None:
+        """Set up the handshake; the dialler may hold any of the cluster's `tokens`."""
         assert len(nonce) == NONCE_BYTES
-        self._token = token
+        self._tokens = tokens
+        self._token = _NOTHING
+        """The token that the dialler has proved to hold."""
         self.challenge = challenge(nonce)
         self._transcript = hello.raw + self.challenge + binding
 
     def check(self, proof: bytes) -> None:
-        """Raise AuthenticationError unless the dialler holds the token."""
-        expected = _prove(self._token, b"dialler", self._transcript)
-        if not hmac.compare_digest(expected, proof):
-            raise AuthenticationError("the dialler's token is not this cluster's")
+        """Raise AuthenticationError unless the dialler holds one of the tokens."""
+        for token in self._tokens:
+            expected = _prove(token, b"dialler", self._transcript)
+            if hmac.compare_digest(expected, proof):
+                self._token = token
+                return
+        raise AuthenticationError("the dialler's token is not this cluster's")
 
     def verdict(self, status: Status) -> bytes:
         """Return the last message to a dialler whose proof was right."""
@@ -240,7 +251,7 @@ class ClientAtGateway(GatewaysHandshake):
         nonce: bytes,
         binding: bytes = NO_BINDING,
     ) -> None:
-        super().__init__(_NOTHING, hello, nonce=nonce, binding=binding)
+        super().__init__((), hello, nonce=nonce, binding=binding)
         self._keys = tuple(keys)
 
     def check(self, proof: bytes) -> None:

@@ -34,7 +34,7 @@ def dialler(token=TOKEN, **changes):
 
 
 def gateway(hello, token=TOKEN, nonce=TWO, binding=NO_BINDING):
-    return GatewaysHandshake(token, read_hello(hello), nonce=nonce, binding=binding)
+    return GatewaysHandshake([token], read_hello(hello), nonce=nonce, binding=binding)
 
 
 def test_both_hold_the_token():
@@ -50,6 +50,17 @@ def test_both_hold_the_token():
     assert sizes == [HELLO_BYTES, CHALLENGE_BYTES, PROOF_BYTES, VERDICT_BYTES]
     assert HELLO_BYTES <= 64
     assert TOKEN not in side.hello + other.challenge + proof + other.verdict(Status.OK)
+
+
+@pytest.mark.parametrize("token", [TOKEN, OTHER])
+def test_two_tokens_are_valid_while_the_token_is_rotated(token):
+    side = dialler(token)
+    other = GatewaysHandshake([TOKEN, OTHER], read_hello(side.hello), nonce=TWO)
+    other.check(side.proof(other.challenge))
+    assert side.finish(other.verdict(Status.OK)) is Status.OK
+    third = dialler(b"x" * 32)
+    with pytest.raises(AuthenticationError):
+        other.check(third.proof(other.challenge))
 
 
 def test_a_dialler_with_another_token_is_refused():
@@ -131,7 +142,7 @@ def test_a_knock_is_proven_between_versions(newer):
     theirs = PROTOCOL_VERSION + 1
     side = dialler(role=Role.KNOCK, version=theirs if newer == "dialler" else PROTOCOL_VERSION)
     hello = read_hello(side.hello)
-    other = GatewaysHandshake(TOKEN, hello, nonce=TWO)
+    other = GatewaysHandshake([TOKEN], hello, nonce=TWO)
     if newer == "gateway":
         other.challenge = challenge(TWO, version=theirs)
         other._transcript = side.hello + other.challenge + NO_BINDING

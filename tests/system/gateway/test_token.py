@@ -10,6 +10,7 @@ import pytest
 
 from phalanx.errors import AuthenticationError
 from phalanx.runtime.daemons import cluster_token
+from phalanx.runtime.gateway.token_file import TokenFile
 
 
 def test_a_new_token_is_private_and_stays(tmp_path):
@@ -112,3 +113,36 @@ def test_no_token_gets_into_a_log(tmp_path):
     token = path.read_text().strip()
     line = cluster_token.redact(f"Error: {token}, twice: '{token}'")
     assert line == "Error: phx_…, twice: 'phx_…'"
+
+
+def test_a_rotation_keeps_both_tokens_until_the_end(tmp_path):
+    path = str(tmp_path / "token")
+    cluster_token.ensure(path)
+    tokens = TokenFile(path)
+    old = tokens.own()
+    cluster_token.add_next(path)
+    first, new = tokens.accepted()
+    assert (first, tokens.own()) == (old, old)
+    with pytest.raises(ValueError, match="two tokens already"):
+        cluster_token.add_next(path)
+    cluster_token.show_next(path)
+    assert tokens.accepted() == [new, old]
+    os.chmod(path, 0o644)
+    assert tokens.accepted() == [new, old], "a file that cannot be used changes nothing"
+    os.chmod(path, 0o600)
+    cluster_token.drop_last(path)
+    assert tokens.accepted() == [new] == [cluster_token.read(path)]
+    for step in (cluster_token.show_next, cluster_token.drop_last):
+        with pytest.raises(ValueError, match="no rotation is under way"):
+            step(path)
+    assert stat.S_IMODE(os.lstat(path).st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["token"]
+
+
+@pytest.mark.parametrize("text", ["", "one two three", "phx_short", "phx_" + "a" * 43 + " x"])
+def test_other_files_hold_no_token(tmp_path, text):
+    path = tmp_path / "token"
+    path.write_text(text)
+    path.chmod(0o600)
+    with pytest.raises(AuthenticationError, match="does not contain a token"):
+        cluster_token.read_all(str(path))

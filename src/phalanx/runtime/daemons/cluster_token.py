@@ -1,5 +1,7 @@
 """The cluster's token: a secret in a file that only its owner can read.
 
+The file may have two lines while the token is rotated: gateways show the first, and accept both.
+
 Only gateways read it. It appears in no argument, environment or log; `PHALANX_TOKEN_FILE` names the
 file, not the token.
 """
@@ -36,12 +38,8 @@ def ensure(path: str) -> None:
         return
     directory = os.path.dirname(os.path.abspath(path))
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    text = "phx_" + base64.urlsafe_b64encode(secrets.token_bytes(_TOKEN_BYTES)).decode().rstrip("=")
-    draft = os.path.join(directory, f".token-{secrets.token_hex(8)}")
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    draft = _draft(path, [_new()])
     try:
-        with os.fdopen(fd, "w") as file:
-            file.write(text + "\n")
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
     finally:
@@ -49,15 +47,91 @@ def ensure(path: str) -> None:
 
 
 def read(path: str) -> bytes:
-    """Return the 32 secret bytes of the token at `path`.
+    """Return the 32 secret bytes of the token at `path`, the first one of a rotation.
 
     Raises AuthenticationError, naming the file, when it is missing, malformed, a link, another
     user's, or open to others.
     """
-    form = _FORM.fullmatch(read_text(path))
+    return read_all(path)[0]
+
+
+def read_all(path: str) -> list[bytes]:
+    """Return the secret bytes of all tokens at `path`, one or two. Raises as `read` does."""
+    return [base64.urlsafe_b64decode(_form(path, line) + "=") for line in _lines(path)]
+
+
+def add_next(path: str) -> None:
+    """Begin a rotation: add a new token, which all that read the file accept from then on.
+
+    Raises ValueError during a rotation, and AuthenticationError as `read` does.
+    """
+    lines = _lines(path)
+    if len(lines) > 1:
+        raise ValueError(f"{path} has two tokens already: a rotation is under way.")
+    _replace(path, [*lines, _new()])
+
+
+def show_next(path: str) -> None:
+    """Show the new token from now on, and still accept the one before. Raises ValueError without a
+    rotation.
+    """
+    _replace(path, _both(path)[::-1])
+
+
+def drop_last(path: str) -> None:
+    """End a rotation: the second token is invalid from now on. Raises ValueError without one."""
+    _replace(path, _both(path)[:1])
+
+
+def _both(path: str) -> list[str]:
+    lines = _lines(path)
+    if len(lines) < 2:
+        raise ValueError(
+            f"{path} has one token: no rotation is under way. `phalanx token cluster add` begins "
+            "one."
+        )
+    return lines
+
+
+def _lines(path: str) -> list[str]:
+    lines = read_text(path).split()
+    if not 1 <= len(lines) <= 2:
+        raise AuthenticationError(f"{path} does not contain a token: a token looks like phx_….")
+    for line in lines:
+        _form(path, line)
+    return lines
+
+
+def _form(path: str, line: str) -> str:
+    form = _FORM.fullmatch(line)
     if form is None:
         raise AuthenticationError(f"{path} does not contain a token: a token looks like phx_….")
-    return base64.urlsafe_b64decode(form[1] + "=")
+    return form[1]
+
+
+def _new() -> str:
+    return "phx_" + base64.urlsafe_b64encode(secrets.token_bytes(_TOKEN_BYTES)).decode().rstrip("=")
+
+
+def _replace(path: str, lines: list[str]) -> None:
+    draft = _draft(path, lines)
+    try:
+        os.rename(draft, path)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
+def _draft(path: str, lines: list[str]) -> str:
+    """Write tokens to a new private file next to `path`; return its name."""
+    directory = os.path.dirname(os.path.abspath(path))
+    draft = os.path.join(directory, f".token-{secrets.token_hex(8)}")
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+        file.flush()
+        os.fsync(fd)
+    return draft
 
 
 def read_text(path: str) -> str:

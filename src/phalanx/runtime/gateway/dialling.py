@@ -26,6 +26,7 @@ from phalanx.runtime.daemons.personal_token import PersonalToken
 from phalanx.runtime.gateway.gate import DialError
 from phalanx.runtime.gateway.links import Link
 from phalanx.runtime.gateway.tls import dialling_context, fingerprint
+from phalanx.runtime.gateway.token_file import Tokens
 
 _CONNECT_S = 5.0
 _HANDSHAKE_S = 5.0
@@ -40,9 +41,8 @@ class Dialler:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        token: bytes,
+        tokens: Tokens,
         insecure: bool,
-        token_file: str,
         prefix: bytes,
         key: PersonalToken | None = None,
     ) -> None:
@@ -51,8 +51,7 @@ class Dialler:
         """
         self._key = key
         self._loop = loop
-        self._token = token
-        self._token_file = token_file
+        self._tokens = tokens
         self._insecure = insecure
         self._addresses: dict[bytes, tuple[str, int]] = {}
         self._turns: dict[bytes, asyncio.Semaphore] = {}
@@ -181,7 +180,7 @@ class Dialler:
         if self._tls is not None and not is_loopback(link.sock.getpeername()[0]):
             binding = fingerprint(await link.wrap(self._tls, server_side=False))
         nonce = os.urandom(NONCE_BYTES)
-        side = DiallersHandshake(self._token, role=role, target=target, nonce=nonce)
+        side = DiallersHandshake(self._tokens.own(), role=role, target=target, nonce=nonce)
         if self._key is not None:
             own = self._key.id.encode()
             side = ClientsHandshake(own, self._key.secret, nonce=nonce, role=role)
@@ -194,7 +193,7 @@ class Dialler:
         if isinstance(error, AuthenticationError):
             return AuthenticationError(
                 f"the gateway at {where} and this node do not hold the same token: {error}. "
-                f"Compare {self._token_file} with the token of the cluster's head."
+                f"Compare {self._tokens.path} with the token of the cluster's head."
             )
         if isinstance(error, ProtocolError):
             return type(error)(f"cannot talk to {where}: {error}")

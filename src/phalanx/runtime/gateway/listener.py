@@ -32,6 +32,7 @@ from phalanx.runtime.gateway.dialling import is_loopback, keep_alive, shown
 from phalanx.runtime.gateway.guard import Guard, origin
 from phalanx.runtime.gateway.links import Link
 from phalanx.runtime.gateway.tls import Identity
+from phalanx.runtime.gateway.token_file import Tokens
 from phalanx.runtime.gateway.turns import Turns
 
 _HANDSHAKE_S = 5.0
@@ -64,14 +65,14 @@ class Listener:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        token: bytes,
+        tokens: Tokens,
         *,
         insecure: bool,
         identity: Identity | None,
         welcome: Welcome,
     ) -> None:
         self._loop = loop
-        self._token = token
+        self._of_cluster = tokens
         self._insecure = insecure
         self._identity = identity
         self._welcome = welcome
@@ -178,7 +179,7 @@ class Listener:
             # an unknown token fails as late as a wrong one
             keys = self.tokens.get(hello.target, []) if is_right_kind else []
             return ClientAtGateway(keys, hello, nonce=nonce, binding=binding)
-        return GatewaysHandshake(self._token, hello, nonce=nonce, binding=binding)
+        return GatewaysHandshake(self._of_cluster.accepted(), hello, nonce=nonce, binding=binding)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -30,7 +30,6 @@ from phalanx.protocol.gateway_messages import (
     Unable,
 )
 from phalanx.protocol.handshake import (
-    NONCE_BYTES,
     ClientHello,
     GatewaysHandshake,
     Role,
@@ -51,6 +50,7 @@ from phalanx.runtime.gateway.object_files import ObjectFiles
 from phalanx.runtime.gateway.relay import Relays
 from phalanx.runtime.gateway.serving import Serving
 from phalanx.runtime.gateway.tls import Identity
+from phalanx.runtime.gateway.token_file import TokenFile, TokenOfNobody, Tokens
 from phalanx.runtime.gateway.transfers import Transfers
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.connection import listen as listen_unix
@@ -150,20 +150,20 @@ class Gateway:
 
     def _start(self) -> list[Any]:
         config, loop = self._config, self._loop
-        token, key = self._secrets()
+        tokens, key = self._secrets()
         listening = self._listen()
         host, port = listening.getsockname()[:2]
         identity = None if config.insecure or is_loopback(host) else self._identity(host)
         relays = Relays(loop)
         own = config.prefixes[0]
-        self._dialler = Dialler(loop, token, config.insecure, config.token_file, own, key)
+        self._dialler = Dialler(loop, tokens, config.insecure, own, key)
         self._delivery = Delivery(loop, self._session, config.prefixes, relays)
         files = ObjectFiles(self._session)
         self._serving = Serving(loop, files)
         self._kept = KeptConnections(loop, self._dialler)
         self._transfers = Transfers(files, self._kept, self._pulled)
         self._listener = Listener(
-            loop, token, insecure=config.insecure, identity=identity, welcome=self._welcome
+            loop, tokens, insecure=config.insecure, identity=identity, welcome=self._welcome
         )
         gatekeeper = Gatekeeper(loop, self._dialler, relays)
         gate = listen_unix(gate_of(self._session))
@@ -175,13 +175,13 @@ class Gateway:
             self._report(),
         ]
 
-    def _secrets(self) -> tuple[bytes, PersonalToken | None]:
-        """Return the cluster's token, or the key of this node and a token that nobody else has."""
+    def _secrets(self) -> tuple[Tokens, PersonalToken | None]:
+        """Return the cluster's tokens, or the key of this node and a token that nobody else has."""
         path = self._config.token_file
         key = personal_token.parsed(cluster_token.read_text(path))
         if key is None or self._config.prefixes[0] == CONTROL[:PREFIX_BYTES]:
-            return cluster_token.read(path), None
-        return os.urandom(NONCE_BYTES), key
+            return TokenFile(path), None
+        return TokenOfNobody(path), key
 
     def _listen(self) -> socket.socket:
         host, port = self._config.host, self._config.port

@@ -1,0 +1,80 @@
+"""The cluster's tokens in their file, read again when the file has changed."""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+
+from phalanx.errors import AuthenticationError
+from phalanx.runtime.daemons import cluster_token
+
+_BYTES = 32
+
+
+class Tokens(Protocol):
+    """The tokens by which gateways know each other."""
+
+    @property
+    def path(self) -> str:
+        """The file that the tokens are from."""
+        ...
+
+    def own(self) -> bytes:
+        """Return the token to show to others."""
+        ...
+
+    def accepted(self) -> list[bytes]:
+        """Return the tokens of which others may show one."""
+        ...
+
+
+class TokenOfNobody:
+    """A token that nobody else has, for a node that shows a key of its own."""
+
+    def __init__(self, path: str) -> None:
+        """`path`: the file with the node's key."""
+        self.path = path
+        self._token = os.urandom(_BYTES)
+
+    def own(self) -> bytes:
+        """Return the token."""
+        return self._token
+
+    def accepted(self) -> list[bytes]:
+        """Return the token alone."""
+        return [self._token]
+
+
+class TokenFile:
+    """The tokens that a gateway shows and accepts now.
+
+    So a rotation needs no restart. While the file cannot be read, the last tokens hold.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Raises AuthenticationError for a file without a token; see `cluster_token.read`."""
+        self.path = path
+        self._seen = self._state()
+        self._tokens = cluster_token.read_all(path)
+
+    def own(self) -> bytes:
+        """Return the token to show to others."""
+        return self.accepted()[0]
+
+    def accepted(self) -> list[bytes]:
+        """Return the tokens of which others may show one."""
+        state = self._state()
+        if state != self._seen:
+            try:
+                self._tokens = cluster_token.read_all(self.path)
+            except AuthenticationError:
+                return self._tokens  # it is read again at the next look
+            self._seen = state
+        return self._tokens
+
+    def _state(self) -> tuple[int, int, int]:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return 0, 0, 0
+        return found.st_ino, found.st_mtime_ns, found.st_size
