@@ -40,6 +40,14 @@ def install(
     dashboard: Annotated[
         bool, Option("--dashboard", help="Also serve the web page of the cluster.")
     ] = False,
+    launch: Annotated[
+        bool,
+        Option(
+            "--launch",
+            help="Run jobs as their submitters, through root's program phalanx-launch (with "
+            "--system).",
+        ),
+    ] = False,
     apply: Apply = False,
     root: Root = "",
 ) -> None:
@@ -60,6 +68,8 @@ def install(
             split_address(address)
     except ValueError as error:
         fail(str(error), USAGE)
+    if launch and not system:
+        fail("--launch is only for --system: only root can run jobs as other people.", USAGE)
     machine = _machine()
     if system and (blocked := _closed_to_others(machine.python)):
         fail(
@@ -67,7 +77,8 @@ def install(
             "Install Phalanx in a place such as /opt/phalanx.",
             FAILED,
         )
-    _carry_out(plan_of(Wanted(system, address, host, dashboard), machine), apply, root)
+    program = _launch_program() if launch else ""
+    _carry_out(plan_of(Wanted(system, address, host, dashboard, program), machine), apply, root)
 
 
 def uninstall(
@@ -109,6 +120,13 @@ def _carry_out(plan: Plan, apply: bool, root: str) -> None:
         report(f"\n{note}")
     if not apply:
         report("\nNothing was changed: --apply takes these steps.")
+
+
+def _launch_program() -> str:
+    from importlib import resources
+
+    program = resources.files("phalanx.runtime.launch") / "program.py"
+    return program.read_text(encoding="utf-8")
 
 
 def _machine() -> Machine:

@@ -12,8 +12,12 @@ from phalanx.cli.installation.units import (
     DASHBOARD,
     HEAD,
     HOME,
+    LAUNCH,
+    LAUNCH_KEY,
+    LAUNCH_PROGRAM,
     NODE,
     Service,
+    launch_unit,
     unit,
     unit_name,
 )
@@ -44,6 +48,8 @@ class Wanted(NamedTuple):
     host: str = ""
     """The address at which other machines reach this one; empty for this machine only."""
     has_dashboard: bool = False
+    launch: str = ""
+    """The text of root's program that runs jobs as their submitters; empty without it."""
 
 
 class Plan(NamedTuple):
@@ -69,6 +75,10 @@ def install(wanted: Wanted, machine: Machine) -> Plan:
     units = _folder_of_units(wanted.is_system, machine)
     steps.append(Directory(units, 0o755))
     steps += [File(f"{units}/{unit_name(part)}", 0o644, unit(part, service)) for part in parts]
+    if wanted.launch:
+        parts.append(LAUNCH)
+        steps.append(File(LAUNCH_PROGRAM, 0o755, wanted.launch, is_long=True))
+        steps.append(File(f"{units}/{unit_name(LAUNCH)}", 0o644, launch_unit(service)))
     systemctl = _systemctl(wanted.is_system)
     steps.append(Run((*systemctl, "daemon-reload")))
     steps.append(Run((*systemctl, "enable", "--now", *map(unit_name, parts))))
@@ -99,7 +109,7 @@ def uninstall(is_system: bool, machine: Machine, present: Sequence[str]) -> Plan
 def units_in(folder_of_root: str, is_system: bool, machine: Machine) -> list[str]:
     """Return the units of this package that exist below a root directory."""
     folder = f"{folder_of_root}{_folder_of_units(is_system, machine)}"
-    names = [unit_name(part) for part in (DASHBOARD, NODE, HEAD)]
+    names = [unit_name(part) for part in (DASHBOARD, NODE, HEAD, LAUNCH)]
     return [name for name in names if os.path.lexists(f"{folder}/{name}")]
 
 
@@ -129,7 +139,9 @@ def _config(wanted: Wanted) -> str:
         lines.append(f'address = "{wanted.address}"')
     if wanted.host:
         lines.append(f'host = "{wanted.host}"')
-    elif not wanted.address:
+    if wanted.launch:
+        lines += ["system = true", *([] if wanted.address else ["shared = true"])]
+    if not wanted.host and not wanted.address:
         lines.append('# host = "10.0.0.1"  # lets other machines join')
     return "\n".join([*lines, ""])
 
@@ -142,9 +154,16 @@ def _notes(wanted: Wanted, machine: Machine) -> list[str]:
             f"The node needs the head's token at {home}/.phalanx/token, mode 0600"
             + (f", owned by {ACCOUNT}." if wanted.is_system else ".")
         )
-    if wanted.is_system:
+    if wanted.launch:
+        key = f"{HOME}/.phalanx/launch/launch.pub of the head's machine"
         notes.append(
-            f"The services and all jobs run as {ACCOUNT}. Commands of this account: "
+            f"Copy {key} to {LAUNCH_KEY} (owner root, mode 0644) once the head has made it, then: "
+            f"systemctl start {unit_name(LAUNCH)}; systemctl restart {unit_name(NODE)}."
+        )
+    if wanted.is_system:
+        jobs = "" if wanted.launch else " and all jobs"
+        notes.append(
+            f"The services{jobs} run as {ACCOUNT}. Commands of this account: "
             f"`sudo -u {ACCOUNT} {machine.python} -m phalanx status`."
         )
     elif not machine.lingers:

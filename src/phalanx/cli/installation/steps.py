@@ -53,17 +53,23 @@ class File(NamedTuple):
     text: str
     keeps: bool = False
     """Whether an existing file stays as it is."""
+    is_long: bool = False
+    """Whether the text is too long to be listed."""
 
     def said(self, root: str) -> str:
         """Return what the step does, with the text."""
         if self.keeps and os.path.lexists(root + self.path):
             return f"keep the file {root}{self.path}"
+        if self.is_long:
+            count = len(self.text.splitlines())
+            return f"write the file {root}{self.path} (mode {self.mode:04o}, {count} lines)"
         lines = "".join(f"\n    | {line}".rstrip() for line in self.text.splitlines())
         return f"write the file {root}{self.path} (mode {self.mode:04o}):{lines}"
 
     def take(self, root: str) -> None:
         """Write the file as a whole."""
         path = root + self.path
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         if self.keeps and os.path.lexists(path):
             return
         with contextlib.suppress(FileNotFoundError):

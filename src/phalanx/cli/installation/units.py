@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-HEAD, NODE, DASHBOARD = "head", "node", "dashboard"
+HEAD, NODE, DASHBOARD, LAUNCH = "head", "node", "dashboard", "launch"
 ACCOUNT = "phalanx"
 """The account of the services of a machine."""
 HOME = "/var/lib/phalanx"
+LAUNCH_PROGRAM = "/usr/local/sbin/phalanx-launch"
+LAUNCH_KEY = "/etc/phalanx/launch.pub"
 
 _OF_HEAD = ("start", "--head", "--no-node", "--block")
 _OF_NODE_HERE = ("start", "--address", "auto", "--block")
@@ -79,6 +81,32 @@ def unit(part: str, service: Service) -> str:
             lines += ["LimitNOFILE=1048576", "LimitMEMLOCK=infinity"]
     target = "multi-user.target" if service.is_system else "default.target"
     return "\n".join([*lines, "", "[Install]", f"WantedBy={target}", ""])
+
+
+def launch_unit(service: Service) -> str:
+    """Return the text of the unit of root's program, which starts work as its submitters."""
+    words = (
+        *("/usr/bin/python3", "-I", "-S", LAUNCH_PROGRAM, "--user", ACCOUNT),
+        *("--key", LAUNCH_KEY, "--python", service.python),
+    )
+    lines = [
+        "[Unit]",
+        "Description=Starter of people's jobs for the Phalanx node",
+        f"Before={unit_name(NODE)}",
+        f"ConditionPathExists={LAUNCH_KEY}",
+        "",
+        "[Service]",
+        f"ExecStart={' '.join(map(_quoted, words))}",
+        "Restart=on-failure",
+        "RestartSec=5",
+        "# A restart ends no jobs.",
+        "KillMode=process",
+        "",
+        "[Install]",
+        "WantedBy=multi-user.target",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def _of_system() -> list[str]:

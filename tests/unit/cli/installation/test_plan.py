@@ -61,6 +61,22 @@ def test_a_machine_gets_an_account_directories_and_a_unit_for_each_part() -> Non
     assert "Delegate=yes\n" in text_of(plan, "node.service")
 
 
+def test_people_get_their_own_jobs_through_a_program_of_root() -> None:
+    wanted = Wanted(is_system=True, launch="#!/usr/bin/python3\n")
+    plan = install(wanted, MACHINE)
+    assert "system = true\nshared = true\n" in text_of(plan, "config.toml")
+    (program,) = [s for s in plan.steps if isinstance(s, File) and s.path.endswith("-launch")]
+    assert (program.path, program.mode) == ("/usr/local/sbin/phalanx-launch", 0o755)
+    assert program.said("") == "write the file /usr/local/sbin/phalanx-launch (mode 0755, 1 lines)"
+    unit = text_of(plan, "launch.service")
+    assert "User=" not in unit
+    assert "KillMode=process\n" in unit
+    assert "ConditionPathExists=/etc/phalanx/launch.pub\n" in unit
+    assert "Copy /var/lib/phalanx/.phalanx/launch/launch.pub" in plan.notes[0]
+    joins = install(wanted._replace(address="h:1"), MACHINE)
+    assert "shared" not in text_of(joins, "config.toml")
+
+
 def test_a_known_account_is_not_made_again() -> None:
     plan = install(Wanted(is_system=True), MACHINE._replace(has_account=True))
     assert words(plan)[0] == "systemctl daemon-reload"
@@ -137,7 +153,7 @@ def test_a_command_that_fails_gives_its_last_words() -> None:
 @pytest.mark.parametrize("address", ["", "10.0.0.1:6380"])
 def test_systemd_finds_no_fault_in_the_units(is_system: bool, address: str, tmp_path: Path) -> None:
     machine = MACHINE._replace(home="/home/ann")
-    wanted = Wanted(is_system, address, has_dashboard=True)
+    wanted = Wanted(is_system, address, has_dashboard=True, launch="#\n" if is_system else "")
     for step in install(wanted, machine).steps:
         step.take(str(tmp_path))
     units = sorted(str(path) for path in tmp_path.rglob("*.service"))
