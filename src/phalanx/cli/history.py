@@ -33,6 +33,8 @@ from phalanx.protocol.requests.accounting import GetUsage, ListAttempts
 
 ANSWER_S = 60.0
 """Seconds to wait for an answer; summing up a year of a large cluster takes long."""
+_LOOKED_THROUGH = 1000
+"""The number of recent attempts among whose names a similar one is looked for."""
 Since = Annotated[str, Option("--since", "-S", help=f"Beginning of the period: {PAST}.")]
 Until = Annotated[
     str | None,
@@ -143,7 +145,9 @@ def efficiency_(
     """Show how well a finished job used its CPUs, memory and GPUs, with advice (like seff)."""
     found, is_cut = efficiency_of(job, address)
     if found is None:
-        fail(f"The history has no finished attempt of a job {job}.", NOT_FOUND)
+        recent = ask(address, ListAttempts(AttemptQuery(limit=_LOOKED_THROUGH)), ANSWER_S).attempts
+        near = nearest(job.removeprefix("default/"), [one.job for one in recent]) or "."
+        fail(f"The history has no finished attempt of a job {job}{near}", NOT_FOUND)
     if json:
         echo(json_module.dumps(msgspec.structs.asdict(found), indent=1))
     else:

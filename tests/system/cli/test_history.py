@@ -71,6 +71,7 @@ def test_efficiency_and_report(done):
     ("words", "code", "said"),
     [
         (["efficiency", "nobody"], 3, "The history has no finished attempt of a job nobody"),
+        (["efficiency", "goood"], 3, "did you mean 'good'?"),
         (["history", "--since", "soon"], 2, "a time is like 7d"),
         (["history", "--since", "1d", "--until", "2d"], 2, "is not after --since"),
         (["history", "--state", "Fialed"], 2, "Failed"),
