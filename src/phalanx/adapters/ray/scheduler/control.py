@@ -122,9 +122,9 @@ class RayHead(Head):
                     amounts[name] = amounts.get(name, 0.0) - amount
         return amounts
 
-    def on_message(self, prefix: bytes, message: Any) -> None:
+    def on_message(self, prefix: bytes, message: Any, key: str = "") -> None:
         """Pass a node's message on. The Ray side handles the parts that concern Ray before the head
-        takes the message in.
+        takes the message in. No node on Ray has a key of its own.
         """
         self._ray.incoming(prefix, message, lambda passed: self.take_in(prefix, passed))
 
