@@ -137,7 +137,9 @@ class TaskJournal:
         number = task.number
         task.state = FINISHED if run[2] == FINISHED else FAILED
         self._transitions += ((run[3], number, RUNNING, ""), (run[4], number, task.state, ""))
-        self.add_run(run)
+        if run[7].is_listed:  # as add_run does, without its call: every task comes here
+            self._runs.append(run)
+        self._uncounted.append(run)
 
     def add_run(self, run: RunFields) -> None:
         """Record an attempt without transitions.

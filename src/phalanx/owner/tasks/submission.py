@@ -105,7 +105,11 @@ class Submission:
         if parent is not None:
             task.parent = parent
             self._children.add(parent, task.number)
-        self.start(task)
+        if task.inputs is None and not self._is_closed:  # as `start` does, without its call
+            self.machine.pending[task.number] = task
+            self.machine.enqueue(task)
+        else:
+            self.start(task)
 
     def hold_back(self, task: PendingTask) -> None:
         """Keep a new task until another part starts or fails it."""
@@ -298,7 +302,9 @@ class Submission:
 
     def done(self, connection: Connection, message: Done, now: float) -> None:
         """Deliver the results of a task."""
-        task = self._finish(connection, message.number, now)
+        task = self.workers.finished(connection, message.number, now)
+        if task is not None and task.deadline is not None:
+            self._timeouts.forget(message.number)
         if task is None or task.state == STATE_FAILED:  # it is over, for instance with its gang
             self._results.discard(message, connection.peer)
             return
@@ -311,15 +317,11 @@ class Submission:
             self.locality.note_reads(task.inputs, connection.peer)
         self._results.deliver(task, template.returns, message, connection.peer)
 
-    def _finish(self, connection: Connection, number: int, now: float) -> PendingTask | None:
-        task = self.workers.finished(connection, number, now)
-        if task is not None and task.deadline is not None:
-            self._timeouts.forget(number)
-        return task
-
     def failed(self, connection: Connection, message: Failed, now: float) -> None:
         """Handle a task that raised, or that stopped because it was asked to."""
-        task = self._finish(connection, message.number, now)
+        task = self.workers.finished(connection, message.number, now)
+        if task is not None and task.deadline is not None:
+            self._timeouts.forget(message.number)
         if task is None or task.state == STATE_FAILED:
             return
         if message.kind == "lost" and not task.cancelled:
