@@ -33,6 +33,7 @@ from phalanx.runtime.daemons.starting import (
     start_node,
 )
 from phalanx.runtime.driver.starting import system_settings
+from phalanx.runtime.os import kept_sessions
 from phalanx.scheduler.placement.placement_policy import read_placement_policy
 
 STORE_BYTES = 200 * 2**20
@@ -306,6 +307,8 @@ class Cluster:
             with contextlib.suppress(OSError):
                 os.close(fd)
         self._ends = self._alive = -1
+        if os.path.isdir(self.temp_dir):
+            kept_sessions.end_members(self.temp_dir)
         for session in os.listdir(self.temp_dir) if os.path.isdir(self.temp_dir) else ():
             shutil.rmtree(f"/dev/shm/phalanx-{os.getuid()}-{session}", ignore_errors=True)
         shutil.rmtree(self._directory, ignore_errors=True)

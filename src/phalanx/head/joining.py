@@ -164,6 +164,7 @@ class Joining:
             entry = record_of(row, message.hostname, message.epoch, message.name)
             entry.machine = message.machine
             self._check_mode(message)
+            entry.keeps_commands = message.keeps_commands
             self._check_place(entry)
             record = head.nodes.join(now, entry, report)
         except (StaleNodeError, ValueError) as error:
@@ -172,6 +173,8 @@ class Joining:
             return
         self._others.pop(prefix, None)
         head.outbox.connect(record.node_id, prefix)
+        for former in message.formers:
+            self._succeed(former, record, message)
         self._note(record)
         head.outbox.send(prefix, Joined(record.epoch, head.placement, self._cluster, head.settings))
         _, rows = head.nodes.changes_since(0)
@@ -187,6 +190,20 @@ class Joining:
                 "jobs of this cluster run as their submitters, which this node cannot do: start "
                 "phalanx-launch on its machine, and the node with --system"
             )
+
+    def _succeed(self, former: str, record: NodeRecord, message: Join) -> None:
+        """Let a node go on with the members of an earlier process of its, which is given up."""
+        nodes = self._head.nodes
+        known = nodes.get(former)
+        if known is None or not is_next_process(known, record, self._is_connected(known)):
+            return
+        self._head.gangs.succeeded(former, record.node_id, message.bundles)
+        nodes.succeeded(former, record.node_id)
+
+    def _is_connected(self, record: NodeRecord) -> bool:
+        return self._head.nodes.is_alive(record.node_id) and self._head.outbox.is_connected(
+            record.prefix
+        )
 
     def _check_place(self, entry: NodeRecord) -> None:
         """Raise ValueError for a new node whose name another has, or that its machine has no room
@@ -258,6 +275,15 @@ class Joining:
             head.node_changed(record)
         head.gangs.node_reported(record.node_id, changed)
         return changed
+
+
+def is_next_process(former: NodeRecord, node: NodeRecord, is_connected: bool) -> bool:
+    """Whether a node may go on with the members of another: that is gone, and was on the same
+    machine since its boot. `is_connected`: whether the other one is still connected.
+    """
+    machines = [None if one.machine is None else one.machine.key for one in (former, node)]
+    is_same = former.name == node.name and machines[0] == machines[1]
+    return former.node_id != node.node_id and is_same and not is_connected
 
 
 def record_of(row: ViewRow, hostname: str, epoch: int, name: str = "") -> NodeRecord:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -18,6 +18,7 @@ from phalanx.model.holds import (
     DIRECTORIES,
     DRAIN,
     HEALTH,
+    RESTART,
     SHORTAGE,
     UNWELL,
     Hold,
@@ -37,6 +38,8 @@ from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 KEEP_DEAD = 1_000
+CONNECTION_ENDED = "its connection ended"
+PROCESS_ENDED = "its process ended, and its commands go on"
 MIN_SILENCE_S = 1.5 * REPORT_EVERY_S
 PREFIX_BYTES = 6
 LATE_S = 0.3
@@ -59,6 +62,10 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Additional seconds for which a node that has just joined may be silent."""
     reconnect_s: float = 2.0
     """Seconds after which a node is dead whose connection ended and that has not come back."""
+    restart_s: float = 60.0
+    """Seconds for which members wait whose node's process has ended, and whose commands go on, for
+    the node's next process; see docs/decisions/members-outlive-their-node.md.
+    """
     restored_s: float = 30.0
     """Additional seconds for which nodes may be silent that the head knew before it restarted."""
 
@@ -111,6 +118,10 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
     """How many numbered devices it can have at most, if its environment shows it only some."""
     machine: MachineShare | None = None
     """Its machine; None if its amounts are not compared with those of other nodes there."""
+    keeps_commands: bool = False
+    """Whether commands of jobs go on there when its process ends."""
+    next_id: str = ""
+    """The id of the node's next process, once there is one."""
 
     @property
     def whole(self) -> dict[str, float]:
@@ -154,6 +165,8 @@ class NodeDirectory:
         self._ticked_at = float("inf")
         self._has_passed_over = False
         """Whether the last tick was late."""
+        self.has_commands: Callable[[str], bool] = lambda node_id: False
+        """Tells whether members of jobs have their places on a node."""
         self._awaited: dict[str, str] = {}
         """The reasons why nodes are not connected that may be back soon."""
         self._told: dict[str, ViewRow] = {}
@@ -175,6 +188,8 @@ class NodeDirectory:
         """
         known = self._records.get(record.node_id)
         self._check(record, known)
+        if known is not None and RESTART in known.holds:
+            self.release(known.node_id, RESTART)
         joined = msgspec.structs.replace(record, epoch=1, state=ALIVE, reason="")
         if known is not None:
             joined.epoch = known.epoch + 1
@@ -241,7 +256,7 @@ class NodeDirectory:
         soon.
         """
         if node_id in self._silent_until:
-            self._awaited[node_id] = "its connection ended"
+            self._awaited[node_id] = CONNECTION_ENDED
             self._news.note(node_id)
             until = now + self._limits.reconnect_s
             self._silent_until[node_id] = min(self._silent_until[node_id], until)
@@ -269,11 +284,41 @@ class NodeDirectory:
             return
         late = [node_id for node_id, until in self._silent_until.items() if now >= until]
         for node_id in late:
-            if node_id in self._silent_until:  # else an effect of another death ended it
+            # otherwise an effect of another death ended it
+            if node_id in self._silent_until and not self._expects_next(node_id, now):
                 why = f"it did not report for {self._limits.silence_s:g} s"
                 if node_id in self._awaited:
                     why = f"{self._awaited[node_id]}, and it did not come back in time"
                 self._die(node_id, why, LOST)
+
+    def _expects_next(self, node_id: str, now: float) -> bool:
+        """Whether a node whose process has ended, most likely, is waited for from now on: its next
+        process can go on with the members there.
+        """
+        record = self._records[node_id]
+        is_gone = self._awaited.get(node_id) == CONNECTION_ENDED
+        if not (record.keeps_commands and is_gone and self.has_commands(node_id)):
+            return False
+        self._awaited[node_id] = PROCESS_ENDED
+        self._silent_until[node_id] = now + self._limits.restart_s
+        self.hold(node_id, RESTART, Hold(reason=PROCESS_ENDED))
+        return True
+
+    def is_expected(self, node_id: str) -> bool:
+        """Whether the next process of a node is waited for."""
+        return self._awaited.get(node_id) == PROCESS_ENDED
+
+    def succeeded(self, former: str, node_id: str) -> None:
+        """Give up a node whose next process has joined."""
+        if former in self._silent_until:
+            self._records[former].next_id = node_id
+            self._die(former, "its process has ended, and the next one has joined", ORDERLY)
+
+    def latest(self, node_id: str) -> str:
+        """Return the id of the latest process of a node, which has the files of earlier ones."""
+        while (record := self._records.get(node_id)) is not None and record.next_id:
+            node_id = record.next_id
+        return node_id
 
     def hold(self, node_id: str, kind: str, hold: Hold) -> bool:
         """Hold new work back from a node, for one more reason or with another deadline.
@@ -591,7 +636,7 @@ class NodeDirectory:
     def _die(self, node_id: str, reason: str, death: str) -> None:
         record = self._records[node_id]
         # A node that is held was expected to end.
-        record.death = ORDERLY if record.holds else death
+        record.death = ORDERLY if record.holds.keys() - {RESTART} else death
         del self._silent_until[node_id]
         self._awaited.pop(node_id, None)
         self._reports[node_id] = NodeReport(available={})

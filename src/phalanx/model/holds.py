@@ -23,6 +23,8 @@ DIRECTORIES = "directories"
 """A directory in which the node works is full, or cannot be written to."""
 SHORTAGE = "shortage"
 """The node has run out of processes, memory or descriptors."""
+RESTART = "restart"
+"""The node's process has ended; the next one is expected to go on with the members there."""
 UNWELL = (HEALTH, CHECK, DIRECTORIES, SHORTAGE)
 
 

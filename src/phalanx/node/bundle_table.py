@@ -84,6 +84,22 @@ class BundleTable:
         self._unconfirmed.pop((group, attempt), None)
         return bool(held)
 
+    def take_over(self, place: BundleId, attempt: int, allocation: Allocation) -> bool:
+        """Keep a bundle of an earlier process of this node; False when it has no room here."""
+        group, index = place
+        if index in self._groups.get(group, {}) or not self._resources.retake(allocation):
+            return False
+        self._end_attempts(group, attempt - 1)
+        held = _Reservation(attempt=attempt, pool=BundlePool(allocation), until=0.0)
+        held.is_committed = True
+        self._groups.setdefault(group, {})[index] = held
+        return True
+
+    def holding(self, place: BundleId) -> tuple[int, Allocation] | None:
+        """Return (attempt, allocation) of a bundle here."""
+        held = self._groups.get(place[0], {}).get(place[1])
+        return None if held is None else (held.attempt, held.pool.reservation)
+
     def give_back(self, group: GroupId, attempt: int, indexes: Iterable[int]) -> list[BundlePool]:
         """End these bundles, and every attempt up to this one that is not committed.
 

@@ -10,6 +10,7 @@ from phalanx.node.checks import CheckPrograms, CheckRules
 from phalanx.node.devices import DeviceReading
 from phalanx.node.directories import DirectoryReading
 from phalanx.node.fork_watch import ForkServerEffects
+from phalanx.node.kept_members import Keeping, NotKeeping
 from phalanx.node.machine_use import MachineReading
 from phalanx.node.member_effects import CommandEffects, JobFiles, MemoryMeter
 from phalanx.node.node_links import Connections
@@ -67,6 +68,7 @@ class NodeEffects:
     forks: ForkEffects
     fork_server: ForkServerEffects
     commands: CommandEffects
+    keeping: Keeping = field(default_factory=NotKeeping)
     job_files: JobFiles
     directories: Callable[[ObjectStore], DirectoryReading]
     """Makes the reading of the directories that the node works in; objects fill some of them."""

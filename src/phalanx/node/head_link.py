@@ -33,8 +33,8 @@ class HeadLink(Protocol):
         """Whether the head can be reached now."""
         ...
 
-    def notify(self, message: Any) -> None:
-        """Send something that must not be lost."""
+    def notify(self, message: Any, confirmed: Callable[[], None] | None = None) -> None:
+        """Send something that must not be lost. `confirmed` is called once the head has it."""
         ...
 
     def report(self, message: Any) -> None:
@@ -87,11 +87,13 @@ class LocalHeadLink:
         self._tokens = itertools.count(1)
         self._asked: dict[int, OnReply] = {}
 
-    def notify(self, message: Any) -> None:
-        """Send something. Nothing is lost here, so `report` is the same."""
+    def notify(self, message: Any, confirmed: Callable[[], None] | None = None) -> None:
+        """Send something. The head ends with this process, so nothing is ever confirmed."""
         self.sent.append(message)
 
-    report = notify
+    def report(self, message: Any) -> None:
+        """Send something. Nothing is lost here."""
+        self.sent.append(message)
 
     def forward(
         self,
@@ -122,6 +124,7 @@ class RemoteHeadLink:
         self._asked: dict[int, OnReply] = {}
         self._unconfirmed: dict[int, Any] = {}
         """Everything that is not confirmed yet, in order, by token."""
+        self._confirmed: dict[int, Callable[[], None]] = {}
         self._last_sent = 0
         """The token of the last message that was sent, over any connection."""
 
@@ -130,9 +133,11 @@ class RemoteHeadLink:
         """Whether the head can be reached now."""
         return self._connection is not None
 
-    def notify(self, message: Any) -> None:
+    def notify(self, message: Any, confirmed: Callable[[], None] | None = None) -> None:
         """Send something, repeatedly over new connections until the head confirms it."""
         token = next(self._tokens)
+        if confirmed is not None:
+            self._confirmed[token] = confirmed
         self._send(token, Reported(token, encode_body([message])))
 
     def report(self, message: Any) -> None:
@@ -176,6 +181,8 @@ class RemoteHeadLink:
     def acked(self, message: Acked) -> None:
         """Forget a notification that the head has written down."""
         self._unconfirmed.pop(message.token, None)
+        if (confirmed := self._confirmed.pop(message.token, None)) is not None:
+            confirmed()
 
     def replied(self, reply: ForwardedReply) -> None:
         """Hand the head's reply to the asker, and forget the question."""

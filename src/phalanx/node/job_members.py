@@ -21,6 +21,7 @@ from phalanx.node.error_files import ERROR_BYTES, told_in
 from phalanx.node.followed_logs import FollowedLogs
 from phalanx.node.head_link import HeadLink
 from phalanx.node.kept_logs import KeptLogs
+from phalanx.node.kept_members import AttemptOf, Keeping, KeptMember, NotKeeping, commands_left
 from phalanx.node.member_effects import (
     CommandEnd,
     MemberChecks,
@@ -43,6 +44,7 @@ from phalanx.protocol.bundle_messages import (
     ReadLog,
     ReadMemberUse,
     Receivers,
+    RunNews,
     SignalMember,
     StartMember,
     StartStep,
@@ -82,6 +84,8 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     began_at: float
     """When its commands began; of one that rests, when they are to."""
     usage: MemberUsage
+    kept: KeptMember | None = None
+    """Its record, if it goes on when this node ends."""
     rests: bool = False
     """It has crashed before, and its commands are not to begin yet."""
     has_begun: bool = False
@@ -122,6 +126,7 @@ class JobMembers:
         directories: Directories | None = None,
         report: Callable[[], None] = lambda: None,
         shortage: Shortage | None = None,
+        keeping: Keeping | None = None,
     ) -> None:
         """`devices`: the latest reading of the GPUs, by their numbers. `report`: tells the head at
         once how well the node is, before it hears that something could not begin here.
@@ -143,6 +148,7 @@ class JobMembers:
         self._followed = FollowedLogs()
         self._directories.make_room = self._kept_logs.drop_oldest
         self._report = report
+        self._keeping = keeping or NotKeeping()
         self._members: dict[MemberId, _Member] = {}
         self._runs = MemberRuns()
         self._of_process: dict[bytes, _Member] = {}
@@ -220,8 +226,18 @@ class JobMembers:
 
     def _report_run(self, key: MemberId) -> None:
         """Report the good ends in a place, before other news of it."""
-        news = self._runs.flushed(key, self._clock())
+        self._send_run(self._runs.flushed(key, self._clock()))
+
+    def _send_run(self, news: RunNews | None) -> None:
         if news is not None:
+            ended = [(news.group, news.index, one.attempt) for one in news.ended]
+            self._tell(news, ended)
+
+    def _tell(self, news: MemberNews | MemberUsed | RunNews, ended: Sequence[AttemptOf]) -> None:
+        """Report something; once the head has it, the records of the ended are not needed."""
+        if ended and not isinstance(self._keeping, NotKeeping):
+            self._head.notify(news, partial(self._keeping.forget, ended))
+        else:
             self._head.notify(news)
 
     def _stop_run(self, key: MemberId, attempt: int = 0) -> None:
@@ -229,9 +245,7 @@ class JobMembers:
         there, if the head decides what follows it.
         """
         self._runs.told(key, attempt)
-        news = self._runs.stopped(key, self._clock())
-        if news is not None:
-            self._head.notify(news)
+        self._send_run(self._runs.stopped(key, self._clock()))
 
     def _begin_attempt(
         self, order: StartMember, known: _Member | None, is_quiet: bool = False
@@ -274,6 +288,8 @@ class JobMembers:
         )
         if order.time_limit_s:
             member.limit_at = member.began_at + order.time_limit_s
+        if all(map(self._keeping.runs_on, (*order.before, *order.commands))):
+            member.kept = self._record(member)
         self._members[key] = member
         if not member.rests:
             self._begin_commands(member)
@@ -340,7 +356,9 @@ class JobMembers:
             self._head.notify(StepStarted(order.token, why))
         else:
             usage = MemberUsage(0.0, (), self._clock())
-            member.steps[self._begin(member, order.command)] = _Step(order, usage)
+            process = self._name(member, order.command)
+            member.steps[process] = _Step(order, usage)
+            self._commands.run(process, member.order, order.command, member.log)
             self._head.notify(StepStarted(order.token))
 
     def warn(self, message: WarnMember) -> None:
@@ -419,14 +437,111 @@ class JobMembers:
             self._run(member, command)
 
     def _run(self, member: _Member, command: Command) -> None:
-        member.running.add(self._begin(member, command))
+        process = self._name(member, command)
+        member.running.add(process)
+        if member.kept is not None:
+            member.kept.processes.append(process)
+            self._write(member)
+        starter = self._commands if member.kept is None else self._keeping
+        starter.run(process, member.order, command, member.log)
 
-    def _begin(self, member: _Member, command: Command) -> bytes:
+    def _name(self, member: _Member, command: Command) -> bytes:
+        """Return the id of a new process of a member."""
         process = MARK + self._make_unique(10)
         self._of_process[process] = member
         self._memory.limit(process, command.memory_limit)
-        self._commands.run(process, member.order, command, member.log)
         return process
+
+    # ---- members that outlive the node -------------------------------------------------------
+
+    def _record(self, member: _Member) -> KeptMember | None:
+        order = member.order
+        bundle = self._bundles.holding((order.group, order.index))
+        if bundle is None:
+            return None
+        attempt, held = bundle
+        return KeptMember(
+            order=msgspec.structs.replace(order),
+            bundle=attempt,
+            amounts=dict(held.resources.items()),
+            devices={name: list(taken) for name, taken in held.instances.items()},
+            log=member.log,
+            began=member.began_at,
+        )
+
+    def _write(self, member: _Member) -> None:
+        """Write a member's record. Without one, the member ends with this node."""
+        if member.kept is None:
+            return
+        try:
+            self._keeping.keep(member.kept)
+        except OSError as error:
+            if len(member.kept.processes) == 1:
+                member.kept = None
+            self._note(f"member {member.order.name} ends with its node: {error.strerror}")
+
+    def _note_ending(self, member: _Member) -> None:
+        """Write why a member ends, for a node that comes after this one."""
+        if member.kept is not None:
+            kept = member.kept
+            kept.code, kept.signal, kept.reason = member.code, member.signal, member.reason
+            self._write(member)
+
+    def take_over(self, kept: KeptMember, begun: Mapping[bytes, int]) -> bool:
+        """Go on with a member of an earlier process of this node, whose bundle is here.
+
+        `begun`: its processes that have begun, with their pids; `exited` follows for those that
+        have ended. Returns False when the bundle is not free.
+        """
+        order = kept.order
+        pool = next(self._bundles.pools(kept.place), None)
+        held = None if pool is None else pool.acquire(pool.resources)
+        if pool is None or held is None:
+            return False
+        devices = [number for number, _ in held.instances.get("GPU", ())]
+        cpus = held.resources.to_mapping().get("CPU", 0.0)
+        kept.processes = [one for one in kept.processes if one in begun]
+        waiting, left = commands_left(order, len(kept.processes))
+        commands = [*order.before, *order.commands]
+        member = _Member(
+            order=msgspec.structs.replace(order, commands=left),
+            pool=pool,
+            held=held,
+            log=kept.log,
+            waiting=waiting,
+            began_at=kept.began,
+            usage=MemberUsage(cpus, devices, kept.began),
+            kept=kept,
+            has_begun=True,
+            code=kept.code,
+            signal=kept.signal,
+            reason=kept.reason,
+        )
+        if order.time_limit_s:
+            member.limit_at = member.began_at + order.time_limit_s
+        self._members[kept.place] = member
+        self._kept_logs.begins_again(kept.log)
+        if order.is_followed:
+            self._followed.begin(kept.log, self._clock())
+        for process, command in zip(kept.processes, commands, strict=False):
+            member.running.add(process)
+            self._of_process[process] = member
+            self._memory.limit(process, command.memory_limit)
+            self.began(process, begun[process])
+        self._note(f"member {order.name} goes on, start {order.attempt}", job=order.job)
+        return True
+
+    def report_ended(self, kept: KeptMember, end: CommandEnd, now: float) -> None:
+        """Report the end of a member of an earlier process, whose place another one has by now."""
+        self._note_end(kept.place, kept.order.attempt)
+        used = MemberUsage(0.0, (), kept.began).total(now)
+        code, reason = kept.code or end.code, kept.reason or end.reason
+        news = MemberNews(
+            *kept.attempt, code, reason, kept.log, used=used, signal=kept.signal or end.signal
+        )
+        self._tell(news, [kept.attempt])
+
+    # ---- the ends of processes ---------------------------------------------------------------
 
     def began(self, process: bytes, pid: int) -> None:
         """Note that a command runs under this pid."""
@@ -534,8 +649,9 @@ class JobMembers:
 
     def _report_end(self, member: _Member) -> None:
         about, used = _about(member.order), member.usage.total(self._clock())
+        ended = [] if member.kept is None else [about]
         if member.is_evicted:
-            self._head.notify(MemberUsed(*about, used))
+            self._tell(MemberUsed(*about, used), ended)
             return
         code, reason, is_ours = member.code, member.reason, member.is_nodes_fault
         if member.is_quiet and not (code or reason or is_ours):
@@ -547,7 +663,7 @@ class JobMembers:
         if is_ours:
             self._report()
         log = "" if is_ours else member.log
-        self._head.notify(
+        self._tell(
             MemberNews(
                 *about,
                 code,
@@ -557,7 +673,8 @@ class JobMembers:
                 is_nodes_fault=is_ours,
                 signal=member.signal,
                 is_parent_killed=member.is_parent_killed,
-            )
+            ),
+            ended,
         )
 
     def _say_what_is_lost(self, member: _Member) -> None:
@@ -594,6 +711,7 @@ class JobMembers:
             if now >= member.limit_at and not member.is_ending:
                 limit = member.order.time_limit_s
                 member.code, member.reason = TIMED_OUT, f"it ran longer than {limit:g} s"
+                self._note_ending(member)
                 self._end(member, member.order.grace_s)
             if now >= member.terminate_at:
                 member.terminate_at = NEVER
@@ -603,7 +721,7 @@ class JobMembers:
                 self._signal(member, self._commands.kill)
             self._look_at_run(member, now)
         for news in self._runs.due(now):
-            self._head.notify(news)
+            self._send_run(news)
         if (self._members or self._followed) and now >= self._look_at_logs_at:
             self._look_at_logs_at = now + LOOK_AT_LOGS_EVERY_S
             self._look_at_logs(now)
@@ -666,6 +784,7 @@ class JobMembers:
         if not member.code:
             member.code, member.signal = KILLED, KILLED - SIGNALLED
         member.reason = member.reason or reason
+        self._note_ending(member)
         self._commands.kill(process)
         self._end(member, member.order.grace_s)
 

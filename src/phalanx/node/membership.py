@@ -63,6 +63,10 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Then it waits for the head as a node does that has lost it.
     """
+    formers: tuple[str, ...] = ()
+    """As in Join."""
+    keeps_commands: bool = False
+    """As in Join."""
 
 
 class MemberNode(Protocol):
@@ -209,6 +213,8 @@ class ClusterMembership:
                 self._options.name,
                 self._options.machine,
                 self._options.is_system,
+                list(self._options.formers),
+                self._options.keeps_commands,
             )
         )
 

@@ -197,6 +197,7 @@ class Node(Generic[M_co]):
             directories=self.directories,
             report=self._report,
             shortage=self.shortage,
+            keeping=effects.keeping,
         )
         self.machine_use = MachineUse(effects.read_machine, head)
         self.devices = DeviceWatch(

@@ -422,6 +422,10 @@ class Join(msgspec.Struct, array_like=True, tag=109):
     """
     is_system: bool = False
     """Whether the node runs jobs as their submitters."""
+    formers: list[str] = []
+    """The ids of earlier processes of this node, whose members it goes on with."""
+    keeps_commands: bool = False
+    """Whether members go on when this node ends, for its next process."""
 
 
 class Joined(msgspec.Struct, array_like=True, tag=110):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.present import present
 
 from phalanx.errors import StaleNodeError
 from phalanx.head.nodes import KEEP_DEAD, HealthLimits, NodeDirectory, NodeRecord
-from phalanx.model.holds import DRAIN, Hold
+from phalanx.model.holds import DRAIN, RESTART, Hold
 from phalanx.model.lifecycle import ALIVE, DEAD, DRAINING
 from phalanx.model.node_deaths import KILLED, LOST, ORDERLY
 from phalanx.protocol.cluster_messages import NodeReport
@@ -354,3 +355,48 @@ def test_how_a_node_ended_is_kept(directory):
     directory.tick(60.0)
     deaths = {record.node_id: record.death for record in directory.all()}
     assert deaths == {"silent": LOST, "left": ORDERLY, "killed": KILLED, "drain": ORDERLY}
+
+
+def keeper(name, **fields):
+    return node(name, keeps_commands=True, **fields)
+
+
+def test_a_node_with_commands_that_go_on_is_waited_for_when_its_process_has_ended(effects):
+    limits = HealthLimits(period_s=1.0, misses=3, joining_s=2.0, reconnect_s=2.0, restart_s=30.0)
+    directory = NodeDirectory(effects, limits)
+    directory.has_commands = lambda node_id: node_id != "idle"
+    for one in (keeper("a"), keeper("idle"), node("other"), keeper("silent")):
+        directory.join(0.0, one, report())
+    for name in ("a", "idle", "other"):
+        directory.disconnected(name, 1.0)
+    directory.tick(3.0)
+    assert [name for name, _ in effects.dead] == ["idle", "other"]
+    assert directory.is_expected("a")
+    assert not directory.takes_work("a")
+    directory.tick(32.9)
+    directory.tick(32.95)
+    assert [name for name, _ in effects.dead][2:] == ["silent"]
+    directory.tick(33.1)
+    assert effects.dead[-1][0] == "a"
+    assert present(directory.get("a")).death == LOST
+
+
+def test_a_node_that_was_only_cut_off_takes_work_again(effects):
+    directory = NodeDirectory(effects, LIMITS)
+    directory.has_commands = lambda node_id: True
+    directory.join(0.0, keeper("a"), report())
+    directory.disconnected("a", 1.0)
+    directory.tick(3.0)
+    assert RESTART in present(directory.get("a")).holds
+    directory.join(4.0, keeper("a", epoch=1), report())
+    assert present(directory.get("a")).holds == {}
+    assert directory.takes_work("a")
+
+
+def test_the_files_of_a_node_are_at_its_latest_process(directory, effects):
+    for name in ("a", "b", "c"):
+        directory.join(0.0, keeper(name), report())
+    directory.succeeded("a", "b")
+    directory.succeeded("b", "c")
+    assert [directory.latest(name) for name in ("a", "b", "c", "x")] == ["c", "c", "c", "x"]
+    assert directory.get("a").death == ORDERLY

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from tests.command_starting import new_start, start_command, subreaper
 from tests.polling import eventually
+from tests.present import present
 from tests.system.chaos.footprint import is_running
 
 from phalanx.runtime.os import child_calls
@@ -51,7 +52,8 @@ def orphan(tmp_path, starter):
             finally:
                 os.kill(0, signal.SIGKILL)
         os.waitpid(pid, 0)
-        begun = eventually(lambda: read_exit_file(path))
+        eventually(lambda: read_exit_file(path) is not None, "the command")
+        begun = present(read_exit_file(path))
         assert is_shield_of(begun.shield, path)
         assert is_held(path)
         return begun
@@ -74,9 +76,9 @@ def test_how_a_command_ended_whose_starter_was_killed_is_in_its_exit_file(
     begun = orphan(f"read line < {go}; echo said; {ending}")
     assert begun.code is None
     go.write_text("go\n")
-    ended = eventually(
-        lambda: (said := read_exit_file(str(tmp_path / "exit"))).code is not None and said
-    )
+    path = str(tmp_path / "exit")
+    eventually(lambda: present(read_exit_file(path)).code is not None, "the end")
+    ended = present(read_exit_file(path))
     assert (ended.pid, ended.code) == (begun.pid, code)
     assert (tmp_path / "log").read_text() == "said\n"
 
@@ -84,7 +86,7 @@ def test_how_a_command_ended_whose_starter_was_killed_is_in_its_exit_file(
 def test_what_such_a_command_left_behind_is_below_its_shield(orphan, tmp_path):
     begun = orphan(f"setsid sleep 1000 & echo $! > {tmp_path}/left; exit 3")
     path = str(tmp_path / "exit")
-    eventually(lambda: read_exit_file(path).code == 3)
+    eventually(lambda: present(read_exit_file(path)).code == 3, "the end")
     left = int((tmp_path / "left").read_text())
     assert is_running(left)
     assert left in children_of(begun.shield)

@@ -26,6 +26,7 @@ from phalanx.head.gangs.member_lifecycle import (
     Freed,
     Lost,
     MemberLifecycle,
+    Moved,
     Placed,
     Refused,
     Released,
@@ -394,6 +395,22 @@ class GangBinder:
                 self.handle(gang, lost, Lost())
         return others
 
+    def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
+        """Let members of the node `former` go on where the node's next process has their bundles.
+
+        Members that it does not have are lost with `former`; bundles of others are given back.
+        """
+        going_on: dict[GroupId, list[int]] = {}
+        for group, index, number, is_committed in there.held:
+            gang = self._registry.gangs.get(group)
+            if gang is not None and goes_on(gang, index, former, number, is_committed):
+                going_on.setdefault(group, []).append(index)
+        for group, indexes in going_on.items():
+            gang = self._registry.gangs[group]
+            self._lifecycle.handle(gang, indexes, Moved(node_id))
+            self._registry.keep(gang)
+            self._effects.changed(gang)
+
     def _keeps(self, gang: Gang, index: int, node_id: str, number: int, is_committed: bool) -> bool:
         """Whether the node should hold this bundle, which it holds from attempt `number`."""
         if gang.is_removed or index >= len(gang.members):
@@ -473,6 +490,18 @@ def _by_node(gang: Gang, indexes: Iterable[int]) -> dict[str, list[int]]:
     for index in indexes:
         found.setdefault(gang.members[index].node, []).append(index)
     return found
+
+
+def goes_on(gang: Gang, index: int, former: str, number: int, is_committed: bool) -> bool:
+    """Whether a member goes on in a bundle that the next process of its node has.
+
+    `number`: the attempt that the bundle is from. A member that was given another place since has
+    another node; one that gives its place back does so at the next process.
+    """
+    if gang.is_removed or not is_committed or index >= len(gang.members):
+        return False
+    member = gang.members[index]
+    return member.node == former and member.state in HAVING and member.number == number
 
 
 def _frees(gang: Gang, index: int, node_id: str, number: int) -> bool:

@@ -216,6 +216,7 @@ class GangScheduler:
             priority_of=self.priorities.of,
         )
         live.record_of = self.jobs.table.get
+        nodes.has_commands = self.has_commands
         self.jobs.reserved_until, calendar.jobs = calendar.ends, self.jobs
         self._skips_tried = placement.policy == "selector" and placement.selector.skip_tried
         if self._skips_tried:
@@ -351,6 +352,20 @@ class GangScheduler:
     def inventory(self, node_id: str, there: BundleInventory, now: float) -> list[Held]:
         """Compare the node's bundles with the gangs; return the bundles that belong to no gang."""
         return self.reservations.inventory(node_id, there, now)
+
+    def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
+        """Let members of the node `former` go on at the node's next process, which has bundles."""
+        self.reservations.succeeded(former, node_id, there)
+
+    def has_commands(self, node_id: str) -> bool:
+        """Whether members of jobs have their places on a node."""
+        gangs = self.registry.active.values()
+        return any(
+            member.node == node_id and member.state == HELD
+            for gang in gangs
+            if gang.job
+            for member in gang.members
+        )
 
     def node_joined(self, record: NodeRecord) -> None:
         """Send the node the queues' weights, and let jobs continue there."""

@@ -44,6 +44,10 @@ class GangSchedulerInterface(Protocol):
         """
         ...
 
+    def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
+        """Let members of the node `former` go on at the node's next process, which has bundles."""
+        ...
+
     def node_joined(self, record: NodeRecord) -> None:
         """Greet a node that is connected, for the first time or again; `inventory` was called
         before.
@@ -131,6 +135,9 @@ class NullGangScheduler:
     def inventory(self, node_id: str, there: BundleInventory, now: float) -> list[Held]:
         """Return all of the node's bundles: none belongs to a gang."""
         return there.held
+
+    def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
+        """Do nothing: no member was on the node."""
 
     def node_joined(self, record: NodeRecord) -> None:
         """Do nothing: there are no queues whose weights the node needs."""

@@ -82,7 +82,25 @@ class Freed(msgspec.Struct, frozen=True):
     is_lost: bool = False
 
 
-Event = Wanted | Dismissed | Placed | Arrived | Refused | Lost | Evicted | Ended | Released | Freed
+class Moved(msgspec.Struct, frozen=True):
+    """The next process of its node, another node for the head, goes on with it."""
+
+    node: str
+
+
+Event = (
+    Wanted
+    | Dismissed
+    | Placed
+    | Arrived
+    | Refused
+    | Lost
+    | Evicted
+    | Ended
+    | Released
+    | Freed
+    | Moved
+)
 
 # ---- follow-ups ----------------------------------------------------------------------------------
 
@@ -135,12 +153,14 @@ TABLE: Final[Mapping[str, _Row]] = {
         Lost: (WAITING, LOSES),
         Evicted: (EVICTED, RELEASE),
         Ended: (OVER, RELEASE),
+        Moved: (HELD, NOTHING),
     },
     EVICTED: {
         Wanted: (EVICTED, NOTHING),
         Lost: (WAITING, LOSES),
         Ended: (OVER, NOTHING),
         Released: (LEAVING, NOTHING),
+        Moved: (EVICTED, NOTHING),
     },
     LEAVING: {
         Wanted: (LEAVING, NOTHING),
@@ -152,6 +172,7 @@ TABLE: Final[Mapping[str, _Row]] = {
         Lost: (DONE, NOTHING),
         Ended: (OVER, NOTHING),
         Released: (ENDING, NOTHING),
+        Moved: (OVER, NOTHING),
     },
     ENDING: {
         Wanted: (LEAVING, NOTHING),
@@ -215,7 +236,7 @@ class MemberLifecycle:
             state, follows = step
             if follows:
                 following.setdefault(follows, []).append(index)
-            if state == old:
+            if state == old and kind is not Moved:
                 continue
             moved.append(index)
             before.append(old)
@@ -226,6 +247,8 @@ class MemberLifecycle:
                 member.why_gone = member.node_death = ""
             elif isinstance(event, Arrived):
                 member.last_node, member.started = member.node, event.at
+            elif isinstance(event, Moved):
+                member.node = member.last_node = event.node
             elif isinstance(event, Released):
                 member.number = event.number
             elif state in PLACELESS:

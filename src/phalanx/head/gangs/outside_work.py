@@ -47,6 +47,9 @@ class OutsideWork:
                 self._count(node, member.need, -1)
             elif holds and not held:
                 self._count(member.node, member.need, 1)
+            elif holds and node != member.node:
+                self._count(node, member.need, -1)
+                self._count(member.node, member.need, 1)
 
     def _count(self, node: str, need: dict[str, float], sign: int) -> None:
         held = self._held.setdefault(node, {})

@@ -421,6 +421,8 @@ class JobGangs:
         if gang is None or not gang.job or gang.is_removed:
             return  # another job may have its name by now
         place = gang.members[message.index]
+        if place.node != node_id:
+            return  # it was given another place while its node was away
         self.runs.shown(gang, message.attempt)
         job = self.table.get(gang.job)
         if place.attempt != message.attempt or (job is None and self.runs.keeps(gang)):
@@ -486,8 +488,14 @@ class JobGangs:
 
     def _know_log(self, uid: str, member: str, place: tuple[str, str]) -> None:
         row = self._rows.get(uid)
-        if row is not None and place not in row.logs.setdefault(member, []):
-            row.logs[member].append(place)
+        if row is None:
+            return
+        known = row.logs.setdefault(member, [])
+        for at, (_, path) in enumerate(known):
+            if path == place[1]:  # the next process of a node has the same files
+                known[at] = place
+                return
+        known.append(place)
 
     def logs(self, uid: str) -> dict[str, list[tuple[str, str]]]:
         """Return the files with the output of a job's members."""

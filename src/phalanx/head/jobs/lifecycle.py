@@ -234,6 +234,8 @@ class JobTable:
                 member.node = event.node
                 member.started = now
                 self._actions.move(job, member, st.RUNNING, "")
+            elif member.state in (st.RUNNING, st.TERMINATING):
+                member.node = event.node  # the next process of its node may go on with it
         elif member.state == st.TERMINATING:
             self._gone(job, member, now)
         elif member.state not in (st.PENDING, st.RUNNING):

@@ -32,7 +32,7 @@ class Logs:
         """Answer with a part of a member's log, now or after its node has read it."""
         node_id, path = self._file(request.job, request.member, request.attempt)
         if not self._is_reached(node_id):
-            return LogPart(b"", -1)
+            return LogPart(b"", 0 if self._nodes.is_expected(node_id) else -1)
         token = self._remember(asker)
         limit = MAX_BYTES if request.limit is None else min(max(request.limit, 0), MAX_BYTES)
         order = ReadLog(token, path, request.offset, limit, request.is_followed)
@@ -53,7 +53,8 @@ class Logs:
         if not -len(files) <= attempt < len(files):
             started = f"it was started {len(files)} times" if files else "it was not started yet"
             raise JobNotFoundError(f"member {member} of job {job} has no such output: {started}")
-        return files[attempt]
+        began_on, path = files[attempt]
+        return self._nodes.latest(began_on), path
 
     def _is_reached(self, node_id: str) -> bool:
         record = self._nodes.get(node_id)

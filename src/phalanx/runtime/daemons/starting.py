@@ -23,6 +23,7 @@ from phalanx.node.options import PATIENCE_S
 from phalanx.runtime.daemons import cluster_token
 from phalanx.runtime.daemons.daemon_files import Announcement, Failure
 from phalanx.runtime.daemons.local import link_of, local_daemons, split_address
+from phalanx.runtime.os import kept_sessions
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.daemon_log import plain
 from phalanx.runtime.os.environment import child_environment, existing_directory
@@ -94,6 +95,10 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     is_private: bool = False
     launch: str = ""
     shared_dir: str = ""
+    keeps_commands: bool | None = None
+    """Whether commands of jobs go on when the node's process ends, for its next process. None: if
+    the node does not end with another process.
+    """
     env_vars: dict[str, str] = {}
     """Variables of the node's process, and so of its workers, added to those of this process."""
 
@@ -161,12 +166,18 @@ def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
 
     Raises AuthenticationError when the token is not the cluster's, else SystemFailureError.
     """
-    session = sessions.create(options.temp_dir, has_users=bool(options.launch))
+    keeps_commands = parent_fd < 0 if options.keeps_commands is None else options.keeps_commands
+    keeps_commands = keeps_commands and not options.launch
+    if keeps_commands:
+        session = kept_sessions.create(options.temp_dir, options.head, options.node_name)
+    else:
+        session = sessions.create(options.temp_dir, has_users=bool(options.launch))
     try:
         config = node_config(options, session)
     except ValueError:
-        sessions.remove(session)
+        _drop(session)
         raise
+    config["keeps_commands"] = keeps_commands
     module = "phalanx.runtime.node.process"
     return _start(module, ["-1"], config, session, parent_fd, options.env_vars)
 
@@ -249,11 +260,17 @@ def _start(
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        sessions.remove(session)
+        _drop(session)
         raise
     finally:
         os.close(ready_read)
     return Daemon(process, session, announcement)
+
+
+def _drop(session: Session) -> None:
+    """Delete the session of a daemon that could not start, unless members wait for the next."""
+    if not kept_sessions.is_waited_for(session.directory):
+        sessions.remove(session)
 
 
 def _log_of(session: Session) -> str:
@@ -319,6 +336,7 @@ def stop_all(temp_dir: str | None = None, force: bool = False) -> list[Announcem
     for root in roots | {sessions.runtime_root(temp_dir)}:
         # another process removed it
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            kept_sessions.end_members(root)
             sessions.sweep(root)
     return [one for _, one in found]
 

@@ -150,6 +150,8 @@ class ClusterPart:
                 is_system=bool(config.launch),
                 patience_s=member.patience_s,
                 comes_back=member.comes_back,
+                formers=tuple(member.formers),
+                keeps_commands=config.keeps_commands,
             ),
             self._head,
             config.spilling,

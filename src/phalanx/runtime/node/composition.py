@@ -24,6 +24,7 @@ from phalanx.node.devices import DeviceReading, NoDeviceReading
 from phalanx.node.directories import DirectoryReading, NoDirectories
 from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.group_places import GroupPlaces
+from phalanx.node.kept_members import NotKeeping
 from phalanx.node.leases.remote import LeaseInquiries
 from phalanx.node.no_other_nodes import NoOtherNodes, Spills
 from phalanx.node.node import Membership, Node
@@ -44,7 +45,9 @@ from phalanx.runtime.node.config import NodeConfig
 from phalanx.runtime.node.fork_servers import ForkServers, NodeForks
 from phalanx.runtime.node.logs import NodeLogFiles
 from phalanx.runtime.node.object_files import SessionFiles, ThreadedSpill
+from phalanx.runtime.node.taking_over import TakingOver
 from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.adopted_commands import AdoptedCommands
 from phalanx.runtime.os.check_programs import CheckCommands
 from phalanx.runtime.os.command_groups import find_command_groups
 from phalanx.runtime.os.connection import Connection, listen
@@ -54,6 +57,7 @@ from phalanx.runtime.os.directory_space import DirectorySpace, Watched
 from phalanx.runtime.os.environment import python_version
 from phalanx.runtime.os.fork_client import CommandClient, how_it_ended
 from phalanx.runtime.os.job_files import JobDirectories
+from phalanx.runtime.os.kept_records import KeptRecords
 from phalanx.runtime.os.machine_counters import read_machine
 from phalanx.runtime.os.memory_use import SessionMemory
 from phalanx.runtime.os.own_time import own_time
@@ -116,6 +120,11 @@ class EmbeddedNode:
         self._reader: DeviceProcess | None = None
         self._devices = self._device_reading()
         self._checks = CheckCommands(config.checks, config.session.logs)
+        self._adopted = AdoptedCommands(self._command_exited)
+        self._commands = CommandClient(self._forks, JobDirectories(config.session.jobs))
+        self._records = self._kept_records()
+        self.is_restarting = False
+        """Whether the node ends so that its next process goes on with its commands."""
         self.has_lost_fork_server = False
         """Whether the fork server has ended for good."""
         self._cluster: ClusterPart | None = None
@@ -134,6 +143,15 @@ class EmbeddedNode:
             self._cluster = ClusterPart(config, config.member, self.loop, reach, setup, effects)
             self.node = self._cluster.node
         self._forks.ordered = self.node.fork_watch.ordered
+        if self._records is not None:
+            self._forks.adopted = self._adopted
+            TakingOver(self.node, self._records, self._adopted, own_time).take_over()
+            self.loop.read_from(self._adopted.fileno, self._adopted.step)
+
+    def _kept_records(self) -> KeptRecords | None:
+        if not self._config.keeps_commands:
+            return None
+        return KeptRecords(self._config.session.kept, self._commands.run_kept, own_time)
 
     def _owned_work(self) -> tuple[UserForks, OwnedJobDirectories]:
         """Return what runs jobs as their submitters."""
@@ -155,7 +173,7 @@ class EmbeddedNode:
     def _effects(self, reach: Reach) -> NodeEffects:
         session, loop, forks = self._config.session, self.loop, self._forks
         jobs = JobDirectories(session.jobs)
-        commands: CommandEffects = CommandClient(forks, jobs)
+        commands: CommandEffects = self._commands
         if self._config.launch:
             self._users, jobs = self._owned_work()
             commands = self._users
@@ -167,6 +185,7 @@ class EmbeddedNode:
             forks=forks,
             fork_server=forks,
             commands=commands,
+            keeping=self._records or NotKeeping(),
             job_files=jobs,
             directories=self._directories,
             memory=SessionMemory(),
@@ -239,14 +258,26 @@ class EmbeddedNode:
         if self._config.parent_fd >= 0:
             self.loop.read_from(self._config.parent_fd, self.loop.stop)
         self.loop.serve()
+        if not self.goes_on:
+            self._forks.end_kept()
         if self._forks.keeper is not None:
             self._forks.keeper.end_everything()
         if self._users is not None:
             self._users.end_everything()
         self._devices.end()
         self._checks.kill()
-        if self._cluster is not None:
+        if self._cluster is not None and not self.is_restarting:
             self._cluster.leave(self.has_lost_fork_server)
+
+    def restart(self) -> None:
+        """End the process, so that the next one goes on with the commands."""
+        self.is_restarting = True
+        self.loop.stop()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether commands go on when this process ends now, and not by a failure."""
+        return self.is_restarting or self.is_stale
 
     @property
     def is_stale(self) -> bool:
@@ -291,6 +322,8 @@ class EmbeddedNode:
             self._forks.keeper.step()
         if self._users is not None:
             self._users.tick(now)
+        if self._records is not None:
+            self._adopted.step()
         self.node.on_tick(now)
         if now >= self._look_at_memory_at:
             self._look_at_memory_at = now + LOOK_AT_MEMORY_EVERY_S

@@ -27,6 +27,8 @@ class MemberConfig(msgspec.Struct, kw_only=True):
     """As in MembershipOptions."""
     comes_back: bool = False
     """As in MembershipOptions."""
+    formers: list[str] = []
+    """As in Join."""
 
 
 class NodeConfig(msgspec.Struct, kw_only=True):
@@ -68,6 +70,8 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     """The node ends when the other end of this pipe closes."""
     log: str = ""
     """The file of its log; empty: a file that is deleted with the session, and standard error."""
+    keeps_commands: bool = False
+    """Whether commands of jobs go on when the node's process ends, for its next process."""
     is_private: bool = False
     """Whether `init(address="auto")` skips it."""
     launch: str = ""

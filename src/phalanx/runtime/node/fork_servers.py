@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from phalanx.protocol.fork_messages import (
+    EndKept,
     Exited,
     Fork,
     ReadOutput,
@@ -61,6 +62,36 @@ class ForkServers(Protocol):
         ...
 
 
+class Adopted(Protocol):
+    """Commands that an earlier process of the node started."""
+
+    def __contains__(self, process: bytes) -> bool:
+        """Whether this is the process of such a command."""
+        ...
+
+    def order(self, order: SendSignal | SignalCommand) -> None:
+        """Send a signal."""
+        ...
+
+    def end_everything(self) -> None:
+        """End all of them."""
+        ...
+
+
+class NothingAdopted:
+    """Stands for the adopted commands of a node that has none."""
+
+    def __contains__(self, process: bytes) -> bool:
+        """Return False."""
+        return False
+
+    def order(self, order: SendSignal | SignalCommand) -> None:
+        """Do nothing."""
+
+    def end_everything(self) -> None:
+        """Do nothing."""
+
+
 class _Drain:
     """A request for all output, and how many processes have yet to answer it."""
 
@@ -84,6 +115,7 @@ class NodeForks(ForkClient):
         self.keeper: Keeper | None = None
         self.kept: Connection | None = None
         """The connection to the keeper."""
+        self.adopted: Adopted = NothingAdopted()
         self._servers = servers
         self._records = ForkRecords(socket_of)
         self._deaths = Deaths(clock)
@@ -97,12 +129,22 @@ class NodeForks(ForkClient):
 
     def post(self, order: Fork | RunCommand | SendSignal | SignalCommand) -> None:
         """Send an order to the process that is to carry it out."""
+        if isinstance(order, SendSignal | SignalCommand) and order.process in self.adopted:
+            self.adopted.order(order)
+            return
         if not isinstance(order, Fork) and order.process in self._is_kept:
             assert self.kept is not None
             self.kept.post(order)
             return
         self._records.ordered(order)
         super().post(order)
+
+    def end_kept(self) -> None:
+        """Let kept commands end with the node."""
+        for connection in filter(None, (self.connection, self.kept)):
+            connection.post(EndKept())
+            connection.flush()
+        self.adopted.end_everything()
 
     def heard(self, message: Any) -> None:
         """Take note of a message of the fork server or the keeper."""

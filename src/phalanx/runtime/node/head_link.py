@@ -10,6 +10,7 @@ from phalanx.model.ids import CONTROL
 from phalanx.runtime.daemon_registry import register
 from phalanx.runtime.daemons.daemon_files import Announcement, Failure, announce
 from phalanx.runtime.node.config import MemberConfig, NodeConfig
+from phalanx.runtime.os import kept_records
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.session import started_at
 from phalanx.runtime.os.system import say
@@ -41,6 +42,8 @@ class HeadLink:
 
     def joined(self, cluster: str) -> None:
         """Announce that the node belongs to the cluster of this name."""
+        if self._config.keeps_commands:
+            kept_records.settle(self._config.session.kept)
         self._announce(
             Announcement(
                 kind="node",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from phalanx.runtime.node.config import NodeConfig
+from phalanx.runtime.os import kept_records, kept_sessions
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.daemon_log import LOG
@@ -26,6 +27,7 @@ from phalanx.runtime.worker import fork_server
 from phalanx.scheduler.placement.labels import NODE_LABEL
 
 if TYPE_CHECKING:
+    from phalanx.runtime.node.composition import EmbeddedNode
     from phalanx.runtime.worker.survivors import SurvivorKeeper
 
 
@@ -57,7 +59,10 @@ def main() -> NoReturn:
         driver = Connection(socket.socket(fileno=driver_fd))
     code = 0
     node = None
+    is_over = False
     try:
+        if config.keeps_commands:
+            begin_keeping(config, fork_server_pid)
         # Only now: the fork server imports its modules while this process imports the machines.
         from phalanx.runtime.node.composition import EmbeddedNode
 
@@ -66,19 +71,27 @@ def main() -> NoReturn:
         gc.freeze()
         gc.enable()
         if not config.lives_with_driver:
-            sessions.own(config.session, os.getpid())
-            signal.signal(signal.SIGTERM, lambda *_: node.loop.stop())
+            own(config, node)
         node.serve(driver)
+        is_over = not node.goes_on
     except BaseException as error:
         log_defect(error)
         code = 1
     finally:
         if node is not None and node.has_lost_fork_server:
             end_orphans(tuple)
-        sessions.remove(config.session)
-    if node is not None and node.is_stale:
+        sessions.leave(config.session, is_over, config.keeps_commands)
+    if node is not None and (node.is_stale or node.is_restarting):
         come_back(config)
     os._exit(code)
+
+
+def own(config: NodeConfig, node: EmbeddedNode) -> None:
+    """Tie the session to this process, which ends by signals from now on."""
+    sessions.own(config.session, os.getpid())
+    signal.signal(signal.SIGTERM, lambda *_: node.loop.stop())
+    if config.keeps_commands:
+        signal.signal(signal.SIGHUP, lambda *_: node.restart())
 
 
 class NodeForkServers:
@@ -93,7 +106,11 @@ class NodeForkServers:
         """Start a fork server; return the socket to it, and its pid."""
         from phalanx.runtime.worker import restarted
 
-        return restarted.start(self._config.session, self._config.preload, self._lifeline)
+        session = self._config.session
+        sock, pid = restarted.start(session, self._config.preload, self._lifeline)
+        if self._config.keeps_commands:
+            kept_records.note_helper(session.kept, pid)
+        return sock, pid
 
     def keeper(self, sock: socket.socket, helpers: Callable[[], set[int]]) -> SurvivorKeeper:
         """Make a keeper of what has outlived a fork server."""
@@ -102,11 +119,30 @@ class NodeForkServers:
         return SurvivorKeeper(sock, self._config.session, self._lifeline, helpers)
 
 
+def begin_keeping(config: NodeConfig, fork_server: int) -> None:
+    """End what an earlier process of this node has left that starts commands, and note what starts
+    them from now on.
+    """
+    kept = config.session.kept
+    kept_records.end_helpers(kept)
+    formers = kept_records.identify(kept, config.address, config.node_name, config.node_id)
+    kept_records.note_helper(kept, fork_server)
+    assert config.member is not None
+    config.member.formers = formers
+
+
 def come_back(config: NodeConfig) -> NoReturn:
-    """Start this process again as a new node, which holds nothing: the head has given the old one
-    up."""
-    root = os.path.dirname(config.session.directory)
-    again = as_another(config, sessions.create(root, has_users=bool(config.launch)))
+    """Start this process again as a new node, with the members that outlive the old one: the head
+    has given that up, or somebody has asked for it.
+    """
+    if sessions.has_members(config.session.kept):
+        session = kept_sessions.go_on(config.session)
+    else:
+        root = os.path.dirname(config.session.directory)
+        session = sessions.create(root, has_users=bool(config.launch))
+        if config.keeps_commands:
+            os.mkdir(session.kept, 0o700)
+    again = as_another(config, session)
     text = json.dumps(msgspec.to_builtins(again)).encode() + b"\n"
     source = os.memfd_create("phalanx-node")
     os.write(source, text)

@@ -67,6 +67,10 @@ class CommandGroups(Protocol):
         """Return the group that was made for a command; None without one."""
         ...
 
+    def find_of_earlier(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
+        """Return the group that an earlier node made for a command; None without one."""
+        ...
+
 
 class NoGroups:
     """Stands for groups where none can be made."""
@@ -82,6 +86,8 @@ class NoGroups:
     def find(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
         """Return None: there are no groups."""
         return None
+
+    find_of_earlier = find
 
 
 class Cgroups:
@@ -122,6 +128,12 @@ class Cgroups:
         """Return the group that was made for a command; None without one."""
         path = self._prefix + process.hex()
         return Cgroup(path, memory_bytes) if os.path.isdir(path) else None
+
+    def find_of_earlier(self, process: bytes, memory_bytes: int) -> Cgroup | None:
+        """Return the group that an earlier node made for a command; None without one."""
+        for path in self._directory.glob(f"{_PREFIX}*-{process.hex()}"):
+            return Cgroup(str(path), memory_bytes)
+        return None
 
 
 class Cgroup:

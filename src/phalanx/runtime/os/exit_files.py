@@ -28,7 +28,7 @@ _LENGTH = INFO_AT + INFO_BYTES + USAGE_BYTES
 
 
 class Ending(NamedTuple):
-    """What an exit file says."""
+    """The contents of an exit file."""
 
     shield: int
     pid: int

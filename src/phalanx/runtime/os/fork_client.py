@@ -91,6 +91,14 @@ class CommandClient:
         """Start a command of a member, in its directory, with its log."""
         self._server.post(run_command(self._directories, process, order, command, log))
 
+    def run_kept(
+        self, process: bytes, order: StartMember, command: Command, log: str, exit_file: str
+    ) -> None:
+        """Do the same for a command that goes on when the node ends."""
+        ordered = run_command(self._directories, process, order, command, log)
+        ordered.exit_file = exit_file
+        self._server.post(ordered)
+
 
 def run_command(
     directories: JobDirectories, process: bytes, order: StartMember, command: Command, log: str

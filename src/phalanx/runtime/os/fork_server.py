@@ -130,6 +130,7 @@ class ForkServer:
         self._unwritten: list[Child] = []
         """Children that have ended, while their shields write how."""
         self._ends_kept = False
+        self._keeps = os.path.isdir(session.kept)
 
     def serve(self) -> None:
         """Run until the node is gone."""
@@ -139,10 +140,7 @@ class ForkServer:
         while self.round(self.patience_s()):
             pass
         self.end_everything()
-        if any(self._goes_on(child) for child in self._children.values()):
-            sessions.remove_but_kept(self._session)
-        else:
-            sessions.remove(self._session)
+        sessions.leave(self._session, is_over=self._ends_kept, keeps=self._keeps)
 
     def round(self, patience_s: float | None) -> bool:
         """Handle what has come, or comes within this time. False: the node is gone."""

@@ -208,6 +208,12 @@ def _threads_of(pid: int) -> list[str]:
     return []
 
 
+def is_dead(pid: int) -> bool:
+    """Whether a process has ended, reaped or not."""
+    fields = _status(str(pid))
+    return not fields or fields[0] in (b"Z", b"X")
+
+
 def group_of(pid: int) -> int:
     """Return a process's group; 0 when the process is gone."""
     fields = _status(str(pid))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -13,6 +14,10 @@ from phalanx.runtime.os.real_disks import LASTING, first_on_disk, private_direct
 
 SHM = "/dev/shm"
 PASSABLE = 0o711
+RECORD = "member-"
+"""The beginning of the name of such a record."""
+KEPT = "kept"
+"""The name of the directory of records of members that outlive their node."""
 _SOCKET_PATH = 107
 _LONGEST_ROOT = _SOCKET_PATH - len("/" + 16 * "0" + "/s/" + 32 * "0")
 
@@ -39,6 +44,11 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     def jobs(self) -> str:
         """The directory of the files of jobs. It is made with the first of them."""
         return os.path.join(self.disk, "jobs")
+
+    @property
+    def kept(self) -> str:
+        """The directory of the records of members that outlive their node (`kept_records`)."""
+        return os.path.join(self.directory, KEPT)
 
     @property
     def logs(self) -> str:
@@ -222,16 +232,31 @@ def remove(session: Session) -> None:
     rmtree(session.directory, ignore_errors=True)
 
 
-def remove_but_kept(session: Session) -> None:
-    """Delete what the next node of the same name does not need (see `kept_sessions`)."""
+def leave(session: Session, is_over: bool, keeps: bool) -> None:
+    """Delete the session of a node that ends, except for what members need that outlive the node.
+
+    `is_over`: none of them does. `keeps`: whether
+    there may be any; then the next process may have taken the session already.
+    """
     from shutil import rmtree
 
     rmtree(session.shared, ignore_errors=True)
     rmtree(session.spill, ignore_errors=True)
+    if is_over or (not has_members(session.kept) and (not keeps or os.path.isdir(session.kept))):
+        remove(session)
+
+
+def has_members(kept: str) -> bool:
+    """Whether there is a record of any member in a directory of records."""
+    with contextlib.suppress(OSError):
+        return any(name.startswith(RECORD) for name in os.listdir(kept))
+    return False
 
 
 def sweep(root: str) -> None:
-    """Delete sessions whose owner's process is gone (known by pid and start time)."""
+    """Delete sessions whose owner's process is gone (known by pid and start time), except those of
+    nodes that may come back to members that run.
+    """
     for name in os.listdir(root):
         directory = os.path.join(root, name)
         try:
@@ -240,6 +265,10 @@ def sweep(root: str) -> None:
             alive = started_at(record["pid"]) == record["started"]
         except (OSError, ValueError, KeyError, TypeError):
             continue
+        if not alive and os.path.isdir(os.path.join(directory, KEPT)):
+            from phalanx.runtime.os.kept_sessions import is_waited_for
+
+            alive = is_waited_for(directory)
         if not alive:
             from shutil import rmtree
 

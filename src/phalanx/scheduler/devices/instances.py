@@ -86,6 +86,24 @@ class NodeResources:
         self._subtract({n: u for n, u in request.items() if n not in instances and not _is_term(n)})
         return Allocation(resources=request, instances=instances)
 
+    def retake(self, allocation: Allocation) -> bool:
+        """Take exactly this again, as a holder goes on that an earlier process of the node had.
+
+        Returns False, and takes nothing, when some of it is not free or is no device here.
+        """
+        for name, taken in allocation.instances.items():
+            devices = self._devices.get(name, {})
+            if any(devices.get(index, 0) < units for index, units in taken):
+                return False
+        amounts = {n: u for n, u in allocation.resources.items() if n not in allocation.instances}
+        if any(units > self._left_of(name) for name, units in amounts.items()):
+            return False
+        for name, taken in allocation.instances.items():
+            for index, units in taken:
+                self._devices[name][index] -= units
+        self._subtract(amounts)
+        return True
+
     def force_acquire(self, request: ResourceSet) -> Allocation:
         """Take `request` whether it is free or not: a blocked task that resumes waits no longer.
 

@@ -14,6 +14,7 @@ from phalanx.head.gangs.member_lifecycle import (
     Freed,
     Lost,
     MemberLifecycle,
+    Moved,
     Placed,
     Refused,
     Released,
@@ -37,7 +38,7 @@ from .test_parts import gang as plain_gang
 
 EVENTS = (
     Wanted(), Dismissed(), Placed({0: "n1"}, 1), Arrived(5.0), Refused(), Lost(), Evicted(),
-    Ended(), Released(2), Freed(),
+    Ended(), Released(2), Freed(), Moved("n0"),
 )  # fmt: skip
 
 

@@ -1,0 +1,151 @@
+"""Members whose commands go on when their node ends, and how the next node goes on with them.
+
+A node writes a record of each such member before its first command begins, and deletes the record
+once the head has written down how the member ended. So for whatever moment a node dies in, the next
+node of the same machine finds all members of which the head may still expect news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from phalanx.model.ids import GangId, MemberId
+from phalanx.protocol.bundle_messages import Command, StartMember
+
+AttemptOf = tuple[GangId, int, int]
+"""An attempt of a member: its group, its index there, the number of the attempt."""
+
+
+class KeptMember(msgspec.Struct, kw_only=True):
+    """The record of one attempt of a member. Later versions give new fields defaults."""
+
+    order: StartMember
+    bundle: int
+    """The attempt under which its node keeps its bundle."""
+    amounts: dict[str, int]
+    """The bundle's resources, in units of 1/10000."""
+    devices: dict[str, list[tuple[int, int]]]
+    """The bundle's (device number, units), by resource."""
+    log: str
+    began: float
+    """When its commands began, on the node's clock."""
+    processes: list[bytes] = []
+    """The ids of its commands that were ordered to begin, in this order: first those of `before`,
+    one after another."""
+    code: int = 0
+    signal: int = 0
+    reason: str = ""
+    """How the member ends, where that is not how its commands end: its time is over, say."""
+
+    @property
+    def attempt(self) -> AttemptOf:
+        """The attempt that it is about."""
+        return self.order.group, self.order.index, self.order.attempt
+
+    @property
+    def place(self) -> MemberId:
+        """The bundle in which it runs."""
+        return self.order.group, self.order.index
+
+
+class Keeping(Protocol):
+    """Keeps the records, and starts commands that go on without the node."""
+
+    def runs_on(self, command: Command) -> bool:
+        """Whether a command can go on when the node ends."""
+        ...
+
+    def keep(self, member: KeptMember) -> None:
+        """Write a member's record, in place of an earlier one. Raises OSError."""
+        ...
+
+    def forget(self, attempts: Collection[AttemptOf]) -> None:
+        """Delete the records of attempts that the head knows to have ended."""
+        ...
+
+    def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
+        """Start a command of a member that has a record, as CommandEffects do."""
+        ...
+
+
+class NotKeeping:
+    """Stands for Keeping on a node with which its commands end."""
+
+    def runs_on(self, command: Command) -> bool:
+        """Return False: every command ends with the node."""
+        return False
+
+    def keep(self, member: KeptMember) -> None:
+        """Do nothing."""
+
+    def forget(self, attempts: Collection[AttemptOf]) -> None:
+        """Do nothing."""
+
+    def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
+        """Raise ValueError: no member has a record."""
+        raise ValueError("no member is kept here")
+
+
+# ---- what the next node does ---------------------------------------------------------------------
+
+UNBEGUN: Final = "unbegun"
+"""A command whose process never began, and never will."""
+RUNS: Final = "runs"
+ENDED: Final = "ended"
+
+GO_ON: Final = "go on"
+"""The member runs, or its end has yet to be reported: it is taken over."""
+REPORT: Final = "report"
+"""The member has ended, and a later one has its place: only its end is reported."""
+BEGIN: Final = "begin"
+"""Nothing of the member has begun: its bundle is taken over, and the head repeats its order."""
+END: Final = "end"
+"""The member cannot go on here: what runs of it is ended, and the head finds it missing."""
+
+
+class Decision(NamedTuple):
+    """The decision about one record."""
+
+    member: KeptMember
+    what: str
+
+
+def decide(members: Sequence[KeptMember], states: Mapping[bytes, str]) -> list[Decision]:
+    """Return what is done about each record, in the order in which it is done.
+
+    `states`: of each process, whether it runs.
+    """
+    decisions = []
+    last: dict[MemberId, int] = {}
+    for member in members:
+        last[member.place] = max(member.order.attempt, last.get(member.place, 0))
+    for member in sorted(members, key=lambda one: one.attempt):
+        is_last = member.order.attempt == last[member.place]
+        decisions.append(Decision(member, _about(member, states, is_last)))
+    return decisions
+
+
+def _about(member: KeptMember, states: Mapping[bytes, str], is_last: bool) -> str:
+    seen = [states.get(process, UNBEGUN) for process in member.processes]
+    if not is_last:
+        return REPORT if seen and all(one == ENDED for one in seen) else END
+    return GO_ON if any(one != UNBEGUN for one in seen) else BEGIN
+
+
+def begun(member: KeptMember, states: Mapping[bytes, str]) -> list[bytes]:
+    """Return the member's processes that have begun: those behind them begin again."""
+    found = []
+    for process in member.processes:
+        if states.get(process, UNBEGUN) == UNBEGUN:
+            break
+        found.append(process)
+    return found
+
+
+def commands_left(order: StartMember, count: int) -> tuple[list[Command], list[Command]]:
+    """Return which commands of `before`, and which others, have not begun; `count` have."""
+    others = max(count - len(order.before), 0)
+    return order.before[count:], order.commands[others:]

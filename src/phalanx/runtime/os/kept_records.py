@@ -1,0 +1,184 @@
+"""The records of members that outlive their node, as files in the session's directory.
+
+One directory has, beside the records, the exit files of their commands, and the *identity* of the
+node: by that the next node knows that it is meant. All files have mode 0600. They need not survive
+the machine: after its boot nothing runs. So nothing is synchronized to the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Collection
+
+import msgspec
+
+from phalanx.node.kept_members import AttemptOf, KeptMember
+from phalanx.protocol.bundle_messages import Command, StartMember
+from phalanx.runtime.os.session import RECORD, started_at
+from phalanx.runtime.os.system import boot_id
+
+_IDENTITY, _HELPERS, EXIT = "identity", "helpers", "exit-"
+_NEW = ".new"
+_WAIT_S = 0.01
+
+
+class Identity(msgspec.Struct, kw_only=True):
+    """The node of which these are the records."""
+
+    boot: str
+    """The machine's boot."""
+    head: str
+    """HOST:PORT of the head."""
+    name: str
+    """The name that people gave the node; "": none."""
+    nodes: list[str] = []
+    """The ids under which the head knows the members: the last is that of the node that wrote
+    this.
+    """
+
+    def is_same_node(self, other: Identity) -> bool:
+        """Whether another identity is that of the same node, of whatever boot."""
+        return (self.head, self.name) == (other.head, other.name)
+
+
+def read_identity(directory: str) -> Identity | None:
+    """Return the identity in a directory of records."""
+    try:
+        with open(os.path.join(directory, _IDENTITY), "rb") as file:
+            return msgspec.json.decode(file.read(), type=Identity)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def processes_in(directory: str) -> list[bytes]:
+    """Return the processes of which there are exit files."""
+    names = [name for name in os.listdir(directory) if name.startswith(EXIT)]
+    return [bytes.fromhex(name.removeprefix(EXIT)) for name in names]
+
+
+class KeptRecords:
+    """The records of one node."""
+
+    def __init__(
+        self,
+        directory: str,
+        start: Callable[[bytes, StartMember, Command, str, str], None],
+        clock: Callable[[], float],
+    ) -> None:
+        """`start` starts a command, with the path of its exit file. `clock`: the node's."""
+        self._directory = directory
+        self._start = start
+        self._clock = clock
+        self._processes: dict[AttemptOf, list[bytes]] = {}
+
+    # ---- Keeping -----------------------------------------------------------------------------
+
+    def runs_on(self, command: Command) -> bool:
+        """Whether a command goes on without the node: its streams would end with that."""
+        return command.streams is None
+
+    def keep(self, member: KeptMember) -> None:
+        """Write a member's record."""
+        self._processes[member.attempt] = list(member.processes)
+        lasting = msgspec.structs.replace(member, began=member.began + self._offset())
+        _write(self._path(member.attempt), msgspec.msgpack.encode(lasting))
+
+    def forget(self, attempts: Collection[AttemptOf]) -> None:
+        """Delete the records of these attempts."""
+        for attempt in attempts:
+            for process in self._processes.pop(attempt, ()):
+                _unlink(self.exit_file(process))
+            _unlink(self._path(attempt))
+
+    def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
+        """Start a command of a member that has a record."""
+        self._start(process, order, command, log, self.exit_file(process))
+
+    # ---- the next node -----------------------------------------------------------------------
+
+    def exit_file(self, process: bytes) -> str:
+        """Return the path of a command's exit file."""
+        return os.path.join(self._directory, EXIT + process.hex())
+
+    def load(self) -> list[KeptMember]:
+        """Return the members of which there are records. Files that cannot be read are deleted."""
+        found = []
+        for name in sorted(os.listdir(self._directory)):
+            if not name.startswith(RECORD) or name.endswith(_NEW):
+                continue
+            path = os.path.join(self._directory, name)
+            try:
+                with open(path, "rb") as file:
+                    member = msgspec.msgpack.decode(file.read(), type=KeptMember)
+            except (OSError, msgspec.MsgspecError):
+                _unlink(path)
+                continue
+            member.began -= self._offset()
+            self._processes[member.attempt] = list(member.processes)
+            found.append(member)
+        return found
+
+    def _path(self, attempt: AttemptOf) -> str:
+        group, index, number = attempt
+        return os.path.join(self._directory, f"{RECORD}{group.hex()}.{index}.{number}")
+
+    def _offset(self) -> float:
+        """Return by how much the clock of the machine's boot is ahead of the node's."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - self._clock()
+
+
+def identify(directory: str, head: str, name: str, node_id: str) -> list[str]:
+    """Make a directory that of this node; return the ids of those whose records it has.
+
+    The identity names them until `settle`: the head may know the members under any of them.
+    """
+    known = read_identity(directory)
+    before = [] if known is None else [one for one in known.nodes if one != node_id]
+    mine = Identity(boot=boot_id(), head=head, name=name, nodes=[*before, node_id])
+    _write(os.path.join(directory, _IDENTITY), msgspec.json.encode(mine))
+    return before
+
+
+def settle(directory: str) -> None:
+    """Note that the head knows the members under the id of the present node."""
+    known = read_identity(directory)
+    if known is not None and len(known.nodes) > 1:
+        known.nodes = known.nodes[-1:]
+        _write(os.path.join(directory, _IDENTITY), msgspec.json.encode(known))
+
+
+def note_helper(directory: str, pid: int) -> None:
+    """Note a process of the node that starts commands."""
+    with open(os.path.join(directory, _HELPERS), "a") as file:
+        file.write(f"{pid} {started_at(pid)}\n")
+
+
+def end_helpers(directory: str) -> None:
+    """End those processes, so that no command of an earlier node begins from now on."""
+    path = os.path.join(directory, _HELPERS)
+    with contextlib.suppress(OSError):
+        with open(path) as file:
+            noted = [line.split() for line in file if line.count(" ") == 1]
+        for pid, started in noted:
+            while started_at(int(pid)) == started:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+                time.sleep(_WAIT_S)
+        os.unlink(path)
+
+
+def _write(path: str, data: bytes) -> None:
+    """Write a file whole, or not at all, for other processes that look at it."""
+    new = path + _NEW
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(fd, "wb") as file:
+        file.write(data)
+    os.rename(new, path)
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)

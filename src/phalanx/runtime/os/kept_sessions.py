@@ -1,0 +1,127 @@
+"""A node's session goes on under another name in the next process of the node, if members live.
+
+The next node gets the files of jobs, with their output, and the records of members. Sockets, and
+objects in memory, end with a node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from phalanx.runtime.os import kept_records
+from phalanx.runtime.os import session as sessions
+from phalanx.runtime.os.exit_files import is_held
+from phalanx.runtime.os.session import Session
+from phalanx.runtime.os.system import boot_id
+
+WAITS_S = 86_400.0
+"""Seconds for which members that have ended wait for their node; one that runs waits for ever."""
+
+
+def create(base: str | None, head: str, name: str) -> Session:
+    """Make the session of a node, which goes on with the members of its earlier process, if any.
+
+    `head` and `name`: see `kept_records.Identity`.
+    """
+    root = sessions.runtime_root(base)
+    wanted = kept_records.Identity(boot=boot_id(), head=head, name=name)
+    with _claiming(root):
+        for directory in _dead(root):
+            known = kept_records.read_identity(os.path.join(directory, sessions.KEPT))
+            if known is not None and known.is_same_node(wanted) and known.boot == wanted.boot:
+                with contextlib.suppress(OSError, ValueError, KeyError):
+                    return _go_on(directory)
+    session = sessions.create(base)
+    os.mkdir(session.kept, 0o700)
+    return session
+
+
+def go_on(session: Session) -> Session:
+    """Let the session of this process go on under another name."""
+    with _claiming(os.path.dirname(session.directory)):
+        return _go_on(session.directory)
+
+
+def _go_on(directory: str) -> Session:
+    old = sessions.read_session(directory)
+    root, name = os.path.dirname(directory), secrets.token_hex(8)
+    new = msgspec.structs.replace(
+        old,
+        name=name,
+        directory=os.path.join(root, name),
+        shared=old.shared.replace(old.name, name),
+        spill=old.spill.replace(old.name, name),
+    )
+    os.rename(directory, new.directory)
+    for path in (new.sockets, old.shared, old.spill):
+        shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(new.directory, "daemon"))
+    for path in (new.sockets, new.shared, new.spill):
+        os.mkdir(path, mode=0o700)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(new.disk, mode=0o700)
+    sessions.own(new, os.getpid())
+    return new
+
+
+def _dead(root: str) -> Iterator[str]:
+    """Yield the directories of sessions whose process is gone and that have members, the latest
+    first.
+    """
+    found = []
+    for name in os.listdir(root):
+        directory = os.path.join(root, name)
+        kept = os.path.join(directory, sessions.KEPT)
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            if sessions.has_members(kept) and sessions.owner_of(directory) is None:
+                found.append((os.stat(kept).st_mtime_ns, directory))
+    yield from (directory for _, directory in sorted(found, reverse=True))
+
+
+@contextlib.contextmanager
+def _claiming(root: str) -> Iterator[None]:
+    """Be the only process that looks for sessions to go on with."""
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def is_waited_for(directory: str) -> bool:
+    """Whether a dead session has members that run, or ended lately, and whose node may come."""
+    kept = os.path.join(directory, sessions.KEPT)
+    known = kept_records.read_identity(kept)
+    if known is None or known.boot != boot_id() or not sessions.has_members(kept):
+        return False
+    if time.time() - os.stat(kept).st_mtime < WAITS_S:
+        return True
+    return any(is_held(os.path.join(kept, name)) for name in os.listdir(kept))
+
+
+def end_members(root: str) -> None:
+    """End the members of all dead sessions: no node is to go on with them."""
+    from phalanx.runtime.os.adopted_commands import end_command
+    from phalanx.runtime.os.command_groups import find_command_groups
+    from phalanx.runtime.os.exit_files import read_exit_file
+
+    groups = find_command_groups(os.getpid())
+    with _claiming(root):
+        for directory in _dead(root):
+            kept = os.path.join(directory, sessions.KEPT)
+            kept_records.end_helpers(kept)
+            for process in kept_records.processes_in(kept):
+                path = os.path.join(kept, kept_records.EXIT + process.hex())
+                if (begun := read_exit_file(path)) is not None:
+                    end_command(begun, path, groups.find_of_earlier(process, 0))
+            shutil.rmtree(kept, ignore_errors=True)
