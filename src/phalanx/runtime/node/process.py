@@ -90,7 +90,7 @@ def own(config: NodeConfig, node: EmbeddedNode) -> None:
     """Tie the session to this process, which ends by signals from now on."""
     sessions.own(config.session, os.getpid())
     signal.signal(signal.SIGTERM, lambda *_: node.loop.stop())
-    if config.keeps_commands:
+    if config.member is not None:
         signal.signal(signal.SIGHUP, lambda *_: node.restart())
 
 

@@ -17,8 +17,8 @@ from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.system import say
 
 LOOK_EVERY_S = 1.0
-_FILES = ("owner", "daemon")
-"""The files by which others find the session and its owner."""
+_FILES = ("owner", "daemon", "kept/identity")
+"""The files by which others find the session and its owner, and the node's next process members."""
 
 
 class SessionKeeper:
@@ -28,6 +28,7 @@ class SessionKeeper:
         self._session = session
         self._texts: dict[str, bytes] = {}
         self._locks: dict[str, int] = {}
+        self._keeps = os.path.isdir(session.kept)
         self._look_at = 0.0
         self._failure = ""
         self._lock()
@@ -56,6 +57,7 @@ class SessionKeeper:
         session = self._session
         return [
             *(session.directory, session.sockets, session.logs),
+            *([session.kept] if self._keeps else []),
             *(session.spill, session.disk, session.shared),
         ]
 

@@ -1,0 +1,36 @@
+"""`phalanx restart`: other processes of the nodes, and the same jobs."""
+
+from __future__ import annotations
+
+import os
+
+from tests.polling import eventually
+
+
+def node_of(machine):
+    (found,) = [one for one in machine.daemons().values() if one.kind == "node"]
+    return found
+
+
+def test_jobs_go_on_when_the_nodes_of_a_machine_are_restarted(machine):
+    machine.start_head("--num-cpus", "2")
+    go = os.path.join(machine.home, "go")
+    waits = f"echo begins; until [ -e {go} ]; do sleep 0.1; done; echo ends; exit 3"
+    machine.done("run", "--detach", "--name", "waits", "--", "sh", "-c", waits)
+    eventually(lambda: machine.jobs()["waits"]["state"] == "Running")
+    before = node_of(machine)
+    assert "goes on as node" in machine.done("restart")
+    after = node_of(machine)
+    assert after.pid == before.pid
+    assert after.node_id != before.node_id
+    assert machine.jobs()["waits"]["state"] == "Running"
+    open(go, "w").close()
+    eventually(lambda: machine.jobs()["waits"]["state"] == "Failed")
+    assert machine.done("logs", "waits") == "begins\nends\n"
+    assert machine.done("run", "--", "echo", "new") == "new\n"
+
+
+def test_there_is_no_node_to_restart(machine):
+    said = machine.phalanx("restart")
+    assert said.returncode == 1
+    assert "No node runs on this machine" in said.stdout + said.stderr
