@@ -78,6 +78,6 @@ def test_every_job_ends_once_though_its_node_is_killed_twenty_times(
         assert (member.exit_code, member.attempt) == (n % 5, 1)
         assert begun[n].read_text() == "begins\n"
         whole = [*(str(line) for line in range(1, LINES + 1)), f"of {n}"]
-        assert job.logs().splitlines() == whole
+        assert job.logs().splitlines() == whole, job.logs()[-300:]
     assert tasks.wait(240) == "Completed"
     assert [n for n in range(TASKS) if (tmp_path / f"task{n}").read_text() != "begins\n"] == []

@@ -97,3 +97,20 @@ def test_the_end_of_the_shield_ends_the_command(orphan):
     begun = orphan("sleep 1000")
     os.kill(begun.shield, signal.SIGKILL)
     eventually(lambda: not is_running(begun.pid))
+
+
+def test_each_exit_file_has_the_pids_of_its_own_shield_and_command(tmp_path, starter):
+    paths = [str(tmp_path / f"exit{number}") for number in range(20)]
+    with subreaper():
+        began = [
+            start_command(
+                ["sleep", "1000"], {}, str(tmp_path), "/dev/null", start=starter, exit_file=path
+            )
+            for path in paths
+        ]
+        eventually(lambda: all(map(read_exit_file, paths)), "all")
+        said = [present(read_exit_file(path)) for path in paths]
+        for one in began:
+            one.shield.end()
+            os.waitpid(one.pid, 0)
+    assert [(one.shield, one.pid) for one in said] == [(b.shield.pid, b.pid) for b in began]

@@ -76,6 +76,7 @@ class CommandStart:
         descriptor; later errors are written to the file.
         """
         given = command_variables(variables)
+        self.shield = ctypes.c_int(0)  # the last shield may not have read its own yet
         paths = _encoded(_paths(argv[0], given))
         words = _strings(_encoded(argv))
         environment = _strings(_encoded([f"{name}={value}" for name, value in given.items()]))
