@@ -485,11 +485,16 @@ class ForkServer:
             if child.shield is not None:
                 child.shield.end()
             reaped(child.pid)
-        going_on = [child for child in self._children.values() if self._goes_on(child)]
-        kept = {child.shield.pid for child in going_on if child.shield}
         for _ in range(_ENDING_PASSES):
-            if end_orphans(lambda: self.others() | kept):
+            if end_orphans(lambda: self.others() | self._kept_shields()):
                 break
+
+    def _kept_shields(self) -> set[int]:
+        """Return the shields that go on when the node has ended."""
+        shields = [child.shield for child in self._children.values() if self._goes_on(child)]
+        if not self._ends_kept:
+            shields += [one.shield for one in self._starting.values() if one.order.exit_file]
+        return {shield.pid for shield in shields if shield is not None}
 
     def _goes_on(self, child: Child) -> bool:
         """Whether a child is kept when the node has ended."""
