@@ -276,8 +276,11 @@ class EmbeddedNode:
 
     @property
     def goes_on(self) -> bool:
-        """Whether commands go on when this process ends now, and not by a failure."""
-        return self.is_restarting or self.is_stale
+        """Whether commands go on when this process ends now, and not by a failure.
+
+        A head that has given the node up has given its members away.
+        """
+        return self.is_restarting and not self.is_stale
 
     @property
     def is_stale(self) -> bool:

@@ -130,17 +130,17 @@ class ForkServer:
         self._unwritten: list[Child] = []
         """Children that have ended, while their shields write how."""
         self._ends_kept = False
-        self._keeps = os.path.isdir(session.kept)
 
     def serve(self) -> None:
         """Run until the node is gone."""
+        keeps = os.path.isdir(self._session.kept)
         for number in PASSED_OVER:
             if signal.getsignal(number) == signal.SIG_DFL:
                 signal.signal(number, lambda *_: None)  # a program that is started has the default
         while self.round(self.patience_s()):
             pass
         self.end_everything()
-        sessions.leave(self._session, is_over=self._ends_kept, keeps=self._keeps)
+        sessions.leave(self._session, is_over=self._ends_kept, keeps=keeps)
 
     def round(self, patience_s: float | None) -> bool:
         """Handle what has come, or comes within this time. False: the node is gone."""
