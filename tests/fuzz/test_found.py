@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.fuzz.test_messages import Place
 from tests.fuzz.values import Maker
-from tests.fuzz.world import World, bystander
+from tests.fuzz.world import PeopleWorld, bystander
 from typer.testing import CliRunner
 
 from phalanx.cli.job_view import job_text
@@ -80,18 +80,18 @@ BAD_OBJECTS = {
 
 @pytest.mark.parametrize("name", BAD_OBJECTS)
 def test_the_head_refuses_what_no_manifest_may_say(name: str) -> None:
-    world = World()
+    world = PeopleWorld()
     kind, spec, said = BAD_OBJECTS[name]
-    answer = world.ask(ApplyManifests([Manifest(kind, msgspec.msgpack.encode(spec))]))
+    answer = world.request(ApplyManifests([Manifest(kind, msgspec.msgpack.encode(spec))]))
     assert isinstance(answer.error, JobCommandError), answer.error
     assert said in str(answer.error)
-    rows = read_result(ListJobs(), world.ask(ListJobs()).results[0], None)
+    rows = read_result(ListJobs(), world.request(ListJobs()).results[0], None)
     assert rows == [], "nothing is left of it"
 
 
 @pytest.mark.parametrize("spec", [b"", b"\x81", b"\x93\x01", b"\xa1\xff", b"\xc1"])
 def test_bytes_that_are_no_object_are_refused_in_words(spec: bytes) -> None:
-    answer = World().ask(ApplyManifests([Manifest("Job", spec)]))
+    answer = PeopleWorld().request(ApplyManifests([Manifest("Job", spec)]))
     assert isinstance(answer.error, ValueError)
     assert str(answer.error).startswith("cannot read these bytes as a Job: ")
 
@@ -108,8 +108,8 @@ def test_bytes_that_are_no_object_are_refused_in_words(spec: bytes) -> None:
     ],
 )
 def test_a_gang_that_can_be_none_is_refused(gang: CreateGang) -> None:
-    world = World()
-    assert isinstance(world.ask(gang).error, ValueError)
+    world = PeopleWorld()
+    assert isinstance(world.request(gang).error, ValueError)
     world.rounds()
     assert not world.internal_errors
 
@@ -129,11 +129,11 @@ def test_a_gang_that_can_be_none_is_refused(gang: CreateGang) -> None:
     ],
 )
 def test_an_actor_that_no_node_could_hold_is_refused_and_not_kept(fields: dict[str, Any]) -> None:
-    world = World()
+    world = PeopleWorld()
     assert isinstance(
-        world.ask(RegisterActor(ActorSpec(b"a" * 16, "C", **fields), b"", [])).error, ValueError
+        world.request(RegisterActor(ActorSpec(b"a" * 16, "C", **fields), b"", [])).error, ValueError
     )
-    assert read_result(ListActors(), world.ask(ListActors()).results[0], None) == []
+    assert read_result(ListActors(), world.request(ListActors()).results[0], None) == []
 
 
 def test_an_actor_that_holds_more_than_its_place_stops_no_node() -> None:
@@ -202,11 +202,11 @@ def test_status_prints_no_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_end_of_members_that_a_gang_does_not_have_is_refused() -> None:
-    world = World()
+    world = PeopleWorld()
     gang = CreateGang(GangId(GroupId(bytes(18))), "g", "default", [{"CPU": 1.0}], 1)
-    assert world.ask(gang).error is None
+    assert world.request(gang).error is None
     for index in (1, -1):
-        error = world.ask(EndMembers(GangId(GroupId(bytes(18))), [index])).error
+        error = world.request(EndMembers(GangId(GroupId(bytes(18))), [index])).error
         assert str(error).endswith(f" has members 0 to 0, but no member {index}")
     assert not world.internal_errors
 

@@ -13,7 +13,7 @@ import pytest
 from tests.fuzz.requests import KNOWN, SPECIAL
 from tests.fuzz.running import try_out
 from tests.fuzz.values import Maker
-from tests.fuzz.world import World, is_meant
+from tests.fuzz.world import PeopleWorld, is_meant
 
 from phalanx.head.jobs.requests import KINDS
 from phalanx.manifests.check import object_faults, read_for_submit
@@ -94,7 +94,7 @@ def test_manifests_harm_nobody_else() -> None:
 
 
 def are_read_or_refused(texts: list[str]) -> None:
-    world = World()
+    world = PeopleWorld()
     first = world.submit_bystander()
     for text in texts:
         try:
@@ -108,7 +108,7 @@ def are_read_or_refused(texts: list[str]) -> None:
             if one.kind not in ("Queue", "JobTemplate"):
                 assert object_faults(one.kind, one.spec) == [], "the head knows other rules"
             sent = requests.Manifest(one.kind, msgspec.msgpack.encode(one.spec))
-            answer = world.ask(requests.ApplyManifests([sent]))
+            answer = world.request(requests.ApplyManifests([sent]))
             if answer.error is not None and not is_meant(answer.error):
                 raise AssertionError(text[:500]) from answer.error
     world.forget_reservations()

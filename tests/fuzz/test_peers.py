@@ -14,7 +14,7 @@ from tests.fuzz.running import try_out
 from tests.fuzz.test_messages import KNOWN, Peer, Place
 from tests.fuzz.values import Maker
 from tests.fuzz.world import is_meant
-from tests.unit.head.gangs.head_world import World
+from tests.world.cluster import World, one_node
 
 from phalanx.adapters.ray.scheduler.batch_requests import BatchRequests
 from phalanx.protocol.asking import Ask, Reply
@@ -164,7 +164,7 @@ class RayCluster:
     """What the admission of tasks knows of the cluster."""
 
     def __init__(self, world: World) -> None:
-        self.queues = world.shell.gang_scheduler.queues
+        self.queues = world.scheduler.queues
 
     def outside_gangs(self) -> dict[str, float]:
         return {"CPU": 4.0}
@@ -181,7 +181,7 @@ RAY_KNOWN: dict[tuple[str, Any], Sequence[Any]] = {
 
 
 def _admission() -> tuple[BatchRequests, RequestHandlers, list[Exception], list[float]]:
-    world = World(cpus=4)
+    world = one_node(4)
     world.queue("q", capability={"CPU": 2.0})
     now, defects = [100.0], []
     admission = BatchRequests(RayCluster(world), lambda: now[0])

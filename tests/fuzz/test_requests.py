@@ -8,21 +8,21 @@ from typing import Any
 from tests.fuzz.requests import KNOWN, SPECIAL
 from tests.fuzz.running import try_out
 from tests.fuzz.values import Maker
-from tests.fuzz.world import World, is_meant
+from tests.fuzz.world import PeopleWorld, is_meant
 
 from phalanx.model.jobs import states
 from phalanx.protocol.requests.jobs import ApplyManifests
 from phalanx.protocol.requests.request import Request, Role
 
 
-def handled(world: World) -> list[type[Request[Any]]]:
+def handled(world: PeopleWorld) -> list[type[Request[Any]]]:
     """What a head answers."""
-    control = world.control
+    control = world.head
     found = {**control.handlers.types, **control.gang_scheduler.handlers.types}
     return sorted(found, key=lambda one: one.kind)
 
 
-OF_CONTROL = handled(World())
+OF_CONTROL = handled(PeopleWorld())
 Step = tuple[Request[Any], Role] | str
 """A request and who asks, or what else happens."""
 EVENTS = ["a minute", "a day", "members succeed", "members fail", "the head restarts"]
@@ -51,7 +51,7 @@ def test_requests_harm_nobody_else():
 
 
 def harm_nobody_else(steps: list[Step]) -> None:
-    world = World()
+    world = PeopleWorld()
     first = world.submit_bystander()
     world.rounds()
     assert world.state(first) == states.RUNNING
@@ -59,7 +59,7 @@ def harm_nobody_else(steps: list[Step]) -> None:
         if isinstance(step, str):
             world.happens(step)
             continue
-        answer = world.ask(*step)
+        answer = world.request(*step)
         if answer.error is not None and not is_meant(answer.error):
             raise AssertionError(f"{step!r:.500}") from answer.error
         world.rounds(1)

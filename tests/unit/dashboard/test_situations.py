@@ -6,16 +6,15 @@ import asyncio
 import html
 
 import pytest
-from tests.asking import ask
-from tests.unit.head.gangs.nodes_world import World
 from tests.unit.head.gangs.test_rules import PROMISING
 from tests.unit.head.gangs.test_what_people_see import settle
+from tests.world.cluster import World
+from tests.world.head import ask
 
 from phalanx.manifests.dependencies import read_dependencies
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Moment, Timing
 from phalanx.model.reservations import Reservation
-from phalanx.protocol.cluster_messages import NodeReport, ViewRow
 from phalanx.protocol.requests.cluster import DrainNode
 from phalanx.protocol.requests.gangs import Explain, SetRules
 from phalanx.protocol.requests.health import Cordon
@@ -42,12 +41,7 @@ class GpuWorld(World):
     """A head with nodes of sixteen CPUs and of as many GPUs as a test says."""
 
     def add_gpus(self, name, gpus=2, cpus=16.0, **labels):
-        total = {"CPU": cpus, "GPU": float(gpus)}
-        devices = {"GPU": [10_000] * gpus}
-        prefix = name.encode().ljust(6)
-        row = ViewRow(name, prefix, "", 0, "ALIVE", total, dict(total), labels, devices)
-        self.shell.join_alone(row)
-        self.hear(name, NodeReport(available=total, devices=devices))
+        return self.add(name, labels, CPU=cpus, GPU=float(gpus))
 
     def put(self, name, gpus=1.0, members=1, seconds=None, placement=None, **fields):
         group = members_of("w", members, gpus, placement)
@@ -73,7 +67,7 @@ class Head(DrawnHead):
         self.world = world
 
     def ask(self, request):
-        return ask(self.world.shell, request)
+        return ask(self.world.head, request)
 
 
 def queue_cap(world):
@@ -262,11 +256,12 @@ def preemption_under_way(world):
 
 
 def gpus_that_are_closed(world):
-    world.add_gpus("n1", gpus=4)
+    node = world.add_gpus("n1", gpus=4)
     world.ask(Cordon("n1", [0], "a loose cable"))
     left = {"GPU": [0, 10_000, 10_000, 10_000]}
     total = {"CPU": 16.0, "GPU": 3.0}
-    world.hear("n1", NodeReport(available=total, devices=left, total=total))
+    node.about = {"available": total, "devices": left, "total": total}
+    world.report(node)
     world.put("late", gpus=4.0)
     return "1 GPU takes no new work: n1/gpu0 is cordoned: a loose cable"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.head.making import make_control
+from tests.world.clock import ManualClock
+from tests.world.head import make_head
 
 from phalanx.head.actors.table import ActorRecord
 from phalanx.model.lifecycle import DEAD
@@ -28,7 +29,7 @@ WORKER = b"node-b" + bytes(6) + b"\0\0\0\1"
 
 def test_the_view_of_its_node_comes_before_the_news_of_the_actor():
     sent: list[tuple[bytes, Any]] = []
-    head = make_control(lambda to, message: sent.append((to, message)), lambda: 10.0)
+    head = make_head(lambda to, message: sent.append((to, message)), ManualClock(10.0))
     for node_id, prefix in NODES.items():
         cpus = {"CPU": 4.0 if prefix == b"node-b" else 0.0}
         row = ViewRow(node_id, prefix, "10.0.0.1", 7, "ALIVE", cpus, dict(cpus), labels={})
@@ -60,7 +61,7 @@ def test_the_view_of_its_node_comes_before_the_news_of_the_actor():
 
 def test_what_a_worker_made_ends_with_its_node():
     sent: list[tuple[bytes, Any]] = []
-    head = make_control(lambda to, message: sent.append((to, message)), lambda: 10.0)
+    head = make_head(lambda to, message: sent.append((to, message)), ManualClock(10.0))
     for node_id, prefix in NODES.items():
         row = ViewRow(
             node_id, prefix, "10.0.0.1", 7, "ALIVE", {"CPU": 4.0}, {"CPU": 4.0}, labels={}

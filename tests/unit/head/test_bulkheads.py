@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fuzz.world import NODES, TOTAL, World, bystander
+from tests.fuzz.world import NODES, TOTAL, PeopleWorld, bystander
 
 from phalanx.cli.cluster_view import as_data, status_text
 from phalanx.model.ids import GangId, GroupId
@@ -26,7 +26,7 @@ from phalanx.runtime.os.connection import Connection, listen
 from phalanx.runtime.os.connection_loop import ConnectionLoop
 from phalanx.scheduler.plugins.binpack import Binpack
 
-A = b"node-a"
+A = next(iter(NODES))
 
 
 class Planted(Exception):
@@ -35,7 +35,7 @@ class Planted(Exception):
 
 @pytest.fixture
 def world():
-    return World()
+    return PeopleWorld()
 
 
 def fails_for(plant, owner, method, is_bad):
@@ -51,7 +51,7 @@ def fails_for(plant, owner, method, is_bad):
 
 
 def apply(world, kind, spec):
-    return world.ask(ApplyManifests([Manifest(kind, msgspec.msgpack.encode(spec))]))
+    return world.request(ApplyManifests([Manifest(kind, msgspec.msgpack.encode(spec))]))
 
 
 def job(name, **fields):
@@ -59,7 +59,7 @@ def job(name, **fields):
 
 
 def counted(world):
-    return {kind: row.count for kind, row in world.control.internal_errors.rows.items()}
+    return {kind: row.count for kind, row in world.head.internal_errors.rows.items()}
 
 
 def others_go_on(world):
@@ -73,13 +73,12 @@ def others_go_on(world):
 
 
 def test_a_request(world, monkeypatch):
-    fails_for(monkeypatch, world.control.actor_table, "all", lambda: True)
-    assert isinstance(world.ask(ListActors()).error, Planted)
+    fails_for(monkeypatch, world.head.actor_table, "all", lambda: True)
+    assert isinstance(world.request(ListActors()).error, Planted)
     monkeypatch.undo()
     assert set(counted(world)) == {"request"}
     assert (
-        "ListActors: Planted: a plank is loose"
-        in world.control.internal_errors.rows["request"].last
+        "ListActors: Planted: a plank is loose" in world.head.internal_errors.rows["request"].last
     )
     others_go_on(world)
 
@@ -87,7 +86,7 @@ def test_a_request(world, monkeypatch):
 def test_a_job_whose_beginning_fails_is_not_there(world, monkeypatch):
     fails_for(
         monkeypatch,
-        world.control.gang_scheduler.jobs.table,
+        world.scheduler.jobs.table,
         "_settle",
         lambda job, now, steady: True,
     )
@@ -99,17 +98,17 @@ def test_a_job_whose_beginning_fails_is_not_there(world, monkeypatch):
 
 
 def test_what_is_done_for_a_job(world, monkeypatch):
-    jobs = world.control.gang_scheduler.jobs
+    jobs = world.scheduler.jobs
     fails_for(monkeypatch, jobs.members, "want", lambda job, keys: job.spec.name == "bad")
     assert apply(world, "Job", job("bad")).error is None
     others_go_on(world)
     assert counted(world) == {"job": 1}
-    rows = read_result(ListJobs(), world.ask(ListJobs(name="bystanders/bad")).results[0], None)
+    rows = read_result(ListJobs(), world.request(ListJobs(name="bystanders/bad")).results[0], None)
     assert rows[0].reason == "internal error of the head: Planted: a plank is loose"
 
 
 def test_an_alarm_of_a_job(world, monkeypatch):
-    table = world.control.gang_scheduler.jobs.table
+    table = world.scheduler.jobs.table
     for name in ("bad", "good"):
         assert apply(world, "Job", job(name, ttl_s=5.0)).error is None
     world.rounds()
@@ -123,7 +122,7 @@ def test_an_alarm_of_a_job(world, monkeypatch):
 
 
 def test_a_flow(world, monkeypatch):
-    flows = world.control.gang_scheduler.job_requests.flows
+    flows = world.scheduler.job_requests.flows
     fails_for(monkeypatch, flows, "_submit", lambda spec: spec.name.startswith("bad"))
     apply(world, "JobTemplate", job("step"))
     for name in ("bad", "good"):
@@ -137,7 +136,7 @@ def test_a_flow(world, monkeypatch):
 
 
 def test_a_cron_job(world, monkeypatch):
-    crons = world.control.gang_scheduler.job_requests.crons
+    crons = world.scheduler.job_requests.crons
     for name in ("bad", "good"):
         cron = CronSpec(name=name, namespace="bystanders", schedule="@every 5s", job=job("j"))
         assert apply(world, "CronJob", cron).error is None
@@ -153,7 +152,7 @@ def test_a_plugin_that_only_prefers_nodes(world, monkeypatch):
     fails_for(monkeypatch, Binpack, "open", lambda plugin, session: True)
     others_go_on(world)
     assert counted(world) == {"plugin": 1}, "cycles do without it"
-    assert world.control.internal_errors.rows["plugin"].last.startswith("binpack: Planted")
+    assert world.head.internal_errors.rows["plugin"].last.startswith("binpack: Planted")
 
 
 def test_a_connection(world):
@@ -188,16 +187,16 @@ def test_a_connection(world):
 
 
 def test_a_message_of_a_node(world, monkeypatch):
-    gangs = world.control.gang_scheduler
+    gangs = world.scheduler
     fails_for(monkeypatch, gangs, "member_news", lambda node, news: news.reason == "bad")
     news = [
         MemberNews(GangId(GroupId(bytes(18))), 0, 1, 1, "bad"),
         NodeReport(available={"CPU": 1.0}),
     ]
-    world.box.clear()
+    world.forget()
     world.hear(A, Reported(7, encode_body(news)))
-    assert world.control.nodes.row("6e" * 28).available == {"CPU": 1.0}, "the next is taken in"
-    assert any(getattr(message, "token", 0) == 7 for _, message in world.box), "it is not repeated"
+    assert world.head.nodes.row("6e" * 28).available == {"CPU": 1.0}, "the next is taken in"
+    assert any(getattr(message, "token", 0) == 7 for _, message in world.told), "it is not repeated"
     assert counted(world) == {"message": 1}
     monkeypatch.undo()
     others_go_on(world)
@@ -206,22 +205,22 @@ def test_a_message_of_a_node(world, monkeypatch):
 @pytest.mark.parametrize("part", ["actors", "group_table", "nodes", "events"])
 def test_a_part_that_fails_at_every_tick(world, monkeypatch, part):
     table = {"actors": "actor_table"}.get(part, part)
-    fails_for(monkeypatch, getattr(world.control, table), "tick", lambda now: True)
+    fails_for(monkeypatch, getattr(world.head, table), "tick", lambda now: True)
     others_go_on(world)
     assert set(counted(world)) == {"tick"}
 
 
 def test_an_actor(world, monkeypatch):
-    actors = world.control.actors
+    actors = world.head.actors
     for number in (1, 2):
         spec = ActorSpec(bytes([number]) * 16, f"Class{number}", place={"CPU": 9.0})
-        assert world.ask(RegisterActor(spec, b"", [])).error is None
+        assert world.request(RegisterActor(spec, b"", [])).error is None
     fails_for(monkeypatch, actors, "_follow", lambda record, choice: record.class_name == "Class1")
     more = {**TOTAL, "CPU": 99.0}
-    for prefix in NODES.values():
-        world.hear(prefix, NodeReport(available=more, total=more))
+    for node in NODES:
+        world.hear(node, NodeReport(available=more, total=more))
     world.rounds(3)
-    states = {one.class_name: one.node != "" for one in world.control.actor_table.all()}
+    states = {one.class_name: one.node != "" for one in world.head.actor_table.all()}
     assert states["Class2"]
     assert counted(world).keys() == {"actor"}
     others_go_on(world)
@@ -242,8 +241,8 @@ def test_what_was_written_of_one_job_does_not_keep_the_next_head_from_its_work(w
 
 
 def test_people_see_it(world):
-    world.control.internal_errors.add("job", KeyError("x\x1b[2J"), "default/j")
-    status = read_result(GetStatus(), world.ask(GetStatus()).results[0], None)
+    world.head.internal_errors.add("job", KeyError("x\x1b[2J"), "default/j")
+    status = read_result(GetStatus(), world.request(GetStatus()).results[0], None)
     text = status_text(status, "1")
     assert "defects: 1 job" in text
     assert "job: default/j: KeyError: 'x\\x1b[2J'" in text

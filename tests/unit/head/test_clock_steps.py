@@ -3,6 +3,7 @@ that, and what people wrote as a moment goes by the clock as it is."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -11,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 from tests.effort import examples
 from tests.present import present
-from tests.unit.head.gangs.nodes_world import StoredWorld
 from tests.unit.head.gangs.test_what_people_see import settle
-from tests.unit.head.making import TestClock
+from tests.world.clock import ManualClock
+from tests.world.cluster import World
+from tests.world.store import Journal
 
 from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import JobNotFoundError
@@ -38,25 +40,25 @@ FAR_S = 400 * DAY_S
 STEPS = [FAR_S, -FAR_S, 3600.0, -3600.0, 5.0, -5.0]
 
 
-class World(StoredWorld):
+class SteppedWorld(World):
     """A head with one node of two CPUs, from the year 2026 on."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.ahead_s = 1.79e9
+    def __init__(self, **options: Any) -> None:
+        super().__init__(journal=Journal(is_slow=True), **options)
+        self.clock.ahead_s = 1.79e9
         self.restart()
-        self.add("n1", 2.0)
+        self.add("n1", CPU=2.0)
         self.goes_on(1.0)
 
     def step(self, step_s: float) -> None:
         """The wall-clock time, and nothing else, is another."""
-        self.ahead_s += step_s
+        self.clock.ahead_s += step_s
 
     def ask(self, request: Any) -> Any:
         """The answer leaves when all that it rests on is written."""
         replies: list[Any] = []
         asker: Asker[Any] = Asker(Role.PROCESS, bytes(16), lambda *reply: replies.append(reply))
-        handlers = self.shell.answering.handlers_of(request.kind)
+        handlers = self.head.answering.handlers_of(request.kind)
         handlers.answer(request.kind, encode_request(request), asker)
         self.write()
         return read_result(request, *replies[0])
@@ -66,10 +68,10 @@ class World(StoredWorld):
         end = self.now + seconds
         while self.now < end:
             self.now = min(self.now + every_s, end)
-            self.shell.on_tick(self.now)
-            self.shell.on_round(self.now)
+            self.head.on_tick(self.now)
+            self.head.on_round(self.now)
             self.write()
-            self.answer()
+            self.run()
 
     def settle(self) -> None:
         """What waits and has room runs."""
@@ -93,7 +95,7 @@ class World(StoredWorld):
         return str(self.ask(GetJob(name)).state)
 
     def end(self, name: str = "job", code: int = 0) -> None:
-        gang = present(self.shell.gang_scheduler.jobs.gang_of(f"default/{name}"))
+        gang = present(self.scheduler.jobs.gang_of(f"default/{name}"))
         attempt = gang.members[0].attempt
         self.hear("n1", MemberNews(gang.gang_id, 0, attempt, code, log="x"))
         self.settle()
@@ -118,77 +120,74 @@ def made(name: str, cpus: float = 1.0, **fields: Any) -> JobSpec:
 # ---- the clock itself ----------------------------------------------------------------------------
 
 
-class Hands:
-    def __init__(self) -> None:
-        self.now, self.wall = 50.0, 1000.0
-
-    def clock(self, *args: Any) -> WatchedClock:
-        return WatchedClock(TestClock(lambda: self.now, lambda: self.wall), *args)
-
-    def passes(self, seconds: float) -> None:
-        self.now += seconds
-        self.wall += seconds
+def hands() -> ManualClock:
+    """The clock of a machine that has run for 50 seconds."""
+    return ManualClock(50.0, 950.0)
 
 
 @pytest.mark.parametrize("step_s", STEPS)
 def test_a_step_is_hidden_until_it_is_taken(step_s):
-    hands = Hands()
-    clock = hands.clock()
-    hands.passes(7.0)
-    hands.wall += step_s
+    machine = hands()
+    clock = WatchedClock(machine)
+    machine.time_s += 7.0
+    machine.ahead_s += step_s
     assert (clock.wall(), clock.now()) == (1007.0, 57.0)
-    hands.passes(3.0)
+    machine.time_s += 3.0
     assert clock.wall() == 1010.0
     assert clock.take_step() == pytest.approx(step_s)
-    assert clock.wall() == hands.wall
+    assert clock.wall() == machine.wall()
     assert clock.take_step() == 0.0
 
 
 def test_a_clock_that_is_slewed_is_followed():
-    hands = Hands()
-    clock = hands.clock()
+    machine = hands()
+    clock = WatchedClock(machine)
     for _ in range(100):
-        hands.now += 1.0
-        hands.wall += 1.1
-        assert clock.wall() == hands.wall
+        machine.time_s += 1.0
+        machine.ahead_s += 0.1
+        assert clock.wall() == machine.wall()
         assert clock.take_step() == 0.0
 
 
 def test_a_pause_between_two_readings_is_no_step():
     readings = iter([50.0, 51.0, 71.0, 71.0, 71.0, 71.0])
     wall = iter([1000.0, 1021.0, 1021.0])
-    clock = WatchedClock(TestClock(lambda: next(readings), lambda: next(wall)))
+    reading: Any = SimpleNamespace(now=lambda: next(readings), wall=lambda: next(wall))
+    reading.monotonic = reading.now
+    clock = WatchedClock(reading)
     assert clock.take_step() == 0.0
 
 
 def test_a_pause_of_the_process_is_no_step_then_or_for_the_next_head():
-    machine = Hands()
-    own = OwnTime(lambda: machine.now)
-    times = TestClock(own, lambda: machine.wall, lambda: machine.now)
-    clock = WatchedClock(times, "this")
-    machine.passes(3600.0)
+    machine = hands()
+
+    def of_process() -> Any:
+        own = OwnTime(machine.monotonic)
+        return SimpleNamespace(now=own, wall=machine.wall, monotonic=machine.monotonic)
+
+    clock = WatchedClock(of_process(), "this")
+    machine.time_s += 3600.0
     assert clock.now() < 60.0
     assert (clock.take_step(), clock.wall()) == (0.0, 4600.0)
-    fresh = TestClock(OwnTime(lambda: machine.now), lambda: machine.wall, lambda: machine.now)
-    after = WatchedClock(fresh, "this", clock.anchor())
+    after = WatchedClock(of_process(), "this", clock.anchor())
     assert (after.take_step(), after.wall()) == (0.0, 4600.0)
 
 
 @pytest.mark.parametrize(("boot", "expected_s"), [("this", 30.0), ("another", 0.0), ("", 0.0)])
 def test_the_next_head_on_the_same_boot_knows_of_a_step_meanwhile(boot, expected_s):
-    hands = Hands()
-    kept = hands.clock("this").anchor()
+    machine = hands()
+    kept = WatchedClock(machine, "this").anchor()
     assert kept == ClockAnchor("this", 950.0)
-    hands.passes(10.0)
-    hands.wall += 30.0
-    assert hands.clock(boot, kept).take_step() == expected_s
+    machine.time_s += 10.0
+    machine.ahead_s += 30.0
+    assert WatchedClock(machine, boot, kept).take_step() == expected_s
 
 
 # ---- what a head does ----------------------------------------------------------------------------
 
 
 def test_a_step_is_an_event():
-    world = World()
+    world = SteppedWorld()
     world.excursion()
     world.goes_on(1.0)
     page = present(world.ask(ListEvents(EventQuery(kinds=["clock-stepped"]))))
@@ -201,7 +200,7 @@ def test_a_step_is_an_event():
 @pytest.mark.parametrize("ends_meanwhile", [True, False])
 @pytest.mark.parametrize("step_s", STEPS)
 def test_what_runs_meanwhile_is_billed_for_what_it_ran(step_s, ends_meanwhile):
-    world = World()
+    world = SteppedWorld()
     world.submit()
     world.settle()
     world.step(step_s)
@@ -218,7 +217,7 @@ def test_what_runs_meanwhile_is_billed_for_what_it_ran(step_s, ends_meanwhile):
 @pytest.mark.parametrize("is_submitted_meanwhile", [False, True])
 @pytest.mark.parametrize("step_s", STEPS)
 def test_a_deadline_ends_what_waits_when_so_much_time_has_gone_by(step_s, is_submitted_meanwhile):
-    world = World()
+    world = SteppedWorld()
     if is_submitted_meanwhile:
         world.step(step_s)
         world.goes_on(1.0)
@@ -234,7 +233,7 @@ def test_a_deadline_ends_what_waits_when_so_much_time_has_gone_by(step_s, is_sub
 
 @pytest.mark.parametrize("step_s", STEPS)
 def test_what_has_ended_is_forgotten_after_its_time(step_s):
-    world = World()
+    world = SteppedWorld()
     world.submit(ttl_s=200.0)
     world.settle()
     world.end()  # a minute ago
@@ -249,7 +248,7 @@ def test_what_has_ended_is_forgotten_after_its_time(step_s):
 
 @pytest.mark.parametrize("step_s", STEPS)
 def test_a_policy_acts_after_its_timeout(step_s):
-    world = World()
+    world = SteppedWorld()
     policy = Policy(events=("PodPending",), action="TerminateJob", timeout_s=100.0)
     world.full()
     world.submit(cpus=2.0, policies=(policy,))
@@ -263,7 +262,7 @@ def test_a_policy_acts_after_its_timeout(step_s):
 
 @pytest.mark.parametrize("step_s", STEPS)
 def test_a_node_is_emptied_as_long_after_it_was_drained_as_was_said(step_s):
-    world = World()
+    world = SteppedWorld()
     world.ask(DrainNode("n1", "it is old", within_s=100.0))
     world.step(step_s)
     world.goes_on(95.0)
@@ -274,23 +273,23 @@ def test_a_node_is_emptied_as_long_after_it_was_drained_as_was_said(step_s):
 
 @pytest.mark.parametrize("step_s", STEPS)
 def test_a_death_of_a_node_counts_against_an_actor_for_as_long(step_s):
-    world = World()
+    world = SteppedWorld()
     record = ActorRecord(
         actor=b"a" * 16, owner=b"o" * 16, job=b"j" * 4, creation=b"c", class_name="A",
-        place={"CPU": 1.0}, node_deaths=[world.shell.clock.wall()],
+        place={"CPU": 1.0}, node_deaths=[world.head.clock.wall()],
     )  # fmt: skip
-    world.shell.actor_table.register(record)
+    world.head.actor_table.register(record)
     world.step(step_s)
     world.goes_on(30.0)
     for _ in range(2):
-        [died_at] = present(world.shell.actor_table.get(b"a" * 16)).node_deaths
-        assert world.shell.clock.wall() - died_at == pytest.approx(30.0, abs=0.1)
+        [died_at] = present(world.head.actor_table.get(b"a" * 16)).node_deaths
+        assert world.head.clock.wall() - died_at == pytest.approx(30.0, abs=0.1)
         world.restart()
 
 
 @pytest.mark.parametrize("step_s", STEPS)
 def test_a_reservation_that_has_begun_lasts_as_long_as_was_said(step_s):
-    world = World()
+    world = SteppedWorld()
     world.ask(Reserve(Reservation(name="r", length_s=100.0, nodes=("n1",))))
     world.goes_on(5.0)
     world.step(step_s)
@@ -302,7 +301,7 @@ def test_a_reservation_that_has_begun_lasts_as_long_as_was_said(step_s):
 
 
 def test_one_that_recurs_comes_again_after_a_clock_was_far_ahead():
-    world = World()
+    world = SteppedWorld()
     daily = Reservation(name="r", schedule="@daily", length_s=3600.0, nodes=("n1",))
     world.ask(Reserve(daily))
     world.step(FAR_S)
@@ -310,19 +309,19 @@ def test_one_that_recurs_comes_again_after_a_clock_was_far_ahead():
     world.step(-FAR_S)
     world.goes_on(10.0)
     [row] = present(world.ask(ListReservations()))
-    assert row.begin <= world.now + world.ahead_s + DAY_S
+    assert row.begin <= world.now + world.clock.ahead_s + DAY_S
 
 
 @pytest.mark.parametrize("step_s", STEPS)
 def test_the_scheduler_sees_no_other_lengths_of_time(step_s):
-    world = World()
+    world = SteppedWorld()
     world.submit("runs", cpus=2.0)
     world.settle()
     world.submit("waits", cpus=2.0)
     world.goes_on(10.0)
 
     def lengths() -> list[float]:
-        truth = world.shell.gang_scheduler.pictures.truth()
+        truth = world.scheduler.pictures.truth()
         moments = [group.created for group in truth.podgroups]
         moments += [group.started for group in truth.podgroups]
         moments += [task.started for task in truth.tasks]
@@ -332,24 +331,24 @@ def test_the_scheduler_sees_no_other_lengths_of_time(step_s):
     world.step(step_s)
     world.goes_on(1.0)
     assert lengths() == pytest.approx([one + 1.0 for one in before])
-    batch = world.shell.gang_scheduler
-    kept = batch.cache.cluster(world.now, world.now + world.ahead_s)
+    batch = world.scheduler
+    kept = batch.cache.cluster(world.now, world.now + world.clock.ahead_s)
     assert kept.started == [task.started for task in batch.pictures.truth().tasks]
 
 
 # ---- what is made by times of day ----------------------------------------------------------------
 
 
-def cron_world(schedule: str) -> World:
-    world = World()
+def cron_world(schedule: str) -> SteppedWorld:
+    world = SteppedWorld()
     cron = CronSpec(name="c", schedule=schedule, job=made("c"), concurrency="Replace")
     world.ask(ApplyManifests([Manifest("CronJob", msgspec.msgpack.encode(cron))]))
     return world
 
 
-def begun(world: World, seconds: float) -> list[str]:
+def begun(world: SteppedWorld, seconds: float) -> list[str]:
     """The names of the jobs that the cron job makes in that time."""
-    record = present(world.shell.gang_scheduler.job_requests.crons.table.get("default/c"))
+    record = present(world.scheduler.job_requests.crons.table.get("default/c"))
     before = len(record.history)
     world.goes_on(seconds, every_s=5.0)
     return [one.reason for one in record.history[before:] if one.new == "Scheduled"]
@@ -382,19 +381,19 @@ def test_a_cron_job_goes_on_where_the_clock_was_set_while_there_was_no_head(step
     world.goes_on(30.0)
     world.step(-step_s)
     world.restart()
-    world.add("n1", 2.0)
+    world.add("n1", CPU=2.0)
     begun(world, 60.0)
     assert len(begun(world, 600.0)) == 10
 
 
 def test_lengths_of_time_survive_a_head_that_was_away_while_the_clock_was_set():
-    world = World()
+    world = SteppedWorld()
     world.full()
     world.submit(cpus=2.0, timing=Timing(deadline=Moment(after_s=100.0)))
     world.goes_on(20.0)
     world.step(FAR_S)
     world.restart()
-    world.add("n1", 2.0)
+    world.add("n1", CPU=2.0)
     world.goes_on(79.0)
     assert world.state() == "Pending"
     world.goes_on(2.0)
@@ -417,7 +416,7 @@ def lived(moves: list[tuple[str, float]], *, steps: bool) -> list[Any]:
     counts without writing it each time (how long jobs ran, what users used) than one that saw no
     step. These two are compared only until the first restart.
     """
-    world = World()
+    world = SteppedWorld()
     told: list[Any] = []
     is_first_head = True
     for number, (move, much) in enumerate(moves):
@@ -433,7 +432,7 @@ def lived(moves: list[tuple[str, float]], *, steps: bool) -> list[Any]:
             world.settle()
         elif move == "restart":
             world.restart()
-            world.add("n1", 2.0)
+            world.add("n1", CPU=2.0)
             is_first_head = False
         else:
             running = [row.name for row in present(world.ask(ListJobs())) if row.state == "Running"]

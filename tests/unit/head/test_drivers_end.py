@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.head.making import make_control
+from tests.world.clock import ManualClock
+from tests.world.head import make_head
 
 from phalanx.head import drivers as drivers_module
 from phalanx.head.actors.table import ActorRecord
@@ -14,7 +15,7 @@ from phalanx.protocol.cluster_messages import JobKnown
 def test_the_latest_are_remembered_and_those_whose_actors_live(monkeypatch):
     monkeypatch.setattr(drivers_module, "KEEP_ENDED", 3)
     sent: list[Any] = []
-    head = make_control(lambda to, message: sent.append(message), lambda: 10.0)
+    head = make_head(lambda to, message: sent.append(message), ManualClock(10.0))
     jobs = [head.drivers.new() for _ in range(10)]
     for job in jobs:
         head.drivers.known(JobKnown(job, b"node-a-11111" + job, [], "/", "ns", b"", False))

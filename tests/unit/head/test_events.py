@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.head.gangs.nodes_world import StoredWorld, World
 from tests.unit.head.gangs.test_what_people_see import settle
+from tests.world.clock import ManualClock
+from tests.world.cluster import World, stored_world
 
 from phalanx.errors import JobCommandError
 from phalanx.head.events import event_log as books
@@ -18,8 +19,8 @@ from phalanx.model.reservations import Reservation
 from phalanx.model.rows.events import EventInfo
 from phalanx.observe.events import KINDS, MAX_EVENTS, EventQuery, subject, told
 from phalanx.protocol.asking import Ask, Reply
-from phalanx.protocol.bundle_messages import BundleInventory, MemberNews
-from phalanx.protocol.cluster_messages import Join, ViewRow
+from phalanx.protocol.bundle_messages import MemberNews
+from phalanx.protocol.cluster_messages import Join
 from phalanx.protocol.requests.cluster import DrainNode, UndrainNode
 from phalanx.protocol.requests.events import ListEvents
 from phalanx.protocol.requests.gangs import SetRules
@@ -33,8 +34,6 @@ from phalanx.protocol.requests.queues import (
 )
 from phalanx.protocol.requests.request import encode_request, read_result
 from phalanx.protocol.requests.reservations import DeleteReservation, Reserve
-
-from .making import TestClock
 
 EVIL = "<img src=x onerror=alert(1)>\x1b]0;t\x07\u202e"
 
@@ -56,29 +55,12 @@ def put(world, name, members=1, cpus=1.0, **fields):
 
 def news(world, name, index=0, code=None):
     """The node says that a member runs, or has ended."""
-    gang = world.shell.gang_scheduler.jobs.gang_of(f"default/{name}")
+    gang = world.scheduler.jobs.gang_of(f"default/{name}")
     member = gang.members[index]
     world.hear(
         member.node,
         MemberNews(group=gang.gang_id, index=index, attempt=member.attempt, code=code),
     )
-
-
-def row_of(name):
-    total = {"CPU": 1.0}
-    return ViewRow(name, name.encode().ljust(6), "", 0, "ALIVE", total, dict(total), labels={})
-
-
-def held_by(world, name):
-    """What a node says that it holds."""
-    gangs = world.shell.gang_scheduler.registry.gangs.values()
-    held = [
-        (gang.gang_id, index, member.number, True)
-        for gang in gangs
-        for index, member in enumerate(gang.members)
-        if member.node == name
-    ]
-    return BundleInventory(held, {})
 
 
 class Visitor:
@@ -95,7 +77,7 @@ class Visitor:
 
     def ask(self, request):
         ask = Ask(1, request.kind, encode_request(request))
-        self.world.shell.answering.answer_visitor(self, ask)
+        self.world.head.answering.answer_visitor(self, ask)
         reply = self.replies.pop()
         assert isinstance(reply, Reply)
         return read_result(request, reply.result, reply.error)
@@ -103,7 +85,7 @@ class Visitor:
 
 def test_a_jobs_way_is_told_from_its_coming_to_its_end():
     world = World()
-    world.add("n1", 2.0)
+    world.add("n1", CPU=2.0)
     put(world, "a", members=2, user="mara")
     news(world, "a", 0)
     news(world, "a", 1)
@@ -120,7 +102,7 @@ def test_a_jobs_way_is_told_from_its_coming_to_its_end():
 
 def test_who_preempted_whom_is_told_at_both():
     world = World()
-    world.add("n1", 2.0)
+    world.add("n1", CPU=2.0)
     put(world, "low", members=2)
     news(world, "low", 0)
     news(world, "low", 1)
@@ -132,13 +114,13 @@ def test_who_preempted_whom_is_told_at_both():
     assert gone.places == (("n1", "n1", 2),)
     assert told(gone) == "2 members on n1; for high"
     assert gone in events(world, job="high"), "what it took from others is its matter, too"
-    reason = world.shell.gang_scheduler.job_requests.description("default/low").members[0].reason
+    reason = world.scheduler.job_requests.description("default/low").members[0].reason
     assert reason == "its place went to default/high (preempt)"
 
 
 def test_a_queue_takes_back_what_it_deserves():
     world = World()
-    world.add("n1", 2.0)
+    world.add("n1", CPU=2.0)
     world.ask(CreateQueue("a", QueueFields()))
     world.ask(CreateQueue("b", QueueFields()))
     for name in ("one", "two"):
@@ -152,7 +134,7 @@ def test_a_queue_takes_back_what_it_deserves():
 
 def test_commands_are_told_with_who_gave_them():
     world = World()
-    world.add("n1", 1.0)
+    world.add("n1", CPU=1.0)
     ana = Visitor(world, "ana")
     put(world, "runs")
     put(world, "waits")
@@ -181,8 +163,9 @@ def test_nodes_come_and_go():
     world.add("n2")
     put(world, "a")
     news(world, "a")
-    world.shell.on_lost(b"n1".ljust(6))
-    world.hear("n1", Join(row_of("n1"), "n1", 1, {}, held_by(world, "n1")))
+    node = world.nodes["n1"]
+    world.head.on_lost(node.prefix)
+    world.hear("n1", Join(node.row(), "n1", 1, {}, node.inventory()))
     world.kill("n1")
     assert kinds(world, node="n1") == [
         "node-joined", "placed", "node-away", "node-back", "node-lost", "lost",
@@ -195,7 +178,7 @@ def test_nodes_come_and_go():
 
 def test_queues_reservations_and_rules():
     world = World()
-    world.add("n1", 4.0)
+    world.add("n1", CPU=4.0)
     ana = Visitor(world, "ana")
     ana.ask(CreateQueue("lab", QueueFields(weight=1)))
     ana.ask(UpdateQueue("lab", QueueFields(weight=3, capability={"CPU": 2.0})))
@@ -223,10 +206,10 @@ def test_queues_reservations_and_rules():
 
 
 def test_the_next_head_knows_what_was_written_and_goes_on():
-    world = StoredWorld()
-    world.add("n1", 1.0)
+    world = stored_world()
+    world.add("n1", CPU=1.0)
     put(world, "a")
-    world.shell.on_tick(world.now)
+    world.head.on_tick(world.now)
     world.write()
     before = events(world)
     put(world, "late")  # nobody writes what is noted of it, but its record is written
@@ -243,8 +226,8 @@ def test_the_next_head_knows_what_was_written_and_goes_on():
 
 def test_a_row_is_forgotten_in_the_store_when_it_is_forgotten_here(monkeypatch):
     monkeypatch.setattr(books, "WRITES", 10**6)
-    world = StoredWorld()
-    book = world.shell.event_log
+    world = stored_world()
+    book = world.head.event_log
     for number in range(KEEP_OF_JOBS + 5):
         book.note("placed", job=f"default/{number}")
         if number == 100:
@@ -261,17 +244,17 @@ def test_a_row_is_forgotten_in_the_store_when_it_is_forgotten_here(monkeypatch):
 
 
 def test_a_full_store_takes_no_events_and_takes_them_later():
-    world = StoredWorld()
+    world = stored_world()
     world.journal.shortage = "its disk is full"
-    world.shell.on_tick(world.now)
+    world.head.on_tick(world.now)
     assert not any(table == "events" for rows, _ in world.journal.records for table, _ in rows)
     world.journal.shortage = ""
-    world.shell.on_tick(world.now)
+    world.head.on_tick(world.now)
     assert any(table == "events" for rows, _ in world.journal.records for table, _ in rows)
 
 
 def test_who_follows_hears_each_event_once_also_from_another_head():
-    clock = TestClock(lambda: 1000.0)
+    clock = ManualClock(1000.0)
     book = EventLog(StateStore(), clock)
     for name in "abc":
         book.note("submitted", job=f"default/{name}")
@@ -281,26 +264,26 @@ def test_who_follows_hears_each_event_once_also_from_another_head():
     book.note("ended", job="default/a")
     (new,) = book.page(EventQuery(after=first.newest)).events
     assert new.kind == "ended"
-    later = EventLog(StateStore(), TestClock(lambda: 1001.0))
+    later = EventLog(StateStore(), ManualClock(1001.0))
     later.note("head-began")
     assert [one.kind for one in later.page(EventQuery(after=new.number)).events] == ["head-began"]
 
 
 def test_texts_are_cut_and_a_defect_that_comes_again_and_again_is_noted_now_and_then():
     world = World()
-    world.shell.event_log.note("defect", name=EVIL * 100, why="x" * 1000)
+    world.head.event_log.note("defect", name=EVIL * 100, why="x" * 1000)
     (event,) = events(world, kinds=["defect"])
     assert len(event.name) == len(event.why) == MAX_TEXT and event.why.endswith("…")
-    world.shell.internal_errors._show = lambda error: None
+    world.head.internal_errors._show = lambda error: None
     for _ in range(250):
-        world.shell.internal_errors.add("tick", ValueError(EVIL))
+        world.head.internal_errors.add("tick", ValueError(EVIL))
     counted = [one.why for one in events(world, kinds=["defect"]) if one.name == "tick"]
     assert len(counted) == 3 and "(100 by now)" in counted[-1]
 
 
 def test_of_an_array_only_failures_are_told_and_not_all():
     world = World()
-    world.add("n1", 200.0)
+    world.add("n1", CPU=200.0)
     count = MOST_OF_ARRAY + 20
     process = Process(command=("false",), requests=(("CPU", 1.0),))
     group = TaskGroup(
@@ -308,7 +291,7 @@ def test_of_an_array_only_failures_are_told_and_not_all():
     )
     world.job(group, name="many", array=ArraySpec(ranges=((0, count - 1, 1),)))
     settle(world)
-    jobs = world.shell.gang_scheduler.jobs
+    jobs = world.scheduler.jobs
     for job in [one for one in jobs.table.all() if one.spec.element is not None]:
         news(world, job.spec.name)
         news(world, job.spec.name, code=1)

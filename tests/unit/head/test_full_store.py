@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 from tests.principals import OWNER
+from tests.world.clock import ManualClock
+from tests.world.head import make_head
 
 from phalanx.errors import JobCommandError, StoreFullError
 from phalanx.head.state_store import read_state
@@ -49,8 +51,6 @@ from phalanx.protocol.requests.request import Effect, Request, encode_request, r
 from phalanx.storage.memory import MemoryDisk, MemoryShard
 from phalanx.storage.storage import Storage
 
-from .making import make_control
-
 PREFIX = b"node01"
 DRIVER = PREFIX + b"driver0001"
 FULL = "its disk is full"
@@ -89,11 +89,11 @@ class Place:
         self.disk = disk or MemoryDisk()
         self.journal = Journal(self.disk)
         self.sent: list[Any] = []
-        self.now = 100.0
+        self.clock = ManualClock(100.0)
         self.token = 0
-        self.control = make_control(
+        self.control = make_head(
             lambda prefix, message: self.sent.append(message),
-            lambda: self.now,
+            self.clock,
             journal=self.journal,
             stored=read_state(self.journal.storage),
             cluster=cluster,

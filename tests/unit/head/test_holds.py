@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.fuzz.world import NODES, World
+from tests.fuzz.world import NODES, PeopleWorld
 from tests.present import present
-from tests.unit.head.gangs.head_world import World as OneNode
+from tests.world.cluster import one_node
+from tests.world.node import Node
 
 from phalanx.head.draining import GRACE_S
 from phalanx.model.holds import CHECK, CORDON, DRAIN, HEALTH, Hold, cordoned_text, holds_text
@@ -34,38 +35,33 @@ from phalanx.protocol.requests.queues import CreateQueue, QueueFields
 REBOOT = UnwellDevice(3, DeviceHealth(BAD, "reboot", "it had the error Xid 79"))
 
 
-class Cluster(World):
+class Cluster(PeopleWorld):
     """Two nodes with four GPUs each, which remember what they are ordered."""
 
     def __init__(self) -> None:
         self.unwell: list[UnwellDevice] = []
         self.checks: list[CheckState] = []
-        self.orders: list[Any] = []
         super().__init__()
 
-    def report(self, prefix: bytes) -> None:
-        unwell = self.unwell if prefix == PREFIX else []
-        checks = self.checks if prefix == PREFIX else []
-        available = {"CPU": 1.0, "GPU": 4.0}
-        devices = {"GPU": [10_000] * 4}
-        self.hear(
-            prefix,
-            NodeReport(available=available, devices=devices, unwell=unwell, checks=checks),
-        )
+    def report(self, node: Node) -> None:
+        node.about = {"available": {"CPU": 1.0, "GPU": 4.0}, "devices": {"GPU": [10_000] * 4}}
+        node.about["total"] = None  # as before
+        if node.name == A:
+            node.about |= {"unwell": self.unwell, "checks": self.checks}
+        super().report(node)
 
-    def node_does(self, prefix: bytes, message: Any) -> None:
-        if isinstance(message, CloseDevices | EndWork):
-            self.orders.append(message)
-        super().node_does(prefix, message)
+    @property
+    def orders(self) -> list[Any]:
+        return [one for one in super().orders if isinstance(one, CloseDevices | EndWork)]
 
     def did(self, request: Any) -> bool:
-        answer = self.ask(request, process=PREFIX.ljust(16))
+        answer = self.request(request, process=PREFIX.ljust(16))
         assert answer.error is None, answer.error
         self.rounds(1)
         return bool(bytes(answer.results[0]) == b"\xc3")
 
     def info(self) -> NodeInfo:
-        return next(row for row in self.control.nodes.rows() if row.node_id == A)
+        return next(row for row in self.head.nodes.rows() if row.node_id == A)
 
     def kinds(self) -> list[str]:
         return [kind for kind, *_ in self.info().holds]
@@ -129,7 +125,7 @@ def test_what_is_not_there_is_refused(request_type: Any) -> None:
         (A, [4], "no gpu4: it has gpu0 to gpu3"),
         (A, [-1], "no gpu-1"),
     ):
-        error = world.ask(request_type(node_id, devices)).error
+        error = world.request(request_type(node_id, devices)).error
         assert isinstance(error, ValueError)
         assert text in str(error)
 
@@ -209,30 +205,30 @@ def test_what_runs_at_the_deadline_is_ended_and_then_killed() -> None:
 
 
 def test_gangs_wait_again_when_their_node_has_to_be_empty() -> None:
-    world = OneNode(4)
+    world = one_node(4)
     world.queue("q")
-    world.gang("g", "q", 2, 1)
+    world.gang("g", 2, cpus=1, queue="q")
     world.rounds()
-    assert world.running() == ["g"]
+    assert world.holding() == ["g"]
     world.ask(DrainNode("n0", "new disks", "ann@desk", 5.0))
-    world.shell.on_tick(world.now)
+    world.head.on_tick(world.now)
     world.rounds(3)
-    assert world.running() == ["g"]
+    assert world.holding() == ["g"]
     world.now += 5.0
-    world.shell.on_tick(world.now)
+    world.head.on_tick(world.now)
     world.rounds()
-    assert (world.running(), world.preempted) == ([], ["g"])
+    assert (world.holding(), world.preempted) == ([], ["g"])
     world.ask(UndrainNode("n0"))
     world.rounds()
-    assert world.running() == ["g"]
+    assert world.holding() == ["g"]
 
 
 def test_what_an_earlier_version_wrote_of_a_draining_node_is_a_drain() -> None:
     world = Cluster()
     world.did(DrainNode(A, "old"))
-    record = present(world.control.nodes.get(A))
+    record = present(world.head.nodes.get(A))
     record.holds = {}
-    world.control.state_store.put_node(record)
+    world.head.state_store.put_node(record)
     world.restart()
     assert world.kinds() == [DRAIN]
     assert world.did(UndrainNode(A))
@@ -244,10 +240,10 @@ def test_devices_are_listed_with_what_was_read_and_who_has_them() -> None:
     world.rounds(1)
     process = DeviceProcess(80, 5, (79,), "train-worker-0")
     samples = [DeviceSample(number=1, uuid="GPU-1", busy=0.5, processes=(process,))]
-    world.hear(PREFIX, DevicesSeen(samples, {1: ["train-worker-0"]}))
+    world.hear(A, DevicesSeen(samples, {1: ["train-worker-0"]}))
     world.did(Cordon(A, [0], "a cable", "ann@desk"))
-    record = present(world.control.nodes.get(A))
-    rows = {row.number: row for row in world.control.devices.rows(record)}
+    record = present(world.head.nodes.get(A))
+    rows = {row.number: row for row in world.head.devices.rows(record)}
     assert [(one.state, one.is_closed) for one in rows.values()] == [
         ("ok", True),
         ("ok", False),
@@ -258,7 +254,7 @@ def test_devices_are_listed_with_what_was_read_and_who_has_them() -> None:
     assert (rows[1].uuid, rows[1].busy, rows[1].holders) == ("GPU-1", 0.5, ["train-worker-0"])
     assert rows[1].processes == [(80, 5, "train-worker-0")]
     assert rows[3].action == "reboot"
-    answer = world.ask(ListDevices([B]))
+    answer = world.request(ListDevices([B]))
     assert answer.error is None
     assert answer.results
 
@@ -274,7 +270,7 @@ def test_what_happens_to_devices_and_holds_is_noted() -> None:
     world.rounds(1)
 
     def noted() -> list[tuple[str, str, str]]:
-        events = world.control.event_log.page(EventQuery(kinds=["device", "node"], node=A)).events
+        events = world.head.event_log.page(EventQuery(kinds=["device", "node"], node=A)).events
         return [(one.kind, one.name, one.why) for one in events if one.kind != "node-joined"]
 
     world.did(DrainNode(A, "new disks", "ann@desk"))
@@ -317,7 +313,7 @@ def test_who_waits_for_gpus_is_told_which_nobody_gets() -> None:
 
     def told(name: str) -> list[str]:
         group = name.encode().ljust(18).hex()
-        found = world.control.gang_scheduler.explanations.explain(group)
+        found = world.scheduler.explanations.explain(group)
         return [one.sentence for one in found.reasons if one.reason == "devices-closed"]
 
     assert told("g") == []
@@ -334,13 +330,13 @@ def test_who_waits_for_gpus_is_told_which_nobody_gets() -> None:
 def test_who_waits_for_the_only_gpus_is_not_told_that_there_are_none() -> None:
     world = Cluster()
     world.did(CreateQueue("q", QueueFields()))
-    for prefix in NODES.values():
+    for node in NODES:
         total = {"CPU": 4.0}
-        world.hear(prefix, NodeReport(available=total, devices={"GPU": [0]}, total=total))
+        world.hear(node, NodeReport(available=total, devices={"GPU": [0]}, total=total))
     world.did(Cordon(A, [0], "a fan", "ann@desk"))
     world.did(CreateGang(GangId(GroupId(b"g".ljust(18))), "g", "q", [{"GPU": 1.0}], min_members=1))
     world.rounds()
-    explanations = world.control.gang_scheduler.explanations
+    explanations = world.scheduler.explanations
     found = explanations.explain(b"g".ljust(18).hex())
     said = "1 GPU takes no new work: host/gpu0 is cordoned by ann@desk: a fan"
     assert found.main == said
@@ -353,16 +349,18 @@ def test_what_needs_a_device_that_is_closed_for_now_waits_and_is_not_refused() -
     world = Cluster()
     world.did(CreateQueue("q", QueueFields()))
     left = {"GPU": [10_000, 10_000, 10_000, 0]}
-    for prefix in NODES.values():
+    for node in NODES:
         total = {"CPU": 4.0, "GPU": 3.0}
-        world.hear(prefix, NodeReport(available=total, devices=left, total=total))
+        world.hear(node, NodeReport(available=total, devices=left, total=total))
     four = [{"GPU": 4.0}]
     assert (
-        world.ask(CreateGang(GangId(GroupId(b"g".ljust(18))), "g", "q", four, min_members=1)).error
+        world.request(
+            CreateGang(GangId(GroupId(b"g".ljust(18))), "g", "q", four, min_members=1)
+        ).error
         is None
     )
     five = [{"GPU": 5.0}]
-    refused = world.ask(
+    refused = world.request(
         CreateGang(GangId(GroupId(b"h".ljust(18))), "h", "q", five, min_members=1)
     ).error
     assert "the largest node has 4 GPU" in str(refused)

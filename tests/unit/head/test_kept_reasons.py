@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.head.making import TestClock
+from tests.world.clock import ManualClock
 
 from phalanx.head.gangs.kept_reasons import PAUSE, SHORT_S, KeptReasons
 
@@ -11,11 +11,12 @@ class Head:
     """Works answers out, each in `took_s`."""
 
     def __init__(self, took_s: float) -> None:
-        self.now, self.took_s, self.count = 100.0, took_s, 0
-        self.reasons = KeptReasons(TestClock(lambda: self.now), self.work_out)
+        self.clock = ManualClock()
+        self.took_s, self.count = took_s, 0
+        self.reasons = KeptReasons(self.clock, self.work_out)
 
     def work_out(self) -> dict[str, str]:
-        self.now += self.took_s
+        self.clock.time_s += self.took_s
         self.count += 1
         return {"a": f"reason {self.count}"}
 
@@ -31,8 +32,8 @@ def test_a_cheap_answer_is_always_new():
 def test_a_dear_answer_is_good_for_so_long_that_all_who_ask_take_a_tenth_of_the_time():
     head = Head(1.0)
     assert head.asked() == "reason 1"
-    head.now += PAUSE - 0.1
+    head.clock.time_s += PAUSE - 0.1
     assert head.asked() == "reason 1"
-    head.now += 0.1
+    head.clock.time_s += 0.1
     assert head.asked() == "reason 2"
     assert head.count == 2

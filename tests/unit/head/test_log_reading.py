@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.head.making import make_control
+from tests.world.clock import ManualClock
+from tests.world.head import make_head
 
 from phalanx.errors import StateQueryError
 from phalanx.head.log_reading import MAX_READING
@@ -21,12 +22,12 @@ PIECE = LogPiece(b"line\n", 7, 5, True)
 
 class World:
     def __init__(self) -> None:
-        self.now = 100.0
+        self.clock = ManualClock(100.0)
         self.box: list[Any] = []
         self.answers: list[Any] = []
-        self.control = make_control(
+        self.control = make_head(
             lambda prefix, message: self.box.append(message),
-            lambda: self.now,
+            self.clock,
             read_log=lambda file, offset, limit: LogPiece(b"own\n", file, offset),
         )
         total = {"CPU": 1.0}
@@ -73,8 +74,8 @@ def test_a_node_that_is_unknown_silent_or_gone():
         world.answer()
     world.answers.clear()
     world.read(ID)
-    world.now += 10.0
-    world.control.on_tick(world.now)
+    world.clock.time_s += 10.0
+    world.control.on_tick(world.clock.time_s)
     with pytest.raises(StateQueryError, match="does not answer"):
         world.answer()
     world.answers.clear()

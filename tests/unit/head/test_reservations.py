@@ -8,10 +8,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.asking import ask
-from tests.fuzz.world import World as StoredWorld
-from tests.present import present
-from tests.unit.head.gangs.head_world import World
+from tests.fuzz.world import PeopleWorld
+from tests.world.cluster import one_node
 
 from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import JobCommandError
@@ -283,14 +281,12 @@ def starts(world):
 
 
 def runs(world, order):
-    world.shell.on_message(
-        bytes(6), MemberNews(order.group, order.index, order.attempt, log="a", ran_s=0.0)
-    )
+    world.hear("n0", MemberNews(order.group, order.index, order.attempt, log="a", ran_s=0.0))
 
 
 @pytest.fixture
 def world():
-    return World(cpus=2)
+    return one_node(2)
 
 
 def reserve(world, **given):
@@ -301,7 +297,7 @@ def reserve(world, **given):
 def tick(world, count=1):
     for _ in range(count):
         world.rounds(1)
-        world.shell.on_tick(world.now)
+        world.head.on_tick(world.now)
         world.rounds(1)
 
 
@@ -406,16 +402,16 @@ def test_there_are_only_so_many_of_both(world, monkeypatch):
 
 
 def test_a_head_that_comes_back_knows_them():
-    world = StoredWorld()
+    world = PeopleWorld()
     world.ask(SetLicense("matlab", 3))
     asked_for = asked(node_count=1, maintenance=True, start=Moment(after_s=0.0), length_s=None)
     world.ask(Reserve(asked_for))
     world.rounds(1)
     states = {"ALIVE", "DRAINING"}
-    assert {row.state for row in present(ask(world.control, GetStatus())).nodes} == states
+    assert {row.state for row in world.ask(GetStatus()).nodes} == states
     world.restart()
-    assert present(ask(world.control, ListLicenses()))[0].total == 3
-    row = present(ask(world.control, ListReservations()))[0]
+    assert world.ask(ListLicenses())[0].total == 3
+    row = world.ask(ListReservations())[0]
     assert (row.name, row.state) == ("r", "active")
     world.ask(DeleteReservation("r"))
-    assert {row.state for row in present(ask(world.control, GetStatus())).nodes} == {"ALIVE"}
+    assert {row.state for row in world.ask(GetStatus()).nodes} == {"ALIVE"}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
-from tests.unit.head.gangs.nodes_world import StoredWorld, World
 from tests.unit.head.gangs.test_what_people_see import settle
+from tests.world.cluster import World, stored_world
 
 from phalanx.errors import JobCommandError
 from phalanx.head.shares import usage_ledger as keeping
@@ -44,7 +44,7 @@ def submit(world, name, user, cpus=1.0, priority=0, queue="default"):
 
 def end(world, name):
     """The job's one member is through."""
-    gang = world.shell.gang_scheduler.jobs.gang_of(f"default/{name}")
+    gang = world.scheduler.jobs.gang_of(f"default/{name}")
     member = gang.members[0]
     world.hear("n1", MemberNews(gang.gang_id, 0, member.attempt, 0, log="x"))
     settle(world)
@@ -116,7 +116,7 @@ def test_a_clock_that_is_set_back_adds_and_forgets_nothing():
 
 def test_users_take_turns_and_who_used_less_is_next():
     world = World()
-    world.add("n1", 2.0)
+    world.add("n1", CPU=2.0)
     for name in ("a0", "a1"):
         submit(world, name, "alice")
     settle(world)
@@ -134,7 +134,7 @@ def test_users_take_turns_and_who_used_less_is_next():
 
 def test_of_those_who_used_nothing_each_has_a_job_before_anybody_has_two():
     world = World()
-    world.add("n1", 2.0)
+    world.add("n1", CPU=2.0)
     for name, user in (("a0", "alice"), ("a1", "alice"), ("b0", "bob")):
         submit(world, name, user)
     settle(world)
@@ -143,7 +143,7 @@ def test_of_those_who_used_nothing_each_has_a_job_before_anybody_has_two():
 
 def test_shares_weigh_what_was_used_and_none_come_last():
     world = World()
-    world.add("n1", 1.0)
+    world.add("n1", CPU=1.0)
     submit(world, "old", "alice")
     settle(world)
     world.now += HOUR_S
@@ -166,7 +166,7 @@ def test_shares_weigh_what_was_used_and_none_come_last():
 
 def test_priority_comes_before_shares():
     world = World()
-    world.add("n1", 1.0)
+    world.add("n1", CPU=1.0)
     submit(world, "old", "alice")
     settle(world)
     world.now += HOUR_S
@@ -183,7 +183,7 @@ def snapshot_of(world):
 
 def test_a_snapshot_says_the_same_as_the_head():
     world = World()
-    world.add("n1", 4.0)
+    world.add("n1", CPU=4.0)
     submit(world, "a0", "alice", cpus=2.0)
     submit(world, "b0", "bob")
     settle(world)
@@ -196,7 +196,7 @@ def test_a_snapshot_says_the_same_as_the_head():
     world.now += 50.0
     snapshot = snapshot_of(world)
     session, _ = decide(snapshot, explains=False)
-    books = world.shell.gang_scheduler.books
+    books = world.scheduler.books
     users = Users(session, books.terms)
     live = used(world)
     for job in session.cluster.jobs:
@@ -211,8 +211,8 @@ def test_a_snapshot_says_the_same_as_the_head():
 
 
 def test_what_was_used_outlives_the_head_and_what_runs_goes_on_being_billed():
-    world = StoredWorld()
-    world.add("n1", 4.0)
+    world = stored_world()
+    world.add("n1", CPU=4.0)
     submit(world, "a0", "alice")
     submit(world, "a1", "alice")
     settle(world)
@@ -229,14 +229,14 @@ def test_what_was_used_outlives_the_head_and_what_runs_goes_on_being_billed():
     after = used(world)
     assert after["dora"].shares == 7.0
     assert after["alice"].rate == 1.0
-    half_life_s = world.shell.gang_scheduler.books.terms.half_life_s
+    half_life_s = world.scheduler.books.terms.half_life_s
     expected = before["alice"].use * 2 ** (-500 / half_life_s) + accrued(1.0, 500, half_life_s)
     assert after["alice"].use == pytest.approx(expected, rel=1e-6)
 
 
 def test_what_is_billed_is_for_the_rules_to_say():
     world = World()
-    world.add("n1", 4.0)
+    world.add("n1", CPU=4.0)
     rules = (
         'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: fair-tree\n'
         "    arguments: {billing: {cpu: 10}, penalty: 1s}\n  - name: predicates\n"
@@ -250,7 +250,7 @@ def test_what_is_billed_is_for_the_rules_to_say():
 def test_many_users_who_ask_for_the_same_all_have_their_turn():
     """More than cycles look at of one kind: nobody stands behind all jobs of another."""
     world = World()
-    world.add("n1", 1.0)
+    world.add("n1", CPU=1.0)
     submit(world, "first", "alice")
     settle(world)
     for i in range(50):
@@ -298,7 +298,7 @@ def test_shares_are_taken_back_and_go_with_their_queue():
 def test_of_too_many_users_those_with_least_use_are_forgotten(monkeypatch):
     monkeypatch.setattr(keeping, "MAX_BOOKS", 3)
     world = World()
-    world.add("n1", 8.0)
+    world.add("n1", CPU=8.0)
     submit(world, "a", "alice")
     settle(world)
     world.ask(SetShares("default", {"bob": 2.0, "carol": None}))

@@ -6,40 +6,19 @@ from typing import Any
 
 import pytest
 from tests.present import present
-from tests.unit.head.gangs.nodes_world import SlowJournal
-from tests.unit.head.gangs.test_attempt_records import Ledger
-from tests.unit.head.making import make_control
-from tests.unit.head.test_clock_steps import STEPS, World
+from tests.unit.head.test_clock_steps import STEPS, SteppedWorld
+from tests.world.store import Ledger
 
-from phalanx.head.state_store import read_state
 from phalanx.protocol.requests.cluster import GetHealth, GetStatus
 from phalanx.protocol.requests.jobs import CommandJob, GetJob, ListJobs
 from phalanx.protocol.requests.series import GetSeries
-from phalanx.storage.memory import MemoryShard
-from phalanx.storage.storage import Storage
 
 
-class Recording(World):
+class Recording(SteppedWorld):
     """A head that keeps a history of jobs."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
-        super().__init__()
-
-    def start(self) -> None:
-        self.ledger.waiting.clear()
-        storage = Storage([MemoryShard(self.disk)])
-        self.journal = SlowJournal(storage)
-        self.shell = make_control(
-            lambda prefix, message: self.told.append((prefix, message)),
-            lambda: self.now,
-            journal=self.journal,
-            stored=read_state(storage),
-            wall=lambda: self.now + self.ahead_s,
-            boot="this one",
-            is_alone=True,
-            ledger=self.ledger,
-        )
+        super().__init__(ledger=Ledger())
 
     def records(self) -> list[Any]:
         self.write()
@@ -62,7 +41,7 @@ def test_all_records_of_a_job_are_found_as_its_own(step_s: float, restarts: bool
     world.settle()
     if restarts:
         world.restart()
-        world.add("n1", 2.0)
+        world.add("n1", CPU=2.0)
     [row] = present(world.ask(ListJobs()))
     assert row.submitted == pytest.approx(began + step_s), "as long ago as before"
     world.end()
@@ -73,7 +52,7 @@ def test_all_records_of_a_job_are_found_as_its_own(step_s: float, restarts: bool
 
 @pytest.mark.parametrize("step_s", STEPS)
 def test_a_lost_node_is_shown_for_an_hour(step_s: float) -> None:
-    world = World()
+    world = SteppedWorld()
     world.kill("n1")
     world.step(step_s)
     world.goes_on(3500.0, every_s=100.0)
@@ -84,28 +63,28 @@ def test_a_lost_node_is_shown_for_an_hour(step_s: float) -> None:
 
 @pytest.mark.parametrize("step_s", STEPS)
 def test_a_head_and_its_defects_are_as_old_as_they_are(step_s: float) -> None:
-    world = World()
+    world = SteppedWorld()
     began = world.now
-    world.shell.internal_errors.rows.clear()
+    world.head.internal_errors.rows.clear()
     world.goes_on(20.0)
-    world.shell.internal_errors._show = lambda error: None
-    world.shell.internal_errors.add("job", ValueError("planted"))
+    world.head.internal_errors._show = lambda error: None
+    world.head.internal_errors.add("job", ValueError("planted"))
     world.step(step_s)
     world.goes_on(30.0)
-    wall = world.now + world.ahead_s
+    wall = world.now + world.clock.ahead_s
     assert wall - world.ask(GetHealth()).began == pytest.approx(world.now - began, abs=2.0)
     assert wall - world.ask(GetStatus()).defects["job"].at == pytest.approx(30.0)
 
 
 @pytest.mark.parametrize("step_s", STEPS)
 def test_curves_go_on(step_s: float) -> None:
-    world = World()
+    world = SteppedWorld()
     world.ask(ListJobs())
     world.goes_on(100.0)
     world.step(step_s)
     world.goes_on(100.0)
     for seen in (200.0, 50.0):
-        wall = world.now + world.ahead_s
+        wall = world.now + world.clock.ahead_s
         told = world.ask(GetSeries(wall - seen))
         [points] = [one.points[0] for one in told.numbers if one.of == "running"]
         ages = [wall - at for at, _ in points]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.asking import ask
-from tests.unit.head.making import make_control
+from tests.world.clock import ManualClock
+from tests.world.head import ask, make_head
 
 from phalanx.errors import StateQueryError
 from phalanx.head.actors.table import ActorRecord
@@ -23,10 +23,10 @@ NODES = {"6e" * 28: b"nodea-", "6f" * 28: b"nodeb-"}
 
 class World:
     def __init__(self) -> None:
-        self.now = 100.0
+        self.clock = ManualClock(100.0)
         self.box: list[tuple[bytes, Any]] = []
         self.answers: list[Any] = []
-        self.control = make_control(lambda *sent: self.box.append(sent), lambda: self.now)
+        self.control = make_head(lambda *sent: self.box.append(sent), self.clock)
         for node_id, prefix in NODES.items():
             total = {"CPU": 1.0}
             row = ViewRow(node_id, prefix, "10.0.0.1", 7, "ALIVE", total, dict(total), labels={})
@@ -89,8 +89,8 @@ def test_a_node_that_does_not_answer_is_named_and_the_others_rows_are_there():
         message.number, StatePart([row(1)], 1, 1), ["driver 7 of node x"]
     )
     world.hear(b"nodea-", silent_process)
-    world.now += 8.1
-    world.control.on_tick(world.now)
+    world.clock.time_s += 8.1
+    world.control.on_tick(world.clock.time_s)
     found = world.answer()
     assert len(found.part.rows) == 1
     assert [one.split(":")[0] for one in found.silent] == [

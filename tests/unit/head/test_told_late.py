@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.head.making import make_control
+from tests.world.clock import ManualClock
+from tests.world.head import make_head
 
 from phalanx.head.actors.table import ActorRecord
 from phalanx.model.lifecycle import ALIVE, DEAD, PENDING_CREATION
@@ -71,7 +72,7 @@ def test_who_waits_for_an_actor_asks_again():
 def test_the_end_of_an_actors_former_process_leaves_it_in_the_line():
     """It waits on a node that is full; once another has room, it goes there."""
     sent, now = [], 10.0
-    head = make_control(lambda to, message: sent.append((to, message)), lambda: now)
+    head = make_head(lambda to, message: sent.append((to, message)), ManualClock(now))
     for name in (b"node-a", b"node-b"):
         row = ViewRow(name.hex(), name, "h", 1, "ALIVE", {"CPU": 1.0}, {"CPU": 0.0}, labels={})
         head.on_message(name, Join(row, "", 0, {}, BundleInventory([], {})))
@@ -93,7 +94,7 @@ def test_what_an_earlier_order_made_is_not_taken_for_a_later_one_to_the_same_nod
     """The later one may not be written: a head that knew only of the node between would take that
     one's process for the same incarnation, after callers had been told of this one's."""
     sent, now = [], 10.0
-    head = make_control(lambda to, message: sent.append((to, message)), lambda: now)
+    head = make_head(lambda to, message: sent.append((to, message)), ManualClock(now))
     names = [b"node-a", b"node-b"]
     one = {"CPU": 1.0}
     for name in names:
@@ -135,7 +136,7 @@ FULL = "its node runs 3 actors, as many as its limit of open files allows (ulimi
 
 def test_an_actor_that_a_full_node_refuses_goes_to_another_one():
     sent, now = [], 10.0
-    head = make_control(lambda to, message: sent.append((to, message)), lambda: now)
+    head = make_head(lambda to, message: sent.append((to, message)), ManualClock(now))
     names = [b"node-a", b"node-b", b"node-c"]
     one = {"CPU": 1.0}
     for name in names:
@@ -160,7 +161,7 @@ def test_an_actor_that_a_full_node_refuses_goes_to_another_one():
 
 def test_an_actor_that_is_bound_to_a_full_node_fails():
     sent = []
-    head = make_control(lambda to, message: sent.append((to, message)), lambda: 10.0)
+    head = make_head(lambda to, message: sent.append((to, message)), ManualClock(10.0))
     one = {"CPU": 1.0}
     for name in (b"node-a", b"node-b"):
         row = ViewRow(name.hex(), name, "h", 1, "ALIVE", one, dict(one), labels={})
@@ -179,7 +180,7 @@ def test_an_actor_that_is_bound_to_a_full_node_fails():
 def test_a_node_that_an_earlier_head_gave_up_stays_dead():
     """That head could not write it down, and other nodes have acted on it."""
     sent = []
-    head = make_control(lambda to, message: sent.append((to, message)), lambda: 10.0)
+    head = make_head(lambda to, message: sent.append((to, message)), ManualClock(10.0))
     for name, given_up in ((b"node-a", []), (b"node-b", [b"node-a", b"node-b", b"node-x"])):
         row = ViewRow(name.hex(), name, "h", 1, "ALIVE", {}, {}, labels={})
         head.on_message(name, Join(row, "", 0, {}, BundleInventory([], {}), "", given_up))

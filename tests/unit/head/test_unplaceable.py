@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.world.clock import ManualClock
+
 from phalanx.head.events import unplaceable
 from phalanx.head.events.event_log import EventLog
 from phalanx.head.events.unplaceable import Unplaceable
@@ -10,14 +12,12 @@ from phalanx.observe.events import EventQuery
 from phalanx.protocol.cluster_messages import ViewRow
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
-from .making import TestClock
-
 GPU = {"GPU": 1.0}
 
 
 class World:
     def __init__(self):
-        self.event_log = EventLog(StateStore(None), TestClock(lambda: 0.0))
+        self.event_log = EventLog(StateStore(None), ManualClock(0.0))
         self.cluster = ClusterNodes()
         self.unplaceable = Unplaceable(self.event_log, self.cluster)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.asking import ask
 from tests.unit.dashboard.world import EVENTS, EVIL, NOW, NUMBERS
-from tests.unit.head.gangs.nodes_world import World
+from tests.world.cluster import World
+from tests.world.head import ask
 
 from phalanx.cli.health import health_text
 from phalanx.model.rows.cluster import DefectInfo, StatusInfo
@@ -95,8 +95,8 @@ def test_failed_cycles_and_the_last_refused_rules_are_told() -> None:
 def test_a_head_answers() -> None:
     world = World()
     world.add("n1")
-    report = ask(world.shell, GetHealth())
-    status, rules = ask(world.shell, GetStatus(is_brief=True)), ask(world.shell, GetRules())
+    report = ask(world.head, GetHealth())
+    status, rules = ask(world.head, GetStatus(is_brief=True)), ask(world.head, GetRules())
     assert report is not None and status is not None and rules is not None
     found = health(report, status, rules, [], now=world.now, version="1", protocol=PROTOCOL_VERSION)
     assert found.state == WELL and report.known["nodes"] == 1 and report.known["events"] == 2

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.head.making import make_control
+from tests.world.clock import ManualClock
+from tests.world.head import make_head
 
 import phalanx
 import phalanx.protocol.requests as room
@@ -90,7 +91,7 @@ def entries(path):
 
 
 def test_the_control_store_answers_what_is_asked_of_it() -> None:
-    head = make_control(lambda prefix, message: None, lambda: 0.0, is_alone=True)
+    head = make_head(lambda prefix, message: None, ManualClock(0.0), is_alone=True)
     answered = [*head.handlers.types, *head.gang_scheduler.handlers.types]
     asked = [one for one in TYPES if module_of(one) not in ("node", "ray")]
     assert sorted(answered, key=lambda one: one.kind) == asked
@@ -111,7 +112,7 @@ def test_the_scheduler_on_ray_answers_what_is_asked_of_it() -> None:
 def test_handlers_take_and_give_what_their_requests_say() -> None:
     """mypy holds this where handlers are functions; here it is held for what runs."""
     generic: Any = Asker
-    head = make_control(lambda prefix, message: None, lambda: 0.0, is_alone=True)
+    head = make_head(lambda prefix, message: None, ManualClock(0.0), is_alone=True)
     for request_type, handler in head.handlers.types.items():
         names = vars(importlib.import_module(handler.__module__))
         hints = typing.get_type_hints(handler, names)

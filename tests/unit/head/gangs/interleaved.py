@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from tests.fuzz.world import NODES, Rows
-from tests.unit.head.gangs.runs_world import Runs
+from tests.fuzz.world import NODES
+from tests.unit.head.gangs.runs_world import Rows, Runs
 
 from phalanx.model.principals import Principal
 from phalanx.node.head_link import RemoteHeadLink

@@ -4,17 +4,22 @@ says so.
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-from tests.fuzz.world import NODES, TOTAL, World
+from tests.fuzz.world import NODES, TOTAL, Answer
+from tests.world.clock import ManualClock
+from tests.world.head import make_head
 
 from phalanx.api.new_manifests import job_manifest
+from phalanx.head.gangs.interface import Held
 from phalanx.head.jobs.array_tasks import ArrayTasks
+from phalanx.head.state_store import read_state
 from phalanx.manifests.arrays import read_array
-from phalanx.model.ids import GangId
+from phalanx.model.ids import GangId, MemberId
 from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec, Policy, Process, TaskGroup, Template
 from phalanx.node.bundle_table import BundleTable
@@ -34,13 +39,125 @@ from phalanx.protocol.bundle_messages import (
     StartMember,
     StopRun,
 )
-from phalanx.protocol.cluster_messages import Join, Joined
+from phalanx.protocol.cluster_messages import Join, Joined, NodeReport, ViewRow
 from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ListElements, ListJobs
-from phalanx.protocol.requests.request import reply_type
+from phalanx.protocol.requests.request import Request, Role, encode_request, reply_type
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.sets import ResourceSet
 
 NAME_OF = {prefix: node_id for node_id, prefix in NODES.items()}
+
+
+class Rows:
+    """A store that keeps all at once, and has room."""
+
+    shortage, is_stalled = "", False
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[bytes, bytes]] = defaultdict(dict)
+
+    def record(self, changes, durable=None):
+        for (table, key), value in changes.items():
+            if value is None:
+                self.tables[table].pop(key, None)
+            else:
+                self.tables[table][key] = value
+        if durable is not None:
+            durable()
+
+    def flush(self):
+        pass
+
+    def load(self, table):
+        return list(self.tables[table].items())
+
+    def get(self, table, key):
+        return self.tables[table].get(key)
+
+
+class PrefixWorld:
+    """A head, and what its nodes hold, by their prefixes."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(1000.0)
+        self.rows = Rows()
+        self.internal_errors: list[Exception] = []
+        self.box: list[tuple[bytes, Any]] = []
+        self.held: dict[bytes, dict[MemberId, dict[str, float]]] = {p: {} for p in NODES.values()}
+        self.rng = random.Random(1)
+        self.epochs: dict[bytes, int] = {}
+        self.attempts: dict[MemberId, int] = {}
+        self.running: dict[MemberId, StartMember] = {}
+        self.begin()
+
+    @property
+    def now(self) -> float:
+        return self.clock.time_s
+
+    @now.setter
+    def now(self, time_s: float) -> None:
+        self.clock.time_s = time_s
+
+    def begin(self) -> None:
+        """A head, the first or the next one."""
+        self.control = make_head(
+            lambda prefix, message: self.box.append((prefix, message)),
+            self.clock,
+            rng=self.rng,
+            journal=self.rows,
+            stored=read_state(self.rows),
+            report_defect=self.internal_errors.append,
+        )
+        for node_id, prefix in NODES.items():
+            self.join(node_id, prefix)
+
+    def join(self, node_id: str, prefix: bytes) -> None:
+        held: list[Held] = [(*place, self.attempts[place], True) for place in self.held[prefix]]
+        self.hear(
+            prefix,
+            Join(
+                self.row(node_id, prefix),
+                "host",
+                self.epochs.get(prefix, 0),
+                {},
+                BundleInventory(held, {}),
+            ),
+        )
+        self.report(prefix)
+
+    def restart(self) -> None:
+        """The head ends, and another one reads what it wrote."""
+        self.box.clear()
+        self.begin()
+
+    def row(self, node_id: str, prefix: bytes) -> ViewRow:
+        return ViewRow(node_id, prefix, "10.0.0.1", 7, "ALIVE", TOTAL, dict(TOTAL), labels={})
+
+    # ---- asking ------------------------------------------------------------------------------
+
+    def ask(
+        self, request: Request[Any], role: Role | None = None, process: bytes = bytes(16)
+    ) -> Answer:
+        """Ask, as whoever may."""
+        return self.ask_raw(type(request), encode_request(request), role, process)
+
+    def ask_raw(self, kind, body, role=None, process=bytes(16)) -> Answer:
+        role = role or kind.asked_by[0]
+        answer = Answer(role, process if role is not Role.VISITOR else b"", b"node-a")
+        self.control.answering.handlers_of(kind.kind).answer(kind.kind, body, answer.asker)
+        return answer
+
+    # ---- time --------------------------------------------------------------------------------
+
+    def hear(self, prefix: bytes, message: Any) -> None:
+        self.control.on_message(prefix, message)
+
+    def report(self, prefix: bytes) -> None:
+        free = dict(TOTAL)
+        for bundle in self.held[prefix].values():
+            for name, amount in bundle.items():
+                free[name] = free.get(name, 0.0) - amount
+        self.hear(prefix, NodeReport(available=free))
 
 
 class Node:
@@ -154,7 +271,7 @@ class Node:
                 self.members.end(message)
 
 
-class Runs(World):
+class Runs(PrefixWorld):
     """The world. Nothing is said to anybody before `talk`."""
 
     def __init__(self) -> None:

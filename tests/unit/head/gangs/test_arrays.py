@@ -6,7 +6,7 @@ import collections
 
 import msgspec
 import pytest
-from tests.fuzz.world import World
+from tests.fuzz.world import PeopleWorld
 
 from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import JobCommandError, JobNotFoundError
@@ -18,7 +18,6 @@ from phalanx.model.ids import MemberId
 from phalanx.model.jobs import states as st
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Timing
-from phalanx.protocol.bundle_messages import MemberNews
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import (
     MAX_ROWS,
@@ -48,11 +47,11 @@ def spec(indices, name="a", cpus=1.0, after="", replicas=1, **timing):
     )
 
 
-class Cluster(World):
+class Cluster(PeopleWorld):
     """Counts how often each element was started for good."""
 
     def do(self, request):
-        answer = self.ask(request)
+        answer = self.request(request)
         if answer.error is not None:
             raise answer.error
         (result,) = answer.results
@@ -77,18 +76,14 @@ class Cluster(World):
         return [(row.name, row.state) for row in self.do(ListElements(name))]
 
     def end(self, place: MemberId, code: int) -> None:
-        order = self.running.pop(place)
-        prefix = next(p for p in self.held if place in self.held[p])
-        self.hear(prefix, MemberNews(*place, order.attempt, code, log="x"))
+        super().end(place, code)
         self.rounds()
 
     def ends(self, code=0, count=None):
         """So many of those that run end with this code; their jobs."""
         chosen = list(self.running.items())[:count]
-        for place, order in chosen:
-            prefix = next(p for p in self.held if place in self.held[p])
-            del self.running[place]
-            self.hear(prefix, MemberNews(*place, order.attempt, code, log="x"))
+        for place, _ in chosen:
+            super().end(place, code)
         self.rounds()
         return [order.job for _, order in chosen]
 
@@ -136,7 +131,7 @@ def test_no_more_run_at_once_than_the_array_says(world):
 
 def test_only_so_many_wait_at_the_scheduler(world):
     world.submit("0-999999").rounds(3)
-    gangs = world.control.gang_scheduler.registry.gangs
+    gangs = world.scheduler.registry.gangs
     assert len(gangs) == WINDOW + len(world.running)
     assert world.info().replicas == 1_000_000
     assert world.counts()[0] == 1_000_000 - len(world.running)
@@ -269,7 +264,7 @@ def test_a_whole_array_ends(world, what):
         assert world.states() == [("a[0-2]", st.TERMINATED), ("a[3-9]", st.TERMINATED)]
     else:
         assert world.do(ListJobs()) == []
-        assert not list(world.rows.load("elements"))
+        assert not list(world.journal.storage.load("elements"))
 
 
 def test_others_wait_for_whole_arrays_and_arrays_for_others(world):
@@ -385,17 +380,17 @@ def test_a_head_that_died_in_the_middle_of_writing_loses_no_element(world, kept)
     """Also where of what it wrote only a beginning is there."""
     world.submit("0-19%6").rounds(2)
     log: list[object] = []
-    record = world.rows.record
+    record = world.journal.record
 
     def writes(changes, durable=None):
         if len(log) < kept:
             log.append(changes)
             record(changes, durable)
 
-    world.rows.record = writes
-    world.control.gang_scheduler.jobs.work_off()
+    world.journal.record = writes
+    world.scheduler.jobs.work_off()
     first = world.ends(count=4)
-    world.rows.record = record
+    world.journal.record = record
     world.restart()
     world.rounds(4)
     later = []

@@ -2,88 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from tests.unit.head.making import make_control
+from tests.world.cluster import World
+from tests.world.store import Journal, Ledger
 
 from phalanx.head.accounting.records import MAX_TEXT
-from phalanx.head.state_store import read_state
-from phalanx.model.attempts import Used, UsedRow
+from phalanx.model.attempts import Used
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
-from phalanx.model.steps import Step, StepRow
-from phalanx.protocol.bundle_messages import MemberNews, MemberUsed, StartMember
+from phalanx.protocol.bundle_messages import MemberNews, MemberUsed
 from phalanx.protocol.requests.jobs import CommandJob, DeleteJob, ListJobs
-from phalanx.storage.memory import MemoryShard
-from phalanx.storage.storage import Storage
-
-from .nodes_world import SlowJournal, StoredWorld
 
 USED = Used(ran_s=7.0, cpu_s=5.0)
 
 
-class Ledger:
-    """Keeps records by key, when the test says so; what it has it keeps."""
-
-    def __init__(self):
-        self.rows: dict[bytes, Any] = {}
-        self.used: dict[bytes, Used] = {}
-        self.steps: dict[bytes, Step] = {}
-        self.waiting: list[Any] = []
-
-    def add(self, rows, kept):
-        self.waiting.append((list(rows), kept))
-
-    def keep(self):
-        waiting, self.waiting = self.waiting, []
-        for rows, kept in waiting:
-            for row in rows:
-                if isinstance(row, UsedRow):
-                    self.used[row.key] = row.used
-                elif isinstance(row, StepRow):
-                    self.steps.setdefault(row.key, row.step)
-                else:
-                    self.rows.setdefault(row.key, row.attempt)
-            kept()
-
-
-class Accounted(StoredWorld):
+class Accounted(World):
     """A head whose ledger outlives it."""
 
-    def __init__(self):
-        self.ledger = Ledger()
-        super().__init__()
+    def __init__(self, **options):
+        super().__init__(journal=Journal(is_slow=True), ledger=Ledger(), **options)
 
-    def start(self):
-        self.ledger.waiting.clear()
-        storage = Storage([MemoryShard(self.disk)])
-        self.journal = SlowJournal(storage)
-        self.shell = make_control(
-            lambda prefix, message: self.told.append((prefix, message)),
-            lambda: self.now,
-            journal=self.journal,
-            stored=read_state(storage),
-            is_alone=True,
-            ledger=self.ledger,
-        )
-
-    def started(self, node="n"):
+    def begun(self, node="n"):
         """A job of one member runs; the order to start it."""
         self.add(node)
         process = Process(command=("train", "fast"), requests=(("CPU", 1.0),))
         template = Template(processes=(process,), grace_s=1.0)
         self.job(TaskGroup(name="a", template=template), user="ann")
-        self.run()
-        [order] = [m for _, m in self.told if isinstance(m, StartMember)]
+        self.go_on()
+        [order] = self.started()
         self.hear(node, MemberNews(order.group, order.index, order.attempt))
-        self.run()
+        self.go_on()
         return order
 
-    def run(self):
+    def go_on(self):
         for _ in range(4):
             self.cycles()
             self.write()
-            self.answer()
+            self.run()
 
     def records(self):
         self.write()
@@ -102,7 +56,7 @@ def ended(order, code=0, **fields):
 
 def test_a_record_says_who_what_and_how():
     world = Accounted()
-    order = world.started()
+    order = world.begun()
     world.now += 7.0
     world.hear("n", ended(order, 3, reason="why"))
     [one] = world.records()
@@ -122,7 +76,7 @@ def test_a_head_that_dies_at_any_moment_loses_no_record_and_doubles_none(written
     """It dies when so much of what follows from the end of a member is written, before or after
     the ledger has got what was handed to it. Its node says all again that was not confirmed."""
     world = Accounted()
-    order = world.started()
+    order = world.begun()
     news = ended(order)
     world.now += 7.0
     world.hear("n", news)
@@ -139,14 +93,14 @@ def test_a_head_that_dies_at_any_moment_loses_no_record_and_doubles_none(written
     world.now += 1.0
     if not is_confirmed:
         world.hear("n", news)
-    world.run()
+    world.go_on()
     assert [(one.state, one.attempt) for one in world.records()] == [("Completed", 1)]
     assert not world.left()
 
 
 def test_long_texts_are_cut():
     world = Accounted()
-    order = world.started()
+    order = world.begun()
     world.hear("n", ended(order, 1, reason="why" * MAX_TEXT))
     [one] = world.records()
     assert len(one.reason) == MAX_TEXT
@@ -154,7 +108,7 @@ def test_long_texts_are_cut():
 
 def test_a_member_whose_node_died_has_a_record_without_use():
     world = Accounted()
-    world.started()
+    world.begun()
     world.now += 9.0
     world.kill("n")
     [one] = world.records()
@@ -164,10 +118,10 @@ def test_a_member_whose_node_died_has_a_record_without_use():
 
 def test_what_an_evicted_member_used_comes_later():
     world = Accounted()
-    order = world.started()
-    world.evict([0], world.of_job(), claimant="default/urgent")
+    order = world.begun()
+    world.evict([0], world.gang_of(), claimant="default/urgent")
     world.hear("n", MemberUsed(order.group, order.index, order.attempt, USED))
-    world.run()
+    world.go_on()
     [one] = world.records()
     assert (one.state, one.used) == ("Preempted", None)
     assert one.reason == "its place went to default/urgent (preempt)"
@@ -178,19 +132,19 @@ def test_what_an_evicted_member_used_comes_later():
 
 def test_a_cancelled_job_and_its_deletion():
     world = Accounted()
-    order = world.started()
+    order = world.begun()
     world.ask(CommandJob("default/job", "cancel"))
     world.hear("n", ended(order, 143))
-    world.run()
+    world.go_on()
     world.ask(DeleteJob("default/job"))
-    world.run()
+    world.go_on()
     assert world.ask(ListJobs()) == []
     assert [one.state for one in world.records()] == ["Terminated"]
 
 
 def test_a_clock_that_is_set_back_makes_no_negative_times():
     world = Accounted()
-    order = world.started()
+    order = world.begun()
     world.now -= 50.0
     world.hear("n", ended(order))
     [one] = world.records()

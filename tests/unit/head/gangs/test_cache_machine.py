@@ -12,7 +12,10 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.unit.head.making import TestClock
+from tests.world.clock import ManualClock
+from tests.world.cluster import World
+from tests.world.node import Node, WorkingNode
+from tests.world.store import Journal
 
 from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import PhalanxError
@@ -21,37 +24,36 @@ from phalanx.head.gangs.member_states import HELD, PLACING
 from phalanx.model.holds import DRAIN, Hold
 from phalanx.model.jobs.spec import JobSpec, Policy, Process, TaskGroup, Template
 from phalanx.observe.metrics.meter import Meter
-from phalanx.protocol.bundle_messages import EndMember, MemberNews, StartMember
+from phalanx.protocol.bundle_messages import GiveBackBundles, MemberNews
 from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, ResizeJob
 from phalanx.protocol.requests.queues import CreateQueue, DeleteQueue, QueueFields, UpdateQueue
 from phalanx.scheduler.cycle.cycle import run_cycle
 from phalanx_research.chaos.cache_check import differences
 
-from .bundles_world import World
-
 SMALL = st.integers(0, 3)
 
 
+class LateNode(WorkingNode):
+    """A node whose members may still run when their places are free again."""
+
+    def answers(self, message):
+        is_given_back = isinstance(message, GiveBackBundles)
+        yield from Node.answers(self, message) if is_given_back else super().answers(message)
+
+
 class JobWorld(World):
-    """Members of jobs run until the test ends them, or are ended at once when they are asked to."""
+    """A head whose nodes join over the network, and run members."""
+
+    node_class = LateNode
 
     def __init__(self):
-        self.running = {}
-        super().__init__()
+        super().__init__(journal=Journal(), is_alone=False)
 
-    def sent(self, prefix, message):
-        super().sent(prefix, message)
-        name = prefix.decode().rstrip("-")
-        if name not in self.nodes:
-            return
-        if isinstance(message, StartMember):
-            key = (message.group, message.index, message.attempt)
-            self.running[key] = name
-            self.on_the_way.append((name, False, MemberNews(*key, log="x")))
-        elif isinstance(message, EndMember):
-            key = (message.group, message.index, message.attempt)
-            if self.running.pop(key, None) is not None:
-                self.on_the_way.append((name, False, MemberNews(*key, 143, "ended", "x")))
+    def members(self):
+        """(member, node) of all that run, in order."""
+        return sorted(
+            (member, node.name) for node in self.nodes.values() for member in node.running
+        )
 
 
 def keep_nominations(kept, read):
@@ -83,7 +85,7 @@ class Machine(RuleBasedStateMachine):
     @rule(members=st.integers(1, 4), least=SMALL, half=st.booleans(), priority=SMALL, queue=SMALL)
     def gang(self, members, least, half, priority, queue):
         self.made += 1
-        queues = ["default", *(q.name for q in self.world.batch.queues.table.all()[2:])]
+        queues = ["default", *(q.name for q in self.world.scheduler.queues.table.all()[2:])]
         least = min(max(least, 1), members)
         fields = {"priority": priority, "queue": queues[queue % len(queues)]}
         try:
@@ -113,7 +115,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(number=SMALL, replicas=st.integers(1, 4))
     def resize(self, number, replicas):
-        jobs = self.world.batch.jobs.table.all()
+        jobs = self.world.scheduler.jobs.table.all()
         if jobs:
             job = jobs[number % len(jobs)]
             try:
@@ -123,7 +125,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(number=SMALL, action=st.sampled_from(["suspend", "resume", "cancel"]))
     def command(self, number, action):
-        jobs = self.world.batch.jobs.table.all()
+        jobs = self.world.scheduler.jobs.table.all()
         if jobs:
             try:
                 self.world.ask(CommandJob(jobs[number % len(jobs)].uid, action))
@@ -132,31 +134,29 @@ class Machine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 9), code=st.sampled_from([0, 0, 1]))
     def command_ends(self, number, code):
-        running = sorted(self.world.running)
+        running = self.world.members()
         if running:
-            group, index, attempt = key = running[number % len(running)]
-            node = self.world.running.pop(key)
-            news = MemberNews(group, index, attempt, code, "", "x")
-            self.world.on_the_way.append((node, False, news))
+            member, node = running[number % len(running)]
+            self.world.nodes[node].end(member, code)
 
     @rule(number=SMALL, index=SMALL)
     def ended(self, number, index):
-        gangs = [gang for gang in self.world.batch.registry.gangs.values() if not gang.job]
+        gangs = [gang for gang in self.world.scheduler.registry.gangs.values() if not gang.job]
         if gangs:
             gang = gangs[number % len(gangs)]
-            self.world.batch.reservations.end(gang, [index % len(gang.members)])
+            self.world.scheduler.reservations.end(gang, [index % len(gang.members)])
 
     @rule(number=SMALL)
     def evicted(self, number):
-        gangs = list(self.world.batch.registry.gangs.values())
+        gangs = list(self.world.scheduler.registry.gangs.values())
         if gangs:
             gang = gangs[number % len(gangs)]
-            self.world.batch.applier.evict(gang, gang.among(PLACING, HELD), "preempt")
+            self.world.scheduler.applier.evict(gang, gang.among(PLACING, HELD), "preempt")
 
     @rule(name=st.sampled_from("ab"), weight=st.integers(1, 4), cpus=st.none() | st.just(3.0))
     def queue_made(self, name, weight, cpus):
         fields = QueueFields(weight=weight, capability={"CPU": cpus} if cpus else None)
-        known = self.world.batch.queues.table.get(name) is not None
+        known = self.world.scheduler.queues.table.get(name) is not None
         self.world.ask((UpdateQueue if known else CreateQueue)(name, fields))
 
     @rule(name=st.sampled_from("ab"))
@@ -178,10 +178,7 @@ class Machine(RuleBasedStateMachine):
     def node_dies(self, number):
         names = sorted(self.world.nodes)
         if names:
-            name = names[number % len(names)]
-            gone = {key for key, node in self.world.running.items() if node == name}
-            self.world.running = {k: n for k, n in self.world.running.items() if k not in gone}
-            self.world.kill(name)
+            self.world.kill(names[number % len(names)])
 
     @rule(number=SMALL)
     def node_drains(self, number):
@@ -212,19 +209,21 @@ class Machine(RuleBasedStateMachine):
     def out_of_order(self, number):
         if self.world.on_the_way:
             at = number % len(self.world.on_the_way)
-            message = self.world.on_the_way[at]
-            if not isinstance(message[2], MemberNews):  # these a node repeats until they are there
+            letter = self.world.on_the_way[at]
+            if not isinstance(
+                letter.message, MemberNews
+            ):  # these a node repeats until they are there
                 self.world.deliver(self.world.on_the_way.pop(at))
 
     @rule(number=SMALL, twice=st.booleans())
     def lost_or_twice(self, number, twice):
         if self.world.on_the_way:
             at = number % len(self.world.on_the_way)
-            message = self.world.on_the_way[at]
-            if isinstance(message[2], MemberNews):
+            letter = self.world.on_the_way[at]
+            if isinstance(letter.message, MemberNews):
                 return
             if twice:
-                self.world.on_the_way.append(message)
+                self.world.on_the_way.append(letter)
             else:
                 del self.world.on_the_way[at]
 
@@ -239,7 +238,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def head_restarts(self):
-        news = [one for one in self.world.on_the_way if isinstance(one[2], MemberNews)]
+        news = [one for one in self.world.on_the_way if isinstance(one.message, MemberNews)]
         self.world.restart()
         self.world.on_the_way += news
 
@@ -247,17 +246,17 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def as_read(self):
-        assert next(differences(self.world.batch), None) is None
+        assert next(differences(self.world.scheduler), None) is None
 
     @invariant()
     def as_decided_on_what_is_read(self):
-        batch, now = self.world.batch, self.world.now
+        batch, now = self.world.scheduler, self.world.now
         batch.cycles.show_next()
         truth = batch.cache.truth(now, now)
         read = batch.pictures.read_cluster()
         keep_nominations(batch.cache.cluster(now, now), read)
         expected = run_cycle(truth, cluster=read, explains=False)
-        times = CycleTimes(Meter(), TestClock(lambda: now), None)
+        times = CycleTimes(Meter(), ManualClock(now), None)
         plan = batch.cache.decide(now, now, times, evicts=True)
         assert plan.binds == expected.binds
         assert plan.evicted == expected.evicted
@@ -284,7 +283,7 @@ def test_the_cache_follows_whatever_happens():
 def test_a_gang_that_is_over_does_not_wake_when_its_jobs_next_one_has_its_name():
     world = JobWorld()
     world.add("n0", CPU=2)
-    batch = world.batch
+    batch = world.scheduler
     process = Process(command=("true",), requests=(("CPU", 1.0),))
     group = TaskGroup(name="a", replicas=1, template=Template(processes=(process,)))
     world.ask(ApplyManifests([job_manifest(JobSpec(name="j", groups=(group,)))]))
@@ -300,7 +299,7 @@ def test_a_gang_that_is_over_does_not_wake_when_its_jobs_next_one_has_its_name()
         world.cycle()
         world.run()
     (second,) = batch.registry.gangs.values()
-    assert (second is first, world.states(second)) == (False, [HELD])
+    assert (second is first, world.states(second)) == (False, ["running"])
     assert next(differences(batch), None) is None
     world.now += 3600.0
     assert next(differences(batch), None) is None

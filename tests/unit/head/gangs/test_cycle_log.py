@@ -6,7 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.head.making import TestClock
+from tests.world.clock import ManualClock
+from tests.world.cluster import World
 
 from phalanx.cli.cycles import cycle_text, cycles_text
 from phalanx.errors import JobNotFoundError
@@ -17,7 +18,6 @@ from phalanx.protocol.requests.gangs import ListCycles
 from phalanx.protocol.requests.news import ListWaiting
 from phalanx.scheduler.cycle.plan import Plan, Rejection
 
-from .nodes_world import World
 from .test_what_people_see import settle
 
 
@@ -30,7 +30,7 @@ def put(world, name, members=1, cpus=1.0, **fields):
 
 def test_a_cycle_tells_who_got_what_who_gave_way_and_who_was_left():
     world = World()
-    world.add("n1", 2.0)
+    world.add("n1", CPU=2.0)
     put(world, "low", members=2)
     put(world, "wide", members=9, priority=5)
     put(world, "high", cpus=2.0, priority=9)
@@ -55,7 +55,7 @@ def test_a_cycle_tells_who_got_what_who_gave_way_and_who_was_left():
 def test_a_cycle_tells_which_node_won_by_which_scores_and_which_plugin_refuses():
     world = World()
     for name, cpus in (("n1", 8.0), ("n2", 4.0), ("n3", 1.0)):
-        world.add(name, cpus)
+        world.add(name, CPU=cpus)
     put(world, "two", members=2, cpus=2.0)
     put(world, "alone", cpus=7.0)
     put(world, "later", cpus=8.0)
@@ -75,7 +75,7 @@ def test_a_cycle_tells_which_node_won_by_which_scores_and_which_plugin_refuses()
 
 
 def test_what_a_plugin_said_of_a_gang_is_told_of_the_cycle():
-    log = CycleLog(TestClock(lambda: 0.0), {})
+    log = CycleLog(ManualClock(0.0), {})
     no = Rejection(reason="queue-closed", detail={"queue": "lab"}, plugin="capacity")
     plan = Plan(binds={}, evictions=(), pipelined={}, phases={}, rejections={"default/j": (no,)})
     waiting: Any = [SimpleNamespace(uid="default/j"), SimpleNamespace(uid="default/k")]
@@ -90,12 +90,12 @@ def test_what_a_plugin_said_of_a_gang_is_told_of_the_cycle():
 
 def test_cycles_that_come_to_nothing_are_one_and_few_are_kept():
     world = World()
-    world.add("n1", 1.0)
+    world.add("n1", CPU=1.0)
     put(world, "runs")
     put(world, "waits")
     before = len(world.ask(ListCycles()))
     for _ in range(30):
-        world.shell.gang_scheduler.cycles.request_cycle()
+        world.scheduler.cycles.request_cycle()
         world.cycles()
     after = world.ask(ListCycles())
     assert len(after) == before and after[-1].repeats >= 30
@@ -109,7 +109,7 @@ def test_cycles_that_come_to_nothing_are_one_and_few_are_kept():
 
 
 def test_of_many_gangs_some_are_named_and_of_many_cycles_the_last_are_kept():
-    log = CycleLog(TestClock(lambda: 0.0), {})
+    log = CycleLog(ManualClock(0.0), {})
     plan = Plan(binds={}, evictions=(), pipelined={"gone": "n"}, phases={}, rejections={})
     for count in range(1, KEEP_CYCLES + NAMED):
         waiting: Any = [SimpleNamespace(uid=f"default/j{n}") for n in range(count)]

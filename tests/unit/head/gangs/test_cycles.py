@@ -1,87 +1,57 @@
-"""The control store's shell by itself, on a clock that the test moves."""
+"""Cycles of a head: what they ask of nodes, and failures in them."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from tests.asking import ask
-from tests.present import present
-from tests.unit.head.making import make_control
+from tests.world.cluster import World, gang_id, group_name, one_node
 
 from phalanx.head.gangs.binder import GangBinder
 from phalanx.head.gangs.podgroups import PodGroups
-from phalanx.model.ids import GangId, GroupId
 from phalanx.protocol.bundle_messages import Committed, PrepareBundles, Prepared
-from phalanx.protocol.cluster_messages import NodeReport, ViewRow
 from phalanx.protocol.requests.cluster import GetStatus
-from phalanx.protocol.requests.gangs import CreateGang, EndMembers, Explain
+from phalanx.protocol.requests.gangs import EndMembers, Explain
 from phalanx.scheduler.plugins.priority import Priority
 
-PREFIX = bytes(6)
 
-
-class World:
-    """A head with one node of four CPUs that answers nothing."""
-
-    def __init__(self):
-        self.now = 100.0
-        self.sent: list[Any] = []
-        self.internal_errors: list[Any] = []
-        self.shell = make_control(
-            lambda prefix, message: self.sent.append(message),
-            lambda: self.now,
-            is_alone=True,
-            report_defect=self.internal_errors.append,
-        )
-        free = {"CPU": 4.0}
-        row = ViewRow("n0", PREFIX, "", 0, "ALIVE", total=free, available=free, labels={})
-        self.shell.join_alone(row)
-        self.shell.on_message(PREFIX, NodeReport(available=free))
-
-    def gang(self, number, members=2):
-        group, needs = GangId(GroupId(bytes([number] * 18))), [{"CPU": 1.0}] * members
-        ask(self.shell, CreateGang(group, "f", "default", needs, min_members=members))
-
-    def round(self):
-        """Time passes, and a cycle runs if one is due."""
-        self.now += 5
-        self.shell.on_round(self.now)
-        asked, self.sent = self.sent, []
-        return [message for message in asked if isinstance(message, PrepareBundles)]
+def cycle_of(world: World) -> list[PrepareBundles]:
+    """Run a cycle if one is due; return what it asks nodes to prepare, which does not arrive."""
+    world.cycles()
+    asked = [m for _, m in world.told if isinstance(m, PrepareBundles)]
+    world.forget()
+    return asked
 
 
 def test_a_cycle_asks_the_node_for_whole_gangs_only():
-    world = World()
+    world = one_node(4)
     for number in range(3):
-        world.gang(number, members=3)
-    (asked,) = world.round()
-    assert asked.group == bytes(18)
+        world.gang(str(number), members=3)
+    (asked,) = cycle_of(world)
+    assert asked.group == gang_id("0")
     assert sorted(asked.bundles) == [0, 1, 2]
     assert len(asked.ports) == 1
-    assert world.round() == []
+    assert cycle_of(world) == []
 
 
 def test_actors_that_wait_for_a_gang_are_looked_at_once_it_has_its_places(monkeypatch):
-    world = World()
-    world.gang(1)
-    (asked,) = world.round()
+    world = one_node(4)
+    world.gang(members=2)
+    (asked,) = cycle_of(world)
     looks = []
-    monkeypatch.setattr(world.shell.actors, "place_waiting", lambda: looks.append(world.now))
-    world.shell.on_tick(world.now)
+    monkeypatch.setattr(world.head.actors, "place_waiting", lambda: looks.append(world.now))
+    world.head.on_tick(world.now)
     before = len(looks)
     place = (asked.group, asked.attempt)
-    world.shell.on_message(PREFIX, Prepared(*place, True))
-    world.shell.on_tick(world.now)
+    world.hear("n0", Prepared(*place, True))
+    world.head.on_tick(world.now)
     assert len(looks) == before  # its bundles are not confirmed
-    world.shell.on_message(PREFIX, Committed(*place, True))
-    world.shell.on_tick(world.now)
+    world.hear("n0", Committed(*place, True))
+    world.head.on_tick(world.now)
     assert len(looks) == before + 1
 
 
 def test_a_cycle_that_fails_is_reported_and_tried_again(monkeypatch):
-    world = World()
-    world.gang(1)
+    world = one_node(4, keeps_defects=True)
+    world.gang(members=2)
     run = Priority.open
 
     def fails(*args):
@@ -89,20 +59,20 @@ def test_a_cycle_that_fails_is_reported_and_tried_again(monkeypatch):
         raise RuntimeError("a defect")
 
     monkeypatch.setattr(Priority, "open", fails)
-    assert world.round() == []
+    assert cycle_of(world) == []
     assert str(world.internal_errors) == "[RuntimeError('a defect')]"
-    assert len(world.round()) == 1
+    assert len(cycle_of(world)) == 1
 
 
 def test_no_cycle_runs_when_nothing_waits():
-    world = World()
-    world.gang(1)
-    assert len(world.round()) == 1
+    world = one_node(4)
+    world.gang(members=2)
+    assert len(cycle_of(world)) == 1
     world.now += 1_000
-    assert world.shell.on_round(world.now) == float("inf")
+    assert world.head.on_round(world.now) == float("inf")
 
 
-BAD = GangId(GroupId(bytes([2] * 18)))
+BAD = gang_id("2")
 
 
 def plant(monkeypatch, seam: str) -> None:
@@ -138,20 +108,20 @@ def plant(monkeypatch, seam: str) -> None:
 @pytest.mark.parametrize("seam", ["plugin", "patching", "reading", "applying"])
 def test_one_bad_gang_is_set_aside_and_the_others_start(monkeypatch, seam):
     plant(monkeypatch, seam)
-    world = World()
+    world = one_node(4, keeps_defects=True)
     for number in (1, 2, 3):
-        world.gang(number, members=1)
-    asked = world.round() + world.round()
-    assert sorted(message.group[0] for message in asked) == [1, 3]
+        world.gang(str(number))
+    asked = cycle_of(world) + cycle_of(world)
+    assert sorted(group_name(message.group) for message in asked) == ["1", "3"]
     assert [type(error) for error in world.internal_errors] == [ZeroDivisionError]
-    assert present(ask(world.shell, GetStatus())).gangs["set aside"] == 1
-    explained = present(ask(world.shell, Explain(BAD.hex())))
+    assert world.ask(GetStatus()).gangs["set aside"] == 1
+    explained = world.ask(Explain(BAD.hex()))
     assert explained.waits
     assert "set aside, because deciding about it failed: ZeroDivisionError: a defect" in str(
         explained
     )
-    world.gang(4, members=1)  # who comes later is not kept waiting either
-    assert [message.group[0] for message in world.round()] == [4]
-    ask(world.shell, EndMembers(BAD, [0]))
-    world.round()
-    assert present(ask(world.shell, GetStatus())).gangs["set aside"] == 0
+    world.gang("4")  # who comes later is not kept waiting either
+    assert [group_name(message.group) for message in cycle_of(world)] == ["4"]
+    world.ask(EndMembers(BAD, [0]))
+    cycle_of(world)
+    assert world.ask(GetStatus()).gangs["set aside"] == 0

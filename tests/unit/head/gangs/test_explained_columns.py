@@ -13,7 +13,6 @@ from phalanx.errors import PhalanxError
 from phalanx.head.gangs.snapshot_source import SnapshotSource
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.model.jobs.timing import Timing
-from phalanx.protocol.bundle_messages import MemberNews
 from phalanx.protocol.requests.jobs import ApplyManifests
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields
 from phalanx.scheduler.forecast.planner import Planner
@@ -56,11 +55,9 @@ class DrawnWorld(JobWorld):
                     self.cycle()
                     self.run()
             case "ends":
-                if self.running:
-                    key = rng.choice(sorted(self.running))
-                    group, index, attempt = key
-                    news = MemberNews(group, index, attempt, rng.choice([0, 1]), "", "x")
-                    self.on_the_way.append((self.running.pop(key), False, news))
+                if self.members():
+                    member, node = rng.choice(self.members())
+                    self.nodes[node].end(member, rng.choice([0, 1]))
                     self.run()
             case "others":
                 node = rng.choice(sorted(self.nodes.items()))[1]
@@ -69,9 +66,9 @@ class DrawnWorld(JobWorld):
                 report.available = {"CPU": max(free - rng.randint(0, 3), 0.0)}
                 self.head.on_message(node.prefix, report)
             case "rests":
-                gangs = [gang for gang in self.batch.registry.gangs.values() if gang.waits]
+                gangs = [gang for gang in self.scheduler.registry.gangs.values() if gang.waits]
                 if gangs:
-                    self.batch.reservations.rest(rng.choice(gangs))
+                    self.scheduler.reservations.rest(rng.choice(gangs))
             case "late":
                 self.now += rng.choice([0.1, 7.0, 90.0])
                 self.cycle()
@@ -108,7 +105,7 @@ def test_columns_say_what_everything_read_anew_says(seed):
 
 
 def _compare(world):
-    batch = world.batch
+    batch = world.scheduler
     for gang in list(batch.registry.gangs.values()):
         told = batch.explanations.explain(gang.uid)
         with mock.patch.object(SnapshotSource, "columns", lambda *_: None):
@@ -134,7 +131,7 @@ def test_starts_that_take_long_to_work_out_take_a_tenth_of_the_time():
         return expect(planner, picture, podgroup)
 
     def start(name):
-        return world.batch.explanations.explain(name).expected_start
+        return world.scheduler.explanations.explain(name).expected_start
 
     expect = Planner.expect
     with mock.patch.object(Planner, "expect", slow):
@@ -146,7 +143,7 @@ def test_starts_that_take_long_to_work_out_take_a_tenth_of_the_time():
         assert again.in_s == pytest.approx(told.in_s - 3.0)  # two of them went into working it out
         assert start("second") is msgspec.UNSET
         assert asked == ["default/first"]
-        world.batch.explanations.reasons()
+        world.scheduler.explanations.reasons()
         assert start("second").at_s > told.at_s  # as it was listed
         assert asked == ["default/first"]
         world.now += 18.0

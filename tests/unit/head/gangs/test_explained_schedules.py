@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.world.cluster import one_node
 
 from phalanx.errors import JobNotFoundError
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, JobSpec, Process, Step, TaskGroup, Template
@@ -11,14 +12,12 @@ from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, Manifest
 from phalanx.protocol.requests.queues import DeleteQueue
 
-from .head_world import World
-
 HOUR_S = 3600.0
 
 
 @pytest.fixture
 def world():
-    return World(cpus=1)
+    return one_node(1)
 
 
 def _job(queue="default"):
@@ -41,7 +40,7 @@ def _cron(world, queue="default", **fields):
 
 def _later(world, seconds):
     world.now += seconds
-    world.shell.on_tick(world.now)
+    world.head.on_tick(world.now)
     world.rounds(3)
 
 

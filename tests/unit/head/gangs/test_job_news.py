@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 import pytest
+from tests.world.cluster import gang_id, one_node
 
 from phalanx.api.new_manifests import job_manifest
-from phalanx.model.ids import GangId, GroupId
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
 from phalanx.protocol.bundle_messages import EndMember, GiveBackBundles, MemberNews
 from phalanx.protocol.requests.cluster import GetHealth, ListNodes
 from phalanx.protocol.requests.gangs import EndMembers, Explain
 from phalanx.protocol.requests.jobs import ApplyManifests, CommandJob, GetJob
 
-from .head_world import World
-
 
 def test_a_member_that_fails_while_it_is_evicted_starts_again_elsewhere():
-    world = World(cpus=2)
+    world = one_node(2)
     process = Process(command=("true",), requests=(("CPU", 2.0),))
     template = Template(processes=(process,), restart="OnFailure", grace_s=1.0)
     spec = JobSpec(name="job", groups=(TaskGroup(name="a", template=template),))
     world.ask(ApplyManifests([job_manifest(spec)]))
     world.rounds(5)
     [order] = world.started()
-    world.hear(MemberNews(order.group, order.index, order.attempt, log="a"))
-    world.gang("urgent", "default", members=1, cpus=2, priority=5)
-    while not any(isinstance(message, GiveBackBundles) for message in world.box):
+    world.hear("n0", MemberNews(order.group, order.index, order.attempt, log="a"))
+    world.gang("urgent", 1, cpus=2, queue="default", priority=5)
+    while GiveBackBundles not in [type(letter.message) for letter in world.on_the_way]:
         world.now += 1.0
-        world.shell.on_round(world.now)
-    world.hear(MemberNews(order.group, order.index, order.attempt, 1, "exit code 1", "a"))
+        world.cycle()
+    world.hear("n0", MemberNews(order.group, order.index, order.attempt, 1, "exit code 1", "a"))
     world.rounds(5)
-    assert world.running() == ["urgent"]
-    world.ask(EndMembers(GangId(GroupId(b"urgent".ljust(18))), [0]))
+    assert world.holding() == ["urgent"]
+    world.ask(EndMembers(gang_id("urgent"), [0]))
     world.rounds(5)
     assert [o.attempt > order.attempt for o in world.started()] == [False, True]
 
 
 def test_a_member_that_crashes_in_a_loop_is_ordered_to_rest():
-    world = World(cpus=2)
+    world = one_node(2)
     process = Process(command=("true",), requests=(("CPU", 2.0),))
     template = Template(processes=(process,), restart="OnFailure")
     spec = JobSpec(name="job", groups=(TaskGroup(name="a", template=template, max_retry=9),))
@@ -45,8 +43,8 @@ def test_a_member_that_crashes_in_a_loop_is_ordered_to_rest():
     world.rounds(5)
     for _ in range(4):
         order = world.started()[-1]
-        world.hear(MemberNews(order.group, order.index, order.attempt))
-        world.hear(MemberNews(order.group, order.index, order.attempt, 1, "exit code 1"))
+        world.hear("n0", MemberNews(order.group, order.index, order.attempt))
+        world.hear("n0", MemberNews(order.group, order.index, order.attempt, 1, "exit code 1"))
         world.now -= 1.0  # a round is a second, and the rest is to be seen
         world.rounds(1)
     assert [o.rest_s for o in world.started()] == pytest.approx([0, 0, 0.1, 0.2, 0.4])
@@ -54,7 +52,7 @@ def test_a_member_that_crashes_in_a_loop_is_ordered_to_rest():
     assert [reason.reason for reason in explained.because] == ["rests"]
     assert "it crashed 4 times in a row, and rests until" in explained.because[0].sentence
     assert "rests until" in world.ask(GetJob("job")).members[0].reason
-    world.rejoins()
+    world.rejoin(world.nodes["n0"])
     assert [o.rest_s for o in world.started()[-2:]] == pytest.approx([0.4, 0.4]), "ordered again"
     world.ask(CommandJob("job", "cancel"))
     world.rounds(5)
@@ -64,7 +62,7 @@ def test_a_member_that_crashes_in_a_loop_is_ordered_to_rest():
 @pytest.fixture
 def started():
     """A world with a job of one member, and the order to start it."""
-    world = World(cpus=2)
+    world = one_node(2)
     process = Process(command=("true",), requests=(("CPU", 2.0),))
     spec = JobSpec(
         name="job", groups=(TaskGroup(name="a", template=Template(processes=(process,))),)
@@ -77,19 +75,19 @@ def started():
 
 def test_an_order_to_start_is_given_again_to_a_node_that_was_away(started):
     world, order = started
-    world.rejoins()
+    world.rejoin(world.nodes["n0"])
     assert [o.attempt for o in world.started()] == [order.attempt] * 2
-    world.hear(MemberNews(order.group, order.index, order.attempt, 0, "", "a"))
-    world.rejoins()
+    world.hear("n0", MemberNews(order.group, order.index, order.attempt, 0, "", "a"))
+    world.rejoin(world.nodes["n0"])
     assert len(world.started()) == 2, "it has ended"
 
 
 def test_an_order_to_end_is_given_again_to_a_node_that_was_away(started):
     world, order = started
-    world.hear(MemberNews(order.group, order.index, order.attempt, log="a"))
+    world.hear("n0", MemberNews(order.group, order.index, order.attempt, log="a"))
     world.ask(CommandJob("job", "cancel"))
     world.rounds(1)
-    world.rejoins()
+    world.rejoin(world.nodes["n0"])
     ends = [m for m in world.orders if isinstance(m, EndMember)]
     assert [(m.group, m.index, m.attempt) for m in ends] == [
         (order.group, order.index, order.attempt)
@@ -102,7 +100,7 @@ def test_an_order_to_end_is_given_again_to_a_node_that_was_away(started):
 def test_a_member_that_its_node_could_not_begin_waits_for_another_place(
     restart, has_said_that_it_runs, lack
 ):
-    world = World(cpus=2)
+    world = one_node(2)
     process = Process(command=("true",), requests=(("CPU", 2.0),))
     template = Template(processes=(process,), restart=restart)
     spec = JobSpec(name="job", groups=(TaskGroup(name="a", template=template),))
@@ -112,12 +110,12 @@ def test_a_member_that_its_node_could_not_begin_waits_for_another_place(
     about = (order.group, order.index, order.attempt)
     full = "its node is not well: its directory is full"
     if has_said_that_it_runs:
-        world.hear(MemberNews(*about))
+        world.hear("n0", MemberNews(*about))
     news = MemberNews(*about, 126, full, is_nodes_fault=True)
-    setattr(world, lack, "its directory is full")
-    world.report()
+    world.nodes["n0"].about[lack] = "its directory is full"
+    world.report(world.nodes["n0"])
     for _ in range(2):  # it may come twice
-        world.hear(news)
+        world.hear("n0", news)
     world.rounds(5)
     job = world.ask(GetJob("job"))
     assert (job.state, job.retries) == ("Pending", 0)
@@ -128,7 +126,7 @@ def test_a_member_that_its_node_could_not_begin_waits_for_another_place(
     assert world.ask(GetHealth()).held == [
         f"{node.node_id} on {node.hostname} takes no new work: its directory is full"
     ]
-    setattr(world, lack, "")
+    world.nodes["n0"].about.clear()
     world.rounds(5)
     assert [o.attempt > order.attempt for o in world.started()] == [False, True]
     assert world.ask(ListNodes())[0].state == "ALIVE"

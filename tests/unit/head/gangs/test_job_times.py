@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.fuzz.world import World as StoredWorld
+from tests.fuzz.world import PeopleWorld
 from tests.present import present
+from tests.world.cluster import one_node
 
 from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import JobCommandError, QueueUnavailableError
@@ -20,8 +21,6 @@ from phalanx.protocol.requests.jobs import (
     ListJobs,
     UpdateJob,
 )
-
-from .head_world import World
 
 
 def spec(name="job", cpus=2.0, queue="default", **timing):
@@ -39,12 +38,12 @@ def state(world, name="job"):
 
 
 def runs(world, order, ran_s=0.0):
-    world.hear(MemberNews(order.group, order.index, order.attempt, log="a", ran_s=ran_s))
+    world.hear("n0", MemberNews(order.group, order.index, order.attempt, log="a", ran_s=ran_s))
 
 
 @pytest.fixture
 def world():
-    world = World(cpus=2)
+    world = one_node(2)
     world.queue("lab", default_time_s=60.0, max_time_s=3600.0)
     return world
 
@@ -96,19 +95,16 @@ def test_members_know_when_their_time_is_over(world):
     assert int(env["PHALANX_END_AT"]) == int(world.now) + 60 - 4  # it was placed in the first round
     world.ask(CommandJob("job", "cancel"))
     submit(world, spec("free"))
-    world.hear(MemberNews(order.group, order.index, order.attempt, 143, "", "a"))
+    world.hear("n0", MemberNews(order.group, order.index, order.attempt, 143, "", "a"))
     world.rounds(5)
     assert "PHALANX_END_AT" not in world.started()[1].commands[0].variables
 
 
 def ticks(world, count):
     for _ in range(count):
-        world.now += 1.0
-        world.shell.on_tick(world.now)
-        world.rounds(0)
-        world.shell.on_round(world.now)
-        while world.box:
-            world.node_does(world.box.pop(0))
+        world.pass_time(1.0)
+        world.cycle()
+        world.run()
 
 
 def test_nodes_send_the_signal_and_end_members(world):
@@ -125,10 +121,10 @@ def test_nodes_send_the_signal_and_end_members(world):
     assert not [m for m in world.orders if isinstance(m, EndMember)]
     ticks(world, 1)
     assert [m for m in world.orders if isinstance(m, EndMember)]
-    world.hear(MemberNews(order.group, order.index, order.attempt, 0, "", "a"))
+    world.hear("n0", MemberNews(order.group, order.index, order.attempt, 0, "", "a"))
     world.rounds(5)
     assert state(world) == st.TIMED_OUT
-    assert world.held == {}
+    assert world.held() == {}
 
 
 def test_a_node_that_was_away_hears_of_the_signal_again(world):
@@ -137,7 +133,7 @@ def test_a_node_that_was_away_hears_of_the_signal_again(world):
     [order] = world.started()
     runs(world, order)
     ticks(world, 15)
-    world.rejoins()
+    world.rejoin(world.nodes["n0"])
     assert len([m for m in world.orders if isinstance(m, WarnMember)]) == 2
 
 
@@ -173,7 +169,7 @@ def test_a_job_that_waits_moves_to_another_queue_and_priority(world):
     world.rounds(5)
     gangs = {row.name: (row.queue, row.priority) for row in world.ask(ListGangs())}
     assert gangs == {"first": ("default", 0), "second": ("default", 0), "third": ("lab", 3)}
-    assert [(g.name, g.queue) for g in world.shell.gang_scheduler.registry.of_queue("lab").values()]
+    assert [(g.name, g.queue) for g in world.scheduler.registry.of_queue("lab").values()]
 
 
 def test_notes_of_a_job_that_waits_are_set_and_its_place_stays(world):
@@ -240,16 +236,15 @@ def test_a_deadline_ends_what_waits(world):
 
 @pytest.fixture
 def stored():
-    return StoredWorld()
+    return PeopleWorld()
 
 
 def apply(world, made):
-    answer = world.ask(ApplyManifests([job_manifest(made)]))
-    assert answer.error is None, answer.error
+    world.ask(ApplyManifests([job_manifest(made)]))
 
 
 def record(world, name="job"):
-    return present(world.control.gang_scheduler.jobs.table.get(f"default/{name}"))
+    return present(world.scheduler.jobs.table.get(f"default/{name}"))
 
 
 def test_a_restart_keeps_what_was_asked_of_time(stored):
@@ -281,13 +276,13 @@ def test_a_job_that_was_changed_just_before_the_head_died_is_where_it_was_put(
         apply(stored, spec(name, cpus=4.0))
     stored.rounds()
     apply(stored, spec("second", cpus=4.0))
-    gangs = dict(stored.rows.tables["gangs"])
-    assert stored.ask(UpdateJob("second", priority=7)).error is None
+    gangs = dict(stored.journal.disk.tables["gangs"])
+    stored.ask(UpdateJob("second", priority=7))
     if is_half_written:
-        stored.rows.tables["gangs"] = gangs
+        stored.journal.disk.tables["gangs"] = gangs
     stored.restart()
     stored.rounds()
-    gang = present(stored.control.gang_scheduler.jobs.gang_of("default/second"))
+    gang = present(stored.scheduler.jobs.gang_of("default/second"))
     assert (gang.priority, gang.revision) == (7, 1)
     assert gang.waits or record(stored, "second").state == st.RUNNING
 
@@ -304,9 +299,9 @@ def test_a_member_that_was_to_start_again_when_the_time_was_over(world):
     runs(world, first)
     runs(world, second)
     world.now += 10.0
-    world.hear(MemberNews(first.group, first.index, first.attempt, 1, "", "a"))
+    world.hear("n0", MemberNews(first.group, first.index, first.attempt, 1, "", "a"))
     world.rounds(1)
     [end] = [order for order in world.orders if isinstance(order, EndMember)]
     assert end.index == second.index
-    world.hear(MemberNews(second.group, second.index, second.attempt, 143, "", "a"))
+    world.hear("n0", MemberNews(second.group, second.index, second.attempt, 143, "", "a"))
     assert state(world) == st.TIMED_OUT

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.world.cluster import one_node
 
 from phalanx.head.gangs.cycle_window import WINDOW
 from phalanx.head.gangs.gang import Gang, Member
 from phalanx.head.gangs.queue_positions import QueuePositions, came
 from phalanx.model.ids import GangId, GroupId
 from phalanx.protocol.requests.gangs import Explain, SetRules
-
-from .head_world import World
 
 BY_AGE = """\
 actions: "allocate"
@@ -54,19 +53,16 @@ def test_so_many_stand_before_each(rows, gone):
 
 @pytest.mark.parametrize("rules", [None, BY_AGE])
 def test_the_place_of_one_is_its_place_among_all(rules):
-    world = World(cpus=4)
+    world = one_node(4)
     world.ask(SetRules(rules))
     world.queue("lab")
     for number in range(WINDOW + 8):
         world.now += 1.0
         for priority in (0, 5):
-            world.gang(f"g{number}-{priority}", "default", 1, 4, priority)
-        world.gang(f"l{number}", "lab", 1, 4)
+            world.gang(f"g{number}-{priority}", 1, cpus=4, priority=priority)
+        world.gang(f"l{number}", 1, cpus=4, queue="lab")
     world.rounds(3)
-    world.gang("one more", "default", 2, 2, 5)
-    places = {
-        name: wait.position
-        for name, wait in world.shell.gang_scheduler.explanations.reasons().items()
-    }
+    world.gang("one more", 2, cpus=2, priority=5)
+    places = {name: wait.position for name, wait in world.scheduler.explanations.reasons().items()}
     assert len(places) == 3 * (WINDOW + 8), "all but the one that runs, and one more"
     assert {name: world.ask(Explain(name)).position for name in places} == places

@@ -8,24 +8,21 @@ from typing import Any
 import msgspec
 import pytest
 from tests.principals import OWNER
+from tests.world.cluster import joined_world
 
-from phalanx.model.ids import GangId, GroupId
 from phalanx.observe.metrics.definitions import Numbers, Sample
 from phalanx.protocol.asking import Ask
 from phalanx.protocol.cluster_messages import NodeNumbers
-from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.metrics import GetMetrics, MetricsNews, MetricsSince
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields
 from phalanx.protocol.requests.request import encode_request
-
-from .bundles_world import World
 
 CPUS = {"CPU": 4.0}
 
 
 @pytest.fixture
 def world() -> Any:
-    world = World()
+    world = joined_world()
     for name in ("a", "b"):
         world.add(name, **CPUS)
     return world
@@ -70,17 +67,7 @@ def test_a_gang_that_has_to_go(world: Any) -> None:
     world.ask(CreateQueue("lab", QueueFields(weight=1)))
     world.gang("low", 8, queue="lab", priority=0)
     world.heal(3)
-    needs = [{"CPU": 1.0}] * 8
-    world.ask(
-        CreateGang(
-            GangId(GroupId(b"high".ljust(18, b"-"))),
-            "high",
-            "lab",
-            needs,
-            min_members=8,
-            priority=9,
-        )
-    )
+    world.gang("high", 8, queue="lab", priority=9)
     world.heal(20)
     found = own(world)
     assert found["preemptions_total"] == {("lab", "preempt"): 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 from tests.present import present
+from tests.world.cluster import one_node
 
 from phalanx.head.changes import ChangeLog
 from phalanx.model.jobs.spec import JobSpec, Process, TaskGroup, Template
@@ -18,8 +19,6 @@ from phalanx.protocol.requests.jobs import (
 )
 from phalanx.protocol.requests.news import GetNews, ListWaiting, Since, with_wait
 from phalanx.protocol.requests.queues import ListQueues
-
-from .head_world import World
 
 
 class Follower:
@@ -80,14 +79,14 @@ def submit(world, name, cpus, members=1):
 
 
 def test_news_are_what_listings_say_through_the_lives_of_jobs_and_gangs():
-    world = World(cpus=4)
+    world = one_node(4)
     follower = Follower(world)
     world.queue("lab", weight=2)
     for number in range(6):
         submit(world, f"j{number}", 1, members=1 + number % 2)
         follower.hear()
         assert follower.is_right()
-    world.gang("g", "lab", 2, 1)
+    world.gang("g", 2, cpus=1, queue="lab")
     for turn in range(30):
         world.rounds(1)
         if turn == 5:
@@ -104,7 +103,7 @@ def test_news_are_what_listings_say_through_the_lives_of_jobs_and_gangs():
 
 
 def test_where_nothing_changes_nothing_is_told():
-    world = World(cpus=1)
+    world = one_node(1)
     submit(world, "a", 1)
     world.rounds(5)
     follower = Follower(world)
@@ -116,7 +115,7 @@ def test_where_nothing_changes_nothing_is_told():
 
 def test_news_come_in_parts_and_another_head_begins_anew(monkeypatch):
     monkeypatch.setattr("phalanx.head.gangs.news.MAX_ROWS", 3)
-    world = World(cpus=1)
+    world = one_node(1)
     for number in range(8):
         submit(world, f"j{number}", 1)
     follower = Follower(world)

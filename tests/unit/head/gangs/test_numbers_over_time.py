@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import structs
+from tests.world.cluster import World
 
 from phalanx.head.time_series import FRESH_S, MAX_SERIES, TimeSeries
 from phalanx.model.machines import MachineShare
-from phalanx.protocol.cluster_messages import MachineSeen, NodeReport
+from phalanx.protocol.cluster_messages import MachineSeen
 from phalanx.protocol.requests.series import GetSeries
+from phalanx.scheduler.devices.sets import ResourceSet
 
-from .nodes_world import World
 from .test_cycle_log import put
 
 ASKER: Any = None
@@ -26,12 +27,12 @@ def means(world: World, after: float = 0.0) -> dict[tuple[str, str], list[float]
 
 def test_the_head_counts_what_nodes_give_what_jobs_do_and_what_queues_hold():
     world = World()
-    world.add("n1", 4.0)
+    world.add("n1", CPU=4.0)
     put(world, "runs", cpus=3.0)
     put(world, "waits", cpus=2.0)
     for _ in range(12):
         world.now += 10.0
-        world.shell.on_tick(world.now)
+        world.head.on_tick(world.now)
     found = means(world)
     assert found["total", "CPU"][-1] == 4.0
     assert (found["jobs", "running"][-1], found["jobs", "waiting"][-1]) == (1.0, 1.0)
@@ -43,14 +44,14 @@ def test_the_head_counts_what_nodes_give_what_jobs_do_and_what_queues_hold():
 
 def test_the_head_counts_how_busy_the_gpus_are_of_which_that_is_known():
     world = World()
-    world.add("n1", 4.0)
-    devices = {"GPU": [0, 10_000, 10_000]}
-    world.hear("n1", NodeReport(available={"CPU": 4.0}, devices=devices))
+    node = world.add("n1", CPU=4.0, GPU=3.0)
+    node.resources.acquire(ResourceSet.from_mapping({"GPU": 1.0}))
+    world.report(node)
     put(world, "runs")
     busy = {0: 0.75, 1: 0.0}
     numbers = TimeSeries(
-        world.shell.clock,
-        world.shell.nodes,
+        world.head.clock,
+        world.head.nodes,
         list,
         list,
         lambda _, number, __: busy.get(number),
@@ -61,7 +62,7 @@ def test_the_head_counts_how_busy_the_gpus_are_of_which_that_is_known():
     assert [mean for _, mean in found["used", "GPU"]] == [0.75]
     busy.clear()
     numbers = TimeSeries(
-        world.shell.clock, world.shell.nodes, list, list, lambda *_: None, lambda _: {}
+        world.head.clock, world.head.nodes, list, list, lambda *_: None, lambda _: {}
     )
     numbers.tick(world.now)
     told = {(one.what, one.of) for one in numbers.tell(ASKER, GetSeries()).numbers}
@@ -71,29 +72,29 @@ def test_the_head_counts_how_busy_the_gpus_are_of_which_that_is_known():
 def test_a_machine_counts_once_however_many_nodes_it_has():
     world = World()
     for name, machine in (("n1", "a"), ("n2", "a"), ("n3", "b")):
-        world.add(name, 4.0)
-        (record,) = (one for one in world.shell.nodes.living() if one.node_id == name)
+        world.add(name, CPU=4.0)
+        (record,) = (one for one in world.head.nodes.living() if one.node_id == name)
         record.machine = MachineShare(machine, {})
     put(world, "runs")
     for name, cpus in (("n1", 1.5), ("n2", 1.25), ("n3", 0.5)):
         world.hear(name, MachineSeen(cpus, 2.0**30))
     world.now += 10.0
-    world.shell.on_tick(world.now)
+    world.head.on_tick(world.now)
     found = means(world)
     assert found["used", "CPU"][-1] == 1.75
     world.now += 100.0
-    assert world.shell.machines.used(FRESH_S) == {}, "no machine was read lately"
+    assert world.head.machines.used(FRESH_S) == {}, "no machine was read lately"
 
 
 def test_a_number_too_many_takes_the_place_of_one_of_a_queue_that_is_gone_or_none():
     world = World()
-    world.add("n1", 4.0)
+    world.add("n1", CPU=4.0)
     put(world, "runs")
-    scheduler = world.shell.gang_scheduler
+    scheduler = world.scheduler
     (queue,) = (row for row in scheduler.gang_requests.queue_rows() if row.name == "default")
     queues = [structs.replace(queue, name=f"q{n}") for n in range(MAX_SERIES)]
     numbers = TimeSeries(
-        world.shell.clock, world.shell.nodes, list, lambda: queues, lambda *_: None, lambda _: {}
+        world.head.clock, world.head.nodes, list, lambda: queues, lambda *_: None, lambda _: {}
     )
     numbers.tick(world.now)
 

@@ -350,16 +350,23 @@ from phalanx.api.new_manifests import job_manifest
 from phalanx.runtime.head.warming import Warming
 from phalanx.protocol.requests.jobs import ApplyManifests
 sys.path.insert(0, sys.argv[1])
-from tests.asking import ask
-from tests.unit.head.gangs.test_cycles import World
-world = World()
+from tests.world.clock import ManualClock
+from tests.world.head import ask, make_head
+from phalanx.protocol.bundle_messages import PrepareBundles
+from phalanx.protocol.cluster_messages import NodeReport, ViewRow
+sent, clock, free, prefix = [], ManualClock(), {"CPU": 4.0}, bytes(6)
+head = make_head(lambda to, message: sent.append(message), clock, is_alone=True)
+head.join_alone(ViewRow("n0", prefix, "", 0, "ALIVE", total=free, available=free, labels={}))
+head.on_message(prefix, NodeReport(available=free))
 job = job_manifest(Job("true", working_dir="/").spec())
 warming = Warming()
 while warming.step():
     pass
 before = set(sys.modules)
-ask(world.shell, ApplyManifests([job]))
-assert len(world.round()) == 1
+ask(head, ApplyManifests([job]))
+clock.time_s += 5.0
+head.on_round(clock.time_s)
+assert [PrepareBundles] == [type(one) for one in sent if isinstance(one, PrepareBundles)]
 print(sorted(set(sys.modules) - before))
 """
     tests = str(Path(__file__).parents[4])

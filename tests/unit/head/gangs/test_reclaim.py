@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.present import present
+from tests.world.cluster import one_node, stored_world
 
 from phalanx.api.new_manifests import job_manifest, manifest_objects
 from phalanx.model.ids import GangId, GroupId
@@ -12,51 +13,48 @@ from phalanx.protocol.requests.gangs import CreateGang
 from phalanx.protocol.requests.jobs import ApplyManifests
 from phalanx_research.chaos.cache_check import differences
 
-from .head_world import World
-from .nodes_world import StoredWorld
-
 
 def world_of_two_queues(members=1, cpus=4):
     """Four CPUs, queues a and b, and a gang `first` of a's that has begun."""
-    world = World(cpus=4)
+    world = one_node(4)
     world.queue("a")
     world.queue("b")
-    world.gang("first", "a", members=members, cpus=cpus)
+    world.gang("first", members, cpus=cpus, queue="a")
     world.rounds(5)
     return world
 
 
 def test_two_queues_that_each_want_more_than_their_half_do_not_take_turns():
     world = world_of_two_queues(members=2, cpus=2)
-    world.gang("second", "b", members=2, cpus=2)
+    world.gang("second", 2, cpus=2, queue="b")
     world.rounds()
-    assert (world.running(), world.preempted) == (["first"], [])
+    assert (world.holding(), world.preempted) == (["first"], [])
 
 
 def test_who_is_evicted_waits_until_the_other_has_started():
-    world = World(cpus=8)
+    world = one_node(8)
     world.queue("small", weight=1)
     world.queue("large", weight=5)
-    world.gang("borrower", "small", members=1, cpus=3)
+    world.gang("borrower", 1, cpus=3, queue="small")
     world.rounds(5)
-    world.gang("owner", "large", members=2, cpus=3)
+    world.gang("owner", 2, cpus=3, queue="large")
     world.rounds()
-    assert (world.running(), world.preempted) == (["owner"], ["borrower"])
+    assert (world.holding(), world.preempted) == (["owner"], ["borrower"])
 
 
 @pytest.mark.parametrize("mine", [1, 2])
 def test_a_queue_keeps_what_it_deserves(mine):
     world = world_of_two_queues(cpus=mine)
-    world.gang("second", "b", members=1, cpus=4)
+    world.gang("second", 1, cpus=4, queue="b")
     world.rounds()
-    assert (world.running(), world.preempted) == (["first"], [])
+    assert (world.holding(), world.preempted) == (["first"], [])
 
 
 def test_what_was_lent_is_taken_back():
     world = world_of_two_queues()
-    world.gang("second", "b", members=1, cpus=2)
+    world.gang("second", 1, cpus=2, queue="b")
     world.rounds()
-    assert (world.running(), world.preempted) == (["second"], ["first"])
+    assert (world.holding(), world.preempted) == (["second"], ["first"])
 
 
 HIERARCHY = """
@@ -69,7 +67,7 @@ metadata:
 
 
 def world_of_paths():
-    world = World(cpus=8)
+    world = one_node(8)
     for path, weights in (("root/eng/dev", "1/3/1"), ("root/sci/dev", "1/1/1")):
         text = HIERARCHY.format(name=path.replace("/", "-"), path=path, weights=weights)
         manifests, warnings = manifest_objects(text)
@@ -79,14 +77,14 @@ def world_of_paths():
 
 
 def held(world, kind):
-    return sum(name.startswith(kind) for name in world.running())
+    return sum(name.startswith(kind) for name in world.holding())
 
 
 def test_queues_with_paths_share_by_the_weights_of_their_steps():
     world = world_of_paths()
     for number in range(8):
-        world.gang(f"eng{number}", "root-eng-dev", members=1, cpus=1)
-        world.gang(f"sci{number}", "root-sci-dev", members=1, cpus=1)
+        world.gang(f"eng{number}", 1, cpus=1, queue="root-eng-dev")
+        world.gang(f"sci{number}", 1, cpus=1, queue="root-sci-dev")
     world.rounds()
     assert (held(world, "eng"), held(world, "sci")) == (6, 2)
     assert world.preempted == []
@@ -95,11 +93,11 @@ def test_queues_with_paths_share_by_the_weights_of_their_steps():
 def test_queues_with_paths_take_back_what_their_steps_weigh():
     world = world_of_paths()
     for number in range(8):
-        world.gang(f"sci{number}", "root-sci-dev", members=1, cpus=1)
+        world.gang(f"sci{number}", 1, cpus=1, queue="root-sci-dev")
     world.rounds(10)
     assert held(world, "sci") == 8
     for number in range(8):
-        world.gang(f"eng{number}", "root-eng-dev", members=1, cpus=1)
+        world.gang(f"eng{number}", 1, cpus=1, queue="root-eng-dev")
     world.rounds()
     assert (held(world, "eng"), held(world, "sci")) == (6, 2)
     assert len(world.preempted) == 6
@@ -108,64 +106,60 @@ def test_queues_with_paths_take_back_what_their_steps_weigh():
 def test_the_order_of_queues_with_paths_is_that_of_their_steps():
     """Of one room at a time: the branch that holds less for its weight comes next."""
     world = world_of_paths()
-    world.gang("sci-first", "root-sci-dev", members=1, cpus=2)
-    world.gang("blocker", "default", members=1, cpus=4)
+    world.gang("sci-first", 1, cpus=2, queue="root-sci-dev")
+    world.gang("blocker", 1, cpus=4, queue="default")
     world.rounds(10)
-    world.gang("sci-next", "root-sci-dev", members=1, cpus=2)
-    world.gang("eng-next", "root-eng-dev", members=1, cpus=2)
+    world.gang("sci-next", 1, cpus=2, queue="root-sci-dev")
+    world.gang("eng-next", 1, cpus=2, queue="root-eng-dev")
     world.rounds()
-    assert "eng-next" in world.running()
-    assert (
-        world.shell.gang_scheduler.cache.truth(world.now, world.now)
-        .config.plugin_names()
-        .count("drf")
-    )
+    assert "eng-next" in world.holding()
+    assert world.scheduler.cache.truth(world.now, world.now).config.plugin_names().count("drf")
 
 
 def promised(world):
-    truth = world.shell.gang_scheduler.cache.truth(world.now, world.now)
+    truth = world.scheduler.cache.truth(world.now, world.now)
     return sorted(group.name.partition("-")[0] for group in truth.podgroups if group.promised)
 
 
 def test_a_promise_that_others_of_its_queue_have_taken_is_none_any_more():
     """Else its queue would have its turn before all others for as long as it waits."""
     world = world_of_two_queues()
-    world.gang("second", "b", members=1, cpus=2)
+    world.gang("second", 1, cpus=2, queue="b")
     world.now += 1.0
-    world.shell.on_round(world.now)
+    world.head.on_round(world.now)
     assert promised(world) == ["second"]
-    world.gang("better", "b", members=1, cpus=4, priority=1)
+    world.gang("better", 1, cpus=4, queue="b", priority=1)
     world.rounds(5)
-    assert (world.running(), promised(world)) == (["better"], [])
+    assert (world.holding(), promised(world)) == (["better"], [])
     assert world.preempted == ["first"]
 
 
 def test_a_promise_stands_until_the_room_is_free():
     world = world_of_two_queues()
-    world.gang("second", "b", members=1, cpus=2)
+    world.gang("second", 1, cpus=2, queue="b")
     for _ in range(3):
         world.now += 1.0
-        world.gang(f"other{world.now}", "a", members=1, cpus=4)  # a cycle for each
-        world.shell.on_round(world.now)
+        world.gang(f"other{world.now}", 1, cpus=4, queue="a")  # a cycle for each
+        world.head.on_round(world.now)
         assert promised(world) == ["second"]
 
 
 def test_the_next_head_withdraws_a_promise_that_is_not_kept():
-    world = StoredWorld()
+    world = stored_world()
     world.add("n")
-    world.gang(1, 1)
+    world.gang()
     world.cycles(2)
-    world.answer()
+    world.run()
     world.ask(
         CreateGang(GangId(GroupId(b"other")), "other", "default", [{"CPU": 1.0}], min_members=1)
     )
-    registry = world.shell.gang_scheduler.registry
+    registry = world.scheduler.registry
     registry.gangs[GroupId(b"other")].is_promised = True
     registry.keep(registry.gangs[GroupId(b"other")])
     world.write()
     world.restart()
     world.add("n")
-    other = world.shell.gang_scheduler.registry.gangs[GroupId(b"other")]
+    other = world.scheduler.registry.gangs[GroupId(b"other")]
     assert other.is_promised
     world.cycles(2)
     assert not other.is_promised
@@ -178,12 +172,12 @@ def test_a_promise_goes_with_its_gang_and_leaves_the_next_one_of_its_name_alone(
     job = JobSpec(name="second", queue="b", groups=(group,))
     world.ask(ApplyManifests([job_manifest(job)]))
     world.now += 1.0
-    world.shell.on_round(world.now)
+    world.head.on_round(world.now)
     assert promised(world) == ["second"]
-    scheduler = world.shell.gang_scheduler
+    scheduler = world.scheduler
     before = present(scheduler.jobs.gang_of("default/second"))
     scheduler.reservations.end(before, [0])
     assert scheduler.jobs.gang_of("default/second") is not before
     world.now += 1.0
-    world.shell.on_round(world.now)
+    world.head.on_round(world.now)
     assert list(differences(scheduler)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.world.cluster import World, stored_world
 
 from phalanx.errors import JobCommandError
 from phalanx.head.gangs.rules import MAX_BYTES, MAX_VALUES
@@ -12,7 +13,6 @@ from phalanx.protocol.requests.gangs import Explain, GetRules, SetRules
 from phalanx.protocol.requests.jobs import ListJobs
 from phalanx.scheduler.cycle.registry import BUILT_IN
 
-from .nodes_world import StoredWorld, World
 from .test_what_people_see import settle
 
 PROMISING = """\
@@ -42,7 +42,7 @@ def row(world, name):
 
 def test_rules_are_shown_set_and_reset():
     world = World()
-    world.add("n1", 4.0)
+    world.add("n1", CPU=4.0)
     first = world.ask(GetRules())
     assert (first.is_own, first.file) == (False, "")
     assert world.ask(SetRules(first.text, "same.yaml")).plugins == first.plugins
@@ -81,7 +81,7 @@ def test_rules_by_which_no_cluster_could_go_are_refused_and_change_nothing(text,
 
 def test_rules_by_which_a_cycle_fails_are_refused(monkeypatch):
     world = World()
-    world.add("n1", 4.0)
+    world.add("n1", CPU=4.0)
     world.job(group(), name="runs")
 
     def broken(self, session):
@@ -98,7 +98,7 @@ def test_by_own_rules_places_are_promised_and_a_fill_delays_nobody():
     """A wide job is promised the time at which all that runs has ended; what would end after that
     waits, and what ends before fills in."""
     world = World()
-    world.add("n1", 4.0)
+    world.add("n1", CPU=4.0)
     world.ask(SetRules(PROMISING, "own.yaml"))
     timed(world, "runs", 2, 600.0)
     settle(world)
@@ -116,8 +116,8 @@ def test_by_own_rules_places_are_promised_and_a_fill_delays_nobody():
 
 
 def test_rules_outlive_the_head():
-    world = StoredWorld()
-    world.add("n1", 4.0)
+    world = stored_world()
+    world.add("n1", CPU=4.0)
     world.ask(SetRules(PROMISING, "own.yaml"))
     world.write()
     world.restart()
@@ -129,11 +129,11 @@ def test_rules_outlive_the_head():
 
 
 def test_rules_that_cannot_be_read_any_more_are_kept_and_not_gone_by(monkeypatch):
-    world = StoredWorld()
+    world = stored_world()
     world.ask(SetRules(PROMISING, "own.yaml"))
     world.write()
     caught: list[Exception] = []
-    monkeypatch.setattr("tests.unit.head.making.raise_defect", caught.append)
+    monkeypatch.setattr("tests.world.head.raise_defect", caught.append)
     monkeypatch.delitem(BUILT_IN, "reservation")
     world.restart()
     rules = world.ask(GetRules())

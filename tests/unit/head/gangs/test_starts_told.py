@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tests.world.cluster import World
+
 from phalanx.model.jobs.timing import Timing
 from phalanx.protocol.requests.metrics import GetMetrics, MetricsSince
 from phalanx.protocol.requests.news import ListWaiting
 
-from .nodes_world import World
 from .test_cycle_log import put
 from .test_what_people_see import settle
 
@@ -26,7 +27,7 @@ def seen(world: World) -> list[tuple[float, float]]:
 
 def test_the_first_start_that_was_told_is_held_against_the_places():
     world = World()
-    world.add("n1", 1.0)
+    world.add("n1", CPU=1.0)
     put(world, "runs", timing=Timing(limit_s=600.0))
     put(world, "waits", timing=Timing(limit_s=600.0))
     (wait,) = world.ask(ListWaiting())
@@ -34,7 +35,7 @@ def test_the_first_start_that_was_told_is_held_against_the_places():
     assert not seen(world), "it has no places yet"
     world.now += 100.0
     world.ask(ListWaiting())
-    world.add("n2", 1.0)
+    world.add("n2", CPU=1.0)
     settle(world)
     ((count, total),) = seen(world)
     assert count == 1

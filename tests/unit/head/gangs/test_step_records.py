@@ -30,7 +30,7 @@ class Stepped(Accounted):
 
     def __init__(self):
         super().__init__()
-        self.order = self.started(NODE)
+        self.order = self.begun(NODE)
 
     def begin(self, tasks=1, **fields):
         return self.ask(BeginStep("job", ["/bin/train", "fast"], tasks, **fields))
@@ -53,7 +53,7 @@ class Stepped(Accounted):
 
     def running(self):
         query = AttemptQuery(has_steps=True)
-        return [one.number for one in self.shell.gang_scheduler.jobs.steps.meant(query)]
+        return [one.number for one in self.scheduler.jobs.steps.meant(query)]
 
 
 @pytest.fixture
@@ -98,11 +98,11 @@ def test_an_end_that_is_told_twice_counts_once(world):
 def test_a_head_that_comes_back_knows_steps_and_gives_no_number_twice(world):
     number = world.begin()
     order = world.task(number)
-    world.run()
+    world.go_on()
     world.restart()
     world.add(NODE)
     world.hear(NODE, MemberNews(world.order.group, world.order.index, world.order.attempt))
-    world.run()
+    world.go_on()
     assert world.running() == [number]
     world.end(order, 4)
     assert world.begin() == number + 1
@@ -114,7 +114,7 @@ def test_steps_end_with_their_member(world):
     order, _ = world.task(told), world.task(silent)
     world.end(order, 143, is_cut=True)
     world.hear(NODE, ended(world.order, 0))
-    world.run()
+    world.go_on()
     assert world.steps() == [(told, "Terminated", 143), (silent, "Terminated", None)]
     assert world.running() == []
 
@@ -128,10 +128,10 @@ def test_steps_end_with_their_node(world):
 def test_whose_tasks_do_not_come_is_over(world):
     number = world.begin(tasks=2)
     world.end(world.task(number))
-    world.shell.gang_scheduler.tick(world.now)
+    world.scheduler.tick(world.now)
     assert world.running() == [number]
     world.now += PATIENCE_S
-    world.shell.gang_scheduler.tick(world.now)
+    world.scheduler.tick(world.now)
     assert world.running() == []
     assert world.steps() == [(number, "Terminated", 0)]
     with pytest.raises(JobCommandError, match="is over"):
@@ -151,14 +151,14 @@ def test_a_step_runs_in_a_job_that_runs_and_has_tasks(world):
         world.begin(tasks=0)
     world.ask(CommandJob("default/job", "cancel"))
     world.hear(NODE, ended(world.order, 143))
-    world.run()
+    world.go_on()
     with pytest.raises(JobCommandError, match="does not run: it is Terminated"):
         world.begin()
 
 
 def test_questions_about_steps_that_run(world):
     world.begin()
-    meant = world.shell.gang_scheduler.jobs.steps.meant
+    meant = world.scheduler.jobs.steps.meant
     for fields, number in (
         ({}, 1),
         ({"job": "default/job"}, 1),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tests.world.cluster import stored_world
+
 from phalanx.model.jobs.spec import Process, TaskGroup, Template
 from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import CommandJob
 
-from .nodes_world import StoredWorld
 from .test_what_people_see import settle
 
 PROCESS = Process(command=("true",), requests=(("CPU", 1.0),))
@@ -15,8 +16,8 @@ MEMBERS = TaskGroup(name="a", replicas=2, template=Template(processes=(PROCESS,)
 
 def filled():
     """One job runs, and four wait that came at once."""
-    world = StoredWorld()
-    world.add("n1", 2.0)
+    world = stored_world()
+    world.add("n1", CPU=2.0)
     world.job(MEMBERS, name="runs")
     go_on(world)
     for name in ("d", "a", "c", "b"):
@@ -34,7 +35,7 @@ def go_on(world):
 
 def test_nothing_is_written_anew_of_jobs_that_wait():
     world = filled()
-    gangs = world.shell.gang_scheduler.registry.gangs
+    gangs = world.scheduler.registry.gangs
     waiting = {gang.gang_id for gang in gangs.values() if gang.waits}
     world.start()
     written = {key for changes, _ in world.journal.records for _, key in changes}
@@ -53,15 +54,15 @@ def test_those_that_came_at_once_keep_their_order():
 def test_they_run_when_there_is_room_and_end_when_they_are_told_to():
     world = filled()
     world.restart()
-    world.add("n2", 4.0)
+    world.add("n2", CPU=4.0)
     go_on(world)
-    jobs = world.shell.gang_scheduler.jobs
+    jobs = world.scheduler.jobs
     states = [jobs.table.get(f"default/{name}").state for name in "abcd"]
     assert states == ["Running", "Running", "Pending", "Pending"]
     world.ask(CommandJob("c", "suspend"))
     go_on(world)
     assert jobs.table.get("default/c").state == "Aborted"
     world.restart()
-    jobs = world.shell.gang_scheduler.jobs
+    jobs = world.scheduler.jobs
     assert jobs.gang_of("default/c") is None
     assert jobs.gang_of("default/d").waits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.world.cluster import World, stored_world
 
 from phalanx.cli.cluster_view import node_columns, status_text
 from phalanx.cli.job_list import JOBS
@@ -21,8 +22,6 @@ from phalanx.protocol.requests.gangs import Explain
 from phalanx.protocol.requests.jobs import CommandJob, GetJob, ListJobs
 from phalanx.protocol.requests.queues import CreateQueue, QueueFields
 
-from .nodes_world import StoredWorld, World
-
 PROCESS = Process(command=("true",), requests=(("CPU", 1.0),))
 
 
@@ -35,19 +34,19 @@ def settle(world):
     """The nodes do all that they are told, and their commands run."""
     for _ in range(4):
         world.cycles()
-        world.answer()
-        for prefix, order in world.told:
+        world.run()
+        for node, order in world.told:
             if isinstance(order, StartMember):
                 news = MemberNews(order.group, order.index, order.attempt, log="x")
-                world.shell.on_message(prefix, news)
-        world.told.clear()
+                world.hear(node, news)
+        world.forget()
 
 
 @pytest.fixture
 def world():
     """A node of four CPUs, and a queue that may hold one."""
     world = World()
-    world.add("n1", 4.0)
+    world.add("n1", CPU=4.0)
     world.ask(CreateQueue("team", QueueFields(capability={"CPU": 1.0})))
     return world
 
@@ -71,7 +70,7 @@ def test_a_queue_at_its_cap_is_named_and_no_node(world):
 
 def test_nothing_is_to_be_freed_by_less_than_nothing(world):
     """Nodes that lack it beside one that has it: room is not what it waits for."""
-    world.add("n2", 0.5)
+    world.add("n2", CPU=0.5)
     world.job(group(), queue="team")
     settle(world)
     world.job(group(), name="late", queue="team")
@@ -85,7 +84,7 @@ def test_what_does_not_wait_is_told_apart(world):
     assert "does not wait: it is being placed" in str(world.ask(Explain("job")))
     settle(world)
     assert "does not wait: it runs" in str(world.ask(Explain("job")))
-    world.evict([0, 1], world.of_job())
+    world.evict([0, 1], world.gang_of())
     assert "it gives its places back, and will wait again" in str(world.ask(Explain("job")))
     world.ask(CommandJob("job", "suspend"))
     settle(world)
@@ -107,7 +106,7 @@ def test_names_that_nobody_has_are_answered_with_the_nearest(world):
 
 
 def test_a_gang_that_lacks_room_for_one_says_how_far_it_came(world):
-    world.add("n2", 1.0)
+    world.add("n2", CPU=1.0)
     world.job(group(8), name="wide", min_available=8)
     world.cycles(2)
     assert row(world, "wide").state == "Pending"
@@ -149,15 +148,15 @@ def test_the_group_of_a_gang_that_gave_its_places_back_is_not_created(world):
     world.job(group(4))
     settle(world)
     assert [g["state"] for g in world.ask(GetStatus()).groups] == ["CREATED"]
-    world.evict(range(4), world.of_job())
-    world.answer()
+    world.evict(range(4), world.gang_of())
+    world.run()
     assert [g["state"] for g in world.ask(GetStatus()).groups] == ["RESCHEDULING"]
 
 
 def test_why_a_job_failed_is_said(world):
     world.job(group(2), min_available=2)
     settle(world)
-    gang = world.of_job()
+    gang = world.gang_of()
     for index, code in ((1, 3), (0, 0)):
         order = gang.members[index]
         news = MemberNews(gang.gang_id, index, order.attempt, code=code)
@@ -201,8 +200,8 @@ def shown_nodes(world):
 
 
 def test_a_node_that_is_awaited_shows_nothing_as_used():
-    world = StoredWorld()
-    world.add("n1", 4.0)
+    world = stored_world()
+    world.add("n1", CPU=4.0)
     world.write()
     world.restart()
     text = status_text(world.ask(GetStatus()), "1")

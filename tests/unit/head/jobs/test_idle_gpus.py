@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.head.gangs.head_world import World as OneNode
+from tests.world.cluster import one_node
 
 from phalanx.api.new_manifests import job_manifest
 from phalanx.errors import JobCommandError
@@ -166,7 +166,7 @@ def test_a_rule_that_ends_jobs_says_why() -> None:
 
 
 def test_a_whole_head_warns_and_ends_by_the_rule_of_the_nearest_queue() -> None:
-    world = OneNode(4)
+    world = one_node(4)
     with pytest.raises(JobCommandError, match="is like"):
         world.ask(CreateQueue("bad", QueueFields(idle_gpus="often")))
     world.ask(CreateQueue("lab", QueueFields(idle_gpus="below 5% for 10m, end")))
@@ -175,22 +175,22 @@ def test_a_whole_head_warns_and_ends_by_the_rule_of_the_nearest_queue() -> None:
     group = TaskGroup(name="w", template=Template(processes=(process,)))
     world.ask(ApplyManifests([job_manifest(JobSpec(name="j", queue="q", groups=(group,)))]))
     world.rounds(5)
-    (gang,) = world.shell.gang_scheduler.registry.gangs.values()
+    (gang,) = world.scheduler.registry.gangs.values()
     gang.members[0].devices = {"GPU": [0]}
 
     def noted() -> list[str]:
-        events = world.shell.event_log.page(EventQuery(kinds=["job-idle"])).events
+        events = world.head.event_log.page(EventQuery(kinds=["job-idle"])).events
         return [one.why for one in events]
 
     def idle_for(seconds: float) -> None:
         for _ in range(int(seconds / 10)):
             world.now += 10.0
-            world.hear(DevicesSeen([DeviceSample(number=0, busy=0.0)]))
-            world.shell.on_tick(world.now)
+            world.hear("n0", DevicesSeen([DeviceSample(number=0, busy=0.0)]))
+            world.head.on_tick(world.now)
 
     idle_for(300.0)
     world.now += COVERED_S + 10
-    world.shell.on_tick(world.now)  # nothing was read for a while
+    world.head.on_tick(world.now)  # nothing was read for a while
     idle_for(590.0)
     assert noted() == []
     world.ask(UpdateQueue("q", QueueFields(idle_gpus="none")))
@@ -201,9 +201,9 @@ def test_a_whole_head_warns_and_ends_by_the_rule_of_the_nearest_queue() -> None:
     assert noted() == ["its GPU was less than 5% busy for 10m"]
     assert not [one for one in world.orders if isinstance(one, EndMember)]
     world.ask(UpdateQueue("q", QueueFields(idle_gpus="below 5% for 10m, end")))
-    world.hear(DevicesSeen([DeviceSample(number=0, busy=1.0)]))
+    world.hear("n0", DevicesSeen([DeviceSample(number=0, busy=1.0)]))
     world.now += 10.0
-    world.shell.on_tick(world.now)
+    world.head.on_tick(world.now)
     idle_for(620.0)
     world.rounds(2)
     assert [one for one in world.orders if isinstance(one, EndMember)]

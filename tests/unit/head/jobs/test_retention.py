@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.unit.head.gangs.nodes_world import StoredWorld
 from tests.unit.head.gangs.test_what_people_see import PROCESS, settle
+from tests.world.cluster import stored_world
 
 from phalanx.head.jobs import retention
 from phalanx.head.jobs.retention import KEPT_S
@@ -15,8 +15,8 @@ from phalanx.protocol.requests.jobs import CommandJob, ListJobs
 
 @pytest.fixture
 def world():
-    world = StoredWorld()
-    world.add("n1", 4.0)
+    world = stored_world()
+    world.add("n1", CPU=4.0)
     return world
 
 
@@ -44,7 +44,7 @@ def test_the_first_that_ended_leave_when_there_are_too_many(world, monkeypatch):
     world.restart()
     monkeypatch.setattr(retention, "KEPT", 1)
     world.restart()
-    world.shell.on_tick(world.now)
+    world.head.on_tick(world.now)
     assert names(world) == ["three"]
 
 
@@ -53,7 +53,7 @@ def test_old_ones_leave(world):
     world.now += KEPT_S - 60.0
     over(world, "new")
     world.now += 120.0
-    world.shell.on_tick(world.now)
+    world.head.on_tick(world.now)
     assert names(world) == ["new"]
 
 
@@ -67,7 +67,7 @@ def test_a_listing_may_leave_out_what_ended_long_ago(world):
 
 def test_the_variables_of_a_finished_job_are_dropped(world):
     over(world, "done")
-    record = world.shell.gang_scheduler.jobs.table.get("default/done")
+    record = world.scheduler.jobs.table.get("default/done")
     assert record.finished is not None
     (process,) = record.spec.groups[0].template.processes
     assert process.env == ()

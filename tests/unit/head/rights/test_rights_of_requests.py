@@ -14,7 +14,8 @@ import msgspec
 import pytest
 from tests.fuzz.values import Maker
 from tests.present import present
-from tests.unit.head.making import make_control
+from tests.world.clock import ManualClock
+from tests.world.head import make_head
 
 import phalanx.protocol.requests as room
 from phalanx.errors import NotAllowedError, PhalanxError
@@ -116,7 +117,7 @@ def head(audit: RecentAudit) -> Iterator[Head]:
         audit=audit,
         groups_of={"ana": ("ml",)}.get,  # type: ignore
     )
-    yield make_control(lambda prefix, message: None, lambda: 0.0, rights=setup)
+    yield make_head(lambda prefix, message: None, ManualClock(0.0), rights=setup)
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import hashlib
 from typing import Any
 
 import pytest
-from tests.unit.head.making import make_control
+from tests.world.clock import ManualClock
+from tests.world.head import make_head
 
 from phalanx.errors import AuthenticationError, JobCommandError, NotAllowedError
 from phalanx.head.head import Head
@@ -29,10 +30,10 @@ class Place:
     """A shared head, and what its gateway is told."""
 
     def __init__(self) -> None:
-        self.now = 1_000.0
+        self.clock = ManualClock(1_000.0)
         self.told: list[dict[str, list[bytes]]] = []
         setup = RightsSetup(is_shared=True, owner="boss", know_tokens=self.told.append)
-        self.head: Head = make_control(lambda prefix, message: None, lambda: self.now, rights=setup)
+        self.head: Head = make_head(lambda prefix, message: None, self.clock, rights=setup)
         self.boss = Person(self.head, Principal(UNIX, "boss", "boss", is_owner=True))
 
     def holder(self, token_id: str = ID) -> Person:
@@ -89,7 +90,7 @@ def test_a_token_expires(place: Place) -> None:
     place.boss.ask(CreateToken("ci", ID, HASH, "admin", None, 2_000.0))
     ci = place.holder()
     ci.ask(CreateQueue("q", QueueFields()))
-    place.now = 2_000.0
+    place.clock.time_s = 2_000.0
     with pytest.raises(AuthenticationError, match="has expired"):
         ci.ask(CreateQueue("r", QueueFields()))
 
@@ -98,7 +99,7 @@ def test_the_last_use_is_noted(place: Place) -> None:
     place.boss.ask(CreateToken("ci", ID, HASH, "admin"))
     (row,) = place.boss.ask(ListTokens())
     assert row.last_used == 0.0 and not hasattr(row, "hashes")
-    place.now = 1_500.0
+    place.clock.time_s = 1_500.0
     place.holder().ask(CreateQueue("q", QueueFields()))
     (row,) = place.boss.ask(ListTokens())
     assert row.last_used == 1_500.0

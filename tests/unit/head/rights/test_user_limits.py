@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.asking import ask
-from tests.unit.head.making import make_control
+from tests.world.clock import ManualClock
+from tests.world.head import ask, make_head
 
 from phalanx.errors import JobCommandError, QueueUnavailableError
 from phalanx.head.head import Head
@@ -23,8 +23,8 @@ class Place:
     """A head on a clock that the test moves."""
 
     def __init__(self) -> None:
-        self.now = 0.0
-        self.head: Head = make_control(lambda prefix, message: None, lambda: self.now)
+        self.clock = ManualClock(0.0)
+        self.head: Head = make_head(lambda prefix, message: None, self.clock)
         ask(self.head, CreateQueue("lab", QueueFields()))
         ask(self.head, CreateQueue("night", QueueFields(parent="lab")))
 
@@ -104,7 +104,7 @@ def test_submissions_a_second(place: Place) -> None:
     with pytest.raises(JobCommandError, match=r"may submit 0.2 jobs a second, .* 2 may come"):
         place.submit("c")
     place.submit("of-bo", user="bo")
-    place.now += 5.0
+    place.clock.time_s += 5.0
     place.submit("c")
     with pytest.raises(JobCommandError):
         place.submit("d")

@@ -1,0 +1,380 @@
+"""A head and its nodes: the world of most pure tests."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, TypeVar
+
+from tests.present import present
+from tests.world.clock import ManualClock
+from tests.world.head import ask, make_head
+from tests.world.network import Letter, Network, Party
+from tests.world.node import Node
+from tests.world.store import Journal, Ledger
+
+from phalanx.api.new_manifests import job_manifest
+from phalanx.head.gangs.gang import Gang
+from phalanx.head.gangs.gang_scheduler import GangScheduler
+from phalanx.head.gangs.member_states import SHOWN
+from phalanx.head.head import NOTHING_STORED
+from phalanx.head.nodes import HealthLimits
+from phalanx.head.state_store import read_state
+from phalanx.model.ids import GangId, GroupId, MemberId
+from phalanx.model.jobs.spec import JobSpec, TaskGroup
+from phalanx.protocol.bundle_messages import StartMember
+from phalanx.protocol.cluster_messages import Join
+from phalanx.protocol.requests.gangs import CreateGang
+from phalanx.protocol.requests.jobs import ApplyManifests
+from phalanx.protocol.requests.queues import CreateQueue, QueueFields
+from phalanx.protocol.requests.request import Request
+
+R = TypeVar("R")
+LIMITS = HealthLimits(period_s=1.0, misses=5, restored_s=5.0)
+REST_ROUNDS = 60
+"""Rounds that are enough for anything to come to rest."""
+
+
+def gang_id(name: str) -> GangId:
+    """The id of the gang that `World.gang` creates under this name."""
+    return GangId(GroupId(name.encode().ljust(18, b"-")))
+
+
+def group_name(group: bytes) -> str:
+    """The name of which `gang_id` made an id."""
+    return group.decode(errors="replace").rstrip("-")
+
+
+class World:
+    """A head, its nodes, and the messages between them, on one clock.
+
+    With `is_alone` the head lives in its only node's process, as on a cluster of one machine: nodes
+    are never silent, and those of an earlier head do not come back by themselves.
+    """
+
+    name = "head"
+    node_class = Node
+
+    def __init__(
+        self,
+        *,
+        journal: Journal | None = None,
+        ledger: Ledger | None = None,
+        is_alone: bool = True,
+        is_instant: bool = False,
+        keeps_defects: bool = False,
+        time_s: float = 100.0,
+        **options: Any,
+    ) -> None:
+        """`keeps_defects`: internal errors of the head are kept, not raised. `options`: those of
+        Head."""
+        self.internal_errors: list[Exception] = []
+        if keeps_defects:
+            options["report_defect"] = self.internal_errors.append
+        self.clock = ManualClock(time_s)
+        self.network = Network(is_instant=is_instant)
+        self.nodes: dict[str, Any] = {}
+        self._journal = journal
+        self._ledger = ledger
+        self.is_alone = is_alone
+        self.rng = random.Random(0)
+        self.options: dict[str, Any] = {"limits": LIMITS, "boot": "this one", **options}
+        self.start()
+
+    @property
+    def now(self) -> float:
+        return self.clock.time_s
+
+    @now.setter
+    def now(self, time_s: float) -> None:
+        self.clock.time_s = time_s
+
+    # ---- the head ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start a head, the first or the next one, from what is written."""
+        stored = NOTHING_STORED if self._journal is None else read_state(self.journal.storage)
+        self.head = make_head(
+            self._send,
+            self.clock,
+            rng=self.rng,
+            journal=self._journal,
+            stored=stored,
+            is_alone=self.is_alone,
+            ledger=self._ledger,
+            **self.options,
+        )
+
+    def restart(self) -> None:
+        """The head dies with what it had not written and what was on its way; the next one starts,
+        and nodes join it."""
+        self.network.on_the_way.clear()
+        if self._journal is not None:
+            self._journal = self._journal.next_head()
+        if self._ledger is not None:
+            self._ledger.waiting.clear()
+        for node in self.nodes.values():
+            node.orders.clear()
+        self.start()
+        self.write()
+        if not self.is_alone:
+            for node in self.nodes.values():
+                self.join(node)
+
+    @property
+    def journal(self) -> Journal:
+        return present(self._journal)
+
+    @property
+    def ledger(self) -> Ledger:
+        return present(self._ledger)
+
+    @property
+    def scheduler(self) -> GangScheduler:
+        return self.head.gang_scheduler
+
+    def _send(self, prefix: bytes, message: Any) -> None:
+        node = self.node_of(prefix)
+        if node is not None:
+            self.network.send(self, node, message)
+
+    def node_of(self, prefix: bytes) -> Any:
+        """The node with this prefix; None if it is dead."""
+        return next((node for node in self.nodes.values() if node.prefix == prefix), None)
+
+    def hear(self, sender: Party | str, message: Any) -> None:
+        """A message of a node reaches the head."""
+        node = self.nodes.get(sender if isinstance(sender, str) else sender.name)
+        if node is not None:
+            self.head.on_message(node.prefix, message)
+
+    def write(self) -> None:
+        """The journal writes all that it has."""
+        if self._journal is not None:
+            self._journal.write()
+
+    def ask(self, request: Request[R]) -> Any:
+        """The head's answer to a process. Raises its error."""
+        return ask(self.head, request)
+
+    # ---- nodes -------------------------------------------------------------------------------
+
+    def add(
+        self,
+        name: str,
+        labels: dict[str, str] | None = None,
+        *,
+        prefix: bytes = b"",
+        **total: float,
+    ) -> Any:
+        """A new node, of one CPU if nothing else is said, joins the head."""
+        node = self.node_class(self, name, total or {"CPU": 1.0}, labels, prefix)
+        self.nodes[name] = node
+        self.join(node)
+        return node
+
+    def join(self, node: Any) -> None:
+        """A node joins the head, the first time or again, with what it holds."""
+        if self.is_alone:
+            self.head.join_alone(node.row())
+        else:
+            join = Join(node.row(), "host", node.epoch, {}, node.inventory())
+            self.head.on_message(node.prefix, join)
+            record = self.head.nodes.get(node.name)
+            node.epoch = node.epoch if record is None else record.epoch
+        self.report(node)
+
+    def rejoin(self, node: Any) -> None:
+        """The connection to a node broke, and the node is back with all that it held."""
+        self.scheduler.node_joined(present(self.head.nodes.of_prefix(node.prefix)))
+        self.rounds(1)
+
+    def report(self, node: Any) -> None:
+        self.head.on_message(node.prefix, node.report())
+
+    def kill(self, name: str) -> None:
+        """A node's process dies, and what was on its way to or from it is lost."""
+        if name in self.nodes:
+            self.network.cut(self.nodes.pop(name))
+        self.head.nodes.leave(name, "its process ended")
+
+    # ---- messages ----------------------------------------------------------------------------
+
+    @property
+    def on_the_way(self) -> list[Letter]:
+        return self.network.on_the_way
+
+    @on_the_way.setter
+    def on_the_way(self, letters: list[Letter]) -> None:
+        self.network.on_the_way = letters
+
+    def deliver(self, letter: Letter) -> None:
+        """A letter arrives; a node then reports its resources."""
+        if letter.receiver is not self and letter.receiver.name not in self.nodes:
+            return
+        self.network.deliver(letter)
+        if letter.receiver is not self:
+            self.report(letter.receiver)
+
+    def run(self) -> list[type[Any]]:
+        """Deliver everything in order; return the kinds of the messages that were for nodes."""
+        heard = []
+        while self.on_the_way:
+            letter = self.on_the_way.pop(0)
+            self.deliver(letter)
+            if letter.receiver is not self:
+                heard.append(type(letter.message))
+        return heard
+
+    @property
+    def told(self) -> list[tuple[str, Any]]:
+        """(node, message) of all that nodes are to hear, after what they heard and keep."""
+        heard = [(node.name, order) for node in self.nodes.values() for order in node.orders]
+        return heard + [
+            (one.receiver.name, one.message) for one in self.on_the_way if one.receiver is not self
+        ]
+
+    @property
+    def orders(self) -> list[Any]:
+        """All orders that nodes keep."""
+        return [order for node in self.nodes.values() for order in node.orders]
+
+    def forget(self) -> None:
+        """Forget what nodes heard, and lose what is on its way."""
+        self.on_the_way.clear()
+        for node in self.nodes.values():
+            node.orders.clear()
+
+    def started(self) -> list[StartMember]:
+        """All orders to start members that nodes keep."""
+        return [order for order in self.orders if isinstance(order, StartMember)]
+
+    # ---- time --------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Head and nodes do what is due, and nodes report."""
+        for node in list(self.nodes.values()):
+            node.tick()
+            self.report(node)
+        self.head.on_tick(self.now)
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        self.tick()
+
+    def cycle(self) -> None:
+        """A cycle runs, if one is due."""
+        self.head.on_round(self.now)
+
+    def cycles(self, count: int = 1) -> None:
+        """A cycle every five seconds; nothing is delivered."""
+        for _ in range(count):
+            self.now += 5.0
+            self.cycle()
+
+    def rounds(self, count: int = REST_ROUNDS) -> None:
+        """Rounds of a second each: a cycle if one is due, and every message arrives."""
+        for _ in range(count):
+            self.now += 1.0
+            self.head.on_tick(self.now)
+            self.cycle()
+            self.run()
+            for node in list(self.nodes.values()):
+                self.report(node)
+
+    def heal(self, seconds: int = 30) -> None:
+        """No more losses: time passes, and every message arrives."""
+        for _ in range(seconds):
+            self.pass_time(1.0)
+            self.cycle()
+            self.run()
+
+    # ---- work --------------------------------------------------------------------------------
+
+    def queue(self, name: str, weight: int = 1, **fields: Any) -> None:
+        self.ask(CreateQueue(name, QueueFields(weight=weight, **fields)))
+
+    def gang(
+        self, name: str = "g", members: int = 1, least: int | None = None, cpus: float = 1.0,
+        queue: str = "default", **fields: Any,
+    ) -> Gang:  # fmt: skip
+        """A gang, of whose members all have to start together unless `least` is given."""
+        needs = [{"CPU": float(cpus)}] * members
+        least = members if least is None else least
+        self.ask(CreateGang(gang_id(name), name, queue, needs, min_members=least, **fields))
+        return self.scheduler.registry.gangs[gang_id(name)]
+
+    def job(self, *groups: TaskGroup, name: str = "job", **fields: Any) -> None:
+        self.ask(ApplyManifests([job_manifest(JobSpec(name=name, groups=groups, **fields))]))
+
+    def gang_of(self, job: str = "job") -> Gang | None:
+        return self.scheduler.jobs.gang_of(f"default/{job}")
+
+    def evict(self, members: list[int], gang: Gang | None = None, claimant: str = "") -> None:
+        """The scheduler takes places away."""
+        gang = gang or self.scheduler.registry.gangs[gang_id("g")]
+        self.scheduler.applier.evict(gang, members, "preempt", claimant)
+
+    def states(self, gang: Gang | None = None) -> list[str]:
+        """The states of a gang's members, as people see them."""
+        gang = gang or self.scheduler.registry.gangs[gang_id("g")]
+        return [SHOWN[member.state] for member in gang.members]
+
+    def holding(self) -> list[str]:
+        """The names of the gangs of `World.gang` that hold places."""
+        return sorted({group_name(group) for group, _ in self.held() if group.isascii()})
+
+    @property
+    def preempted(self) -> list[str]:
+        """The names of the gangs whose members nodes had to warn."""
+        return [group_name(group) for node in self.nodes.values() for group in node.warned]
+
+    def end(self, member: MemberId, code: int) -> None:
+        """A running member ends, and the head hears of it at once."""
+        for node in self.nodes.values():
+            if member in node.running:
+                order = node.running[member]
+                for news in node.ended(*member, order.attempt, code):
+                    self.hear(node, news)
+
+    # ---- what nodes hold and run -------------------------------------------------------------
+
+    @property
+    def running(self) -> dict[MemberId, StartMember]:
+        """The members that run on working nodes, with the orders that started them."""
+        return {key: order for node in self.nodes.values() for key, order in node.running.items()}
+
+    def held(self) -> dict[Any, list[tuple[str, bool]]]:
+        """(group, index) -> the living nodes that hold it, and whether it is committed."""
+        found: dict[Any, list[tuple[str, bool]]] = {}
+        for node in self.nodes.values():
+            for group, index, _, is_committed in node.inventory().held:
+                found.setdefault((group, index), []).append((node.name, is_committed))
+        return found
+
+    def check_settled(self) -> None:
+        """Nodes hold exactly what members of gangs have."""
+        believed = {
+            (gang.gang_id, index): [(member.node, True)]
+            for gang in self.scheduler.registry.gangs.values()
+            for index, member in enumerate(gang.members)
+            if member.node
+        }
+        held = self.held()
+        assert held == believed, f"held: {held}, believed: {believed}"
+
+
+def one_node(cpus: float, **options: Any) -> World:
+    """A head with one node, `n0`."""
+    world = World(**options)
+    world.add("n0", CPU=float(cpus))
+    return world
+
+
+def joined_world() -> World:
+    """A head with a journal, which nodes join over the network."""
+    return World(journal=Journal(), is_alone=False)
+
+
+def stored_world() -> World:
+    """A head whose journal writes when the test says so."""
+    return World(journal=Journal(is_slow=True))
