@@ -125,9 +125,9 @@ def test_an_allocation_has_steps_and_is_given_back_with_the_commands_code(cluste
 
 
 def test_an_allocation_ends_with_whoever_holds_it(cluster):
-    with cluster.begin(COMMAND, "alloc", "--name", "gone", "--", "sleep", "1000") as process:
-        is_running(cluster, "gone")
-        eventually(lambda: cluster.ask(GetJob("gone")).members[0].state == "Running")
+    words = ("sh", "-c", "echo held; exec sleep 1000")
+    with cluster.begin(COMMAND, "alloc", "--name", "gone", "--", *words) as process:
+        assert process.stdout.readline() == "held\n"  # from here on it holds the places
         process.kill()
         eventually(lambda: state_of(cluster, "gone") == "Failed")
 

@@ -10,16 +10,16 @@ import pytest
 from tests.polling import eventually
 from tests.system.cli.conftest import COMMAND, Machine
 
-LAST = 13_000_000
+LAST, WIDTH = 1_050_000, 99
 """`seq` prints 105 MB to here: more than its node keeps of the output of a member (64 MiB)."""
-NUMBERS = ("--", "sh", "-c", f"seq 1 {LAST}; printf end")
+NUMBERS = ("--", "sh", "-c", f"seq -f %0{WIDTH}.0f 1 {LAST}; printf end")
 
 
 def expected() -> str:
     digest = hashlib.sha256()
     for begin in range(1, LAST + 1, 100_000):
         block = range(begin, min(begin + 100_000, LAST + 1))
-        digest.update("".join(f"{number}\n" for number in block).encode())
+        digest.update("".join(f"{number:0{WIDTH}}\n" for number in block).encode())
     digest.update(b"end")
     return digest.hexdigest()
 
@@ -73,7 +73,7 @@ def test_notes_about_dropped_output_are_no_output(cluster):
     assert lines[-1] == "end"
     assert all(line.isdecimal() for line in lines[:-1])
     dropped = int(shown.stderr.split()[1])
-    whole = sum(len(str(number)) + 1 for number in range(1, LAST + 1)) + len("end")
+    whole = LAST * (WIDTH + 1) + len("end")
     assert shown.stderr == f"phalanx: {dropped} bytes of older output of worker-0 were dropped\n"
     assert dropped + len(shown.stdout) == whole
 
