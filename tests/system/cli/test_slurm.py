@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.polling import eventually
-from tests.system.cli.conftest import PATIENCE_S, Machine
+from tests.system.cli.conftest import PATIENCE_S
+from tests.system.cli.slurm_machine import SlurmMachine
 
 SCRIPT = """\
 #!/bin/sh
@@ -34,22 +35,11 @@ squeue -h -j $SLURM_JOB_ID -o %T
 """
 
 
-class Slurm:
-    """A cluster, and Slurm's commands before all others."""
-
-    def __init__(self) -> None:
-        self.machine = Machine()
-        self.machine.start_head("--num-cpus", "4")
-        self.machine.join(self.machine.status()["address"], "second", "--num-cpus", "4")
-        self.commands = os.path.join(self.machine.home, "bin")
-        self.machine.done("compat", "slurm", "install", self.commands)
+class Slurm(SlurmMachine):
+    """Called with the words of a command, in the user's home."""
 
     def __call__(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        path = f"{self.commands}:{self.machine.env['PATH']}"
-        return subprocess.run(
-            list(words), env=self.machine.env | {"PATH": path}, input=given, text=True,
-            cwd=self.machine.home, capture_output=True, timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
+        return self.run(words, self.machine.home, given)
 
 
 @pytest.fixture(scope="module")

@@ -13,26 +13,17 @@ from pathlib import Path
 
 import pytest
 from tests.polling import eventually
-from tests.system.cli.conftest import PATIENCE_S, Machine
+from tests.system.cli.slurm_machine import SlurmMachine
 
 
-class Door:
-    """A cluster whose nodes have GPUs, and Slurm's commands before all others."""
+class Door(SlurmMachine):
+    """A cluster whose nodes have GPUs, called with a line for a shell."""
 
     def __init__(self) -> None:
-        self.machine = Machine()
-        self.machine.start_head("--num-cpus", "4", "--num-gpus", "4")
-        address = self.machine.status()["address"]
-        self.machine.join(address, "second", "--num-cpus", "4", "--num-gpus", "4")
-        self.commands = os.path.join(self.machine.home, "bin")
-        self.machine.done("compat", "slurm", "install", self.commands)
+        super().__init__("--num-gpus", "4")
 
     def __call__(self, line: str, directory: Path, **env: str) -> subprocess.CompletedProcess[str]:
-        path = f"{self.commands}:{self.machine.env['PATH']}"
-        return subprocess.run(
-            ["sh", "-c", line], env=self.machine.env | {"PATH": path} | env, text=True,
-            cwd=directory, capture_output=True, timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
+        return self.line(line, directory, **env)
 
     def over(self, number: str, directory: Path) -> None:
         """Wait until the job's account is written down."""
