@@ -22,7 +22,7 @@ def children_named(parent: int, name: bytes) -> list[int]:
 
 
 def fork_server_of(node: int) -> int:
-    """It, once it is there: another one may just have been killed."""
+    """The process, once it runs: another one may just have been killed."""
     return _the_only(node, FORK_SERVER)
 
 

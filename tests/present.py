@@ -1,4 +1,4 @@
-"""What a test says is there."""
+"""Values that a test knows not to be None."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ _REQUEST_BYTES = 1 << 18
 
 
 def _settings(env: Mapping[str, str]) -> dict[str, str]:
-    """What the environment sets of the interpreter itself, and is not so here anyway."""
+    """The settings of the interpreter itself in the environment, unless they are so here anyway."""
     found = {name: value for name, value in env.items() if name.startswith("PYTHON")}
     if set(found.get("PYTHONPATH", "").split(os.pathsep)) <= {"", *sys.path}:
         found.pop("PYTHONPATH", None)
@@ -192,7 +192,7 @@ def cold_starts() -> Iterator[None]:
 
 
 def popen_in_use() -> type[subprocess.Popen[Any]]:
-    """What this process starts daemons by."""
+    """The class by which this process starts daemons."""
     found: type[subprocess.Popen[Any]] = importlib.import_module(STARTERS[0]).subprocess.Popen
     return found
 
@@ -291,7 +291,7 @@ def _become(request: dict[str, Any]) -> NoReturn:
             print(end.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
-    # What the interpreter does at its end, but for taking apart the modules: that takes 0.1 s.
+    # The interpreter's work at its end, but for taking apart the modules: that takes 0.1 s.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()

@@ -21,9 +21,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 GLOSSARY = ROOT / "docs" / "glossary.md"
 MAX_COLUMNS = 100
-FOLDERS = ("src/", "benchmarks/", "research/", "tools/", "docs/", "examples/")
+FOLDERS = ("src/", "benchmarks/", "research/", "tests/", "tools/", "docs/", "examples/")
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
-NOT_READ = ("docs/glossary.md", "tools/prose.py")
+NOT_READ = ("docs/glossary.md", "tools/prose.py", "tests/unit/tools/test_prose.py")
 """Files that must name what is not to be written."""
 
 START = r"(?:^|(?<=[.:;!?] )|(?<=\n\n))[*_`\"(]*"

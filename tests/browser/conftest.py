@@ -76,7 +76,7 @@ def chromium():
 
 
 class Visitor:
-    """A tab that has signed in. What goes wrong in it is collected: errors of scripts, reports of
+    """A tab that has signed in. It collects its failures: errors of scripts, reports of
     the content policy, and requests to other hosts."""
 
     def __init__(self, chromium, served, **options):

@@ -65,9 +65,9 @@ def test_a_list_changes_while_it_is_open_and_keeps_what_its_reader_does(visitor,
 def test_a_head_that_is_away_is_said_and_forgotten_when_it_is_back(visitor, served):
     page = visitor.page
     page.goto(f"{visitor.base}/queues")
-    served.head.error = ConnectionError("nobody is there")
+    served.head.error = ConnectionError("nobody answers")
     page.wait_for_selector("#trouble:not([hidden])")
-    assert "nobody is there" in page.inner_text("#trouble")
+    assert "nobody answers" in page.inner_text("#trouble")
     served.head.error = None
     page.wait_for_selector("#trouble", state="hidden")
 

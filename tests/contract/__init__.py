@@ -1,1 +1,1 @@
-"""What a Ray program may rely on, checked alike on every engine that is installed."""
+"""The behaviour that a Ray program may rely on, checked alike on every installed engine."""

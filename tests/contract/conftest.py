@@ -21,7 +21,7 @@ ENGINES = ("phalanx", "ray")
 CLUSTER, ON_RAY = "cluster", "phalanx-on-ray"
 SHARED = {"num_cpus": 4, "num_gpus": 2, "resources": {"custom": 2}, "include_dashboard": False}
 TIMEOUT_S = 120
-"""What hangs fails then. Ray starts each of its workers within seconds, on a busy machine."""
+"""Seconds after which a hanging test fails. Ray starts a worker within seconds, even if busy."""
 
 
 def pytest_addoption(parser):

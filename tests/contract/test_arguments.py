@@ -1,4 +1,4 @@
-"""What travels into a task and back: arguments, references, closures, definitions."""
+"""Values that travel into a task and back: arguments, references, closures, definitions."""
 
 from __future__ import annotations
 

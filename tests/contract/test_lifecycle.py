@@ -202,7 +202,7 @@ def test_looking_at_a_cluster_that_is_not_there_is_refused(fresh, call):
         pytest.param(
             {"address": "auto"},
             ConnectionError,
-            marks=pytest.mark.one_raylet("the cluster of the other tests is there to be found"),
+            marks=pytest.mark.one_raylet("it would find the cluster of the other tests"),
         ),
         ({"num_cpus": -1}, ValueError),
         ({"num_cpus": 1.5}, ValueError),

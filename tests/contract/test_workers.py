@@ -1,4 +1,4 @@
-"""What a task finds around it: its process, threads, event loop, folder, session."""
+"""The surroundings of a task: its process, threads, event loop, folder, session."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def programs_in(page: str) -> list[tuple[str, str]]:
 
 
 def output_of(program: str, directory: Path) -> str:
-    """What a program prints that runs in this directory; it has to end well."""
+    """Run a program in this directory, which has to end well; return its output."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=directory,

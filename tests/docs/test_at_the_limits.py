@@ -49,7 +49,7 @@ def _definition(size: int) -> None:
 
 
 def _message(size: int) -> Ask:
-    """A message of which a frame has so many bytes."""
+    """A message of which a frame has this number of bytes."""
     length = len(frames.encode_frame([Ask(1, 1, _raw(size // 2))])) - framing.HEADER_BYTES
     return Ask(1, 1, _raw(size // 2 + size - length))
 
@@ -147,7 +147,7 @@ class Limit(NamedTuple):
 
     attempt: Try
     words: str
-    """What is said of one more, as a pattern. {value} and {limit} stand for the two numbers."""
+    """The words about one more, as a pattern. {value} and {limit} stand for the two numbers."""
     patched: tuple[Any, str, int] | None = None
     """A smaller limit in place of the constant, where the true one would cost too much."""
     step: float = 1
@@ -422,7 +422,7 @@ NOT_TRIED = {
     "runtime.gateway.chunks.STALL_S": _CLOCK,
     "owner.peers.redialling.GIVE_UP_S": _CLOCK,
     "api.session.ADMITTED_FOR_S": _CLOCK,
-    "model.system_settings.STREAM_ITEMS": "so many take minutes: a test sets fewer",
+    "model.system_settings.STREAM_ITEMS": "that many take minutes: a test sets fewer",
     "runtime.os.commands.NAMED": "a list of names, and no number",
 }
 """Why the other rows are not tried here."""

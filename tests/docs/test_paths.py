@@ -1,4 +1,4 @@
-"""What the documents for people who change the code name, is there."""
+"""Paths that the documents for people who change the code name exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the suites look: at so many seeds in `make test`, always the same ones; or for the time
+"""The length of the suites: a number of seeds in `make test`, always the same; or for the time
 that the environment gives, from seeds that nobody has tried (`PHALANX_FUZZ_S=3600`, for each).
 """
 

@@ -43,7 +43,7 @@ ANSWERS: dict[Any, Any] = {
     list[dict[str, Any]]: lambda maker: [{"state": maker.text()}],
 }
 ANSWERS[list[QueueInfo]] = lambda maker: [maker.value(QueueInfo)]
-"""What has a form that its type does not say: heads are trusted with it."""
+"""Replies with a form that their type does not give: heads are trusted with them."""
 
 
 class Endless(BaseException):

@@ -1,4 +1,4 @@
-"""What the suites of this folder have found, each by itself."""
+"""Faults that the suites of this folder have found, each by itself."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ ASKED = [
     for kind in OF_CONTROL
     if Role.PROCESS in kind.asked_by and kind not in (WaitGroup, RemoveGroup, KillActor)
 ]
-"""What is answered at once."""
+"""The requests that are answered at once."""
 
 
 def sockets_of(cluster: Any) -> list[Any]:

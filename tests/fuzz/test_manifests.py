@@ -29,7 +29,7 @@ Asked = dict[tuple[str | int, ...], set[str]]
 
 
 def asked_for(text: str) -> Asked:
-    """What the readers ask for in this file: the schema, as the readers know it."""
+    """The keys that the readers ask for in this file: the schema, as the readers know it."""
     found: Asked = {}
     with pytest.MonkeyPatch.context() as patch:
         whole = Fields.raw

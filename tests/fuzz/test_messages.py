@@ -129,7 +129,7 @@ class Place:
 
 
 Said = tuple[str, Any]
-"""Who says what."""
+"""The sender of each message."""
 SPEAKERS = ["driver", "driver", "worker", "stranger", "head", "node"]
 
 
@@ -172,7 +172,7 @@ def goes_on(said: list[Said]) -> None:
 
 
 SENT_TWICE = (Expelled,)
-"""What ends a node by right."""
+"""The messages that end a node by right."""
 
 
 def test_a_node_goes_on() -> None:
@@ -219,7 +219,7 @@ def test_an_order_that_the_node_fails_at_is_refused_and_harms_no_other(
 
 
 def told(place: Place) -> list[Any]:
-    """What the node notified its head of."""
+    """The messages with which the node notified its head."""
     bodies = [one.body for one in place.head.sent if isinstance(one, Reported)]
     return [inner for body in bodies for inner in decode_body(body)]
 

@@ -28,7 +28,7 @@ KNOWN: Known = {
 
 
 class Place:
-    """What an owner sees of the world: nobody answers."""
+    """The surroundings of an owner, in which nobody answers."""
 
     def __init__(self) -> None:
         self.files: set[str] = set()
@@ -65,7 +65,7 @@ def draw(rng: random.Random) -> list[tuple[bool, Any]]:
 
 
 def goes_on(said: list[tuple[bool, Any]]) -> None:
-    """What a peer says that it may not drops that peer alone; the node is to be understood."""
+    """A message that a peer may not send drops that peer alone; the node is to be understood."""
     owner = Owner(Place(), ME)
     owner.submit(template("f", 3))
     node: Any = owner.node

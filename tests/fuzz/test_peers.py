@@ -1,4 +1,4 @@
-"""What peers may send that hold the cluster's token: any request to a node, any bytes to a gateway,
+"""Messages of peers that hold the cluster's token: any request to a node, any bytes to a gateway,
 any request to the scheduler of a Ray cluster. Each is answered or dropped, and others go on."""
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def test_a_gateway_answers_any_bytes_or_hangs_up(tmp_path) -> None:
 
 
 class RayCluster:
-    """What the admission of tasks knows of the cluster."""
+    """The parts of a cluster that the admission of tasks knows."""
 
     def __init__(self, world: World) -> None:
         self.queues = world.scheduler.queues

@@ -1,4 +1,4 @@
-"""Every request of the control plane with any value: it answers, and others' work goes on."""
+"""Every request of the head with any value: it answers, and others' work goes on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phalanx.protocol.requests.request import Request, Role
 
 
 def handled(world: PeopleWorld) -> list[type[Request[Any]]]:
-    """What a head answers."""
+    """The requests that a head answers."""
     control = world.head
     found = {**control.handlers.types, **control.gang_scheduler.handlers.types}
     return sorted(found, key=lambda one: one.kind)

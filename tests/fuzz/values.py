@@ -41,7 +41,7 @@ _DEPTH = 6
 """Below it a struct that may hold itself holds nothing more."""
 
 Known = Mapping[tuple[str, Any], Sequence[Any]]
-"""What a field of this name and type may mean."""
+"""The meanings that a field of this name and type may have."""
 
 
 class Maker:
@@ -116,7 +116,7 @@ class Maker:
         return range(0 if self._depth > _DEPTH else self.rng.randint(0, _MANY))
 
     def text(self) -> str:
-        """Whatever a frame can carry as text."""
+        """Any text that a frame can carry."""
         rng = self.rng
         if not self.is_wild():
             return rng.choice("abcdq")

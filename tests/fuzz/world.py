@@ -28,7 +28,7 @@ PATIENCE = 6
 
 
 class Answer:
-    """What became of a request."""
+    """The outcome of a request."""
 
     def __init__(self, role: Role, process: bytes, node: bytes) -> None:
         self.error: BaseException | None = None
@@ -81,7 +81,7 @@ class PeopleWorld(World):
     # ---- other people ------------------------------------------------------------------------
 
     def forget_reservations(self) -> None:
-        """What is reserved keeps others away, as somebody asked for: that is no harm."""
+        """Delete all reservations, which keep others away because somebody asked."""
         for record in self.scheduler.calendar.table.all():
             self.scheduler.calendar.table.delete(record.name)
 
@@ -106,7 +106,7 @@ class PeopleWorld(World):
                 self.end(place, code)
 
     def happens(self, what: str) -> None:
-        """What is no request."""
+        """Let something happen that is no request."""
         match what:
             case "the head restarts":
                 self.restart()
@@ -123,7 +123,7 @@ class PeopleWorld(World):
 
 OF_OTHERS = "bystanders.example/slot"
 TOTAL = {"CPU": 4.0, "GPU": 2.0, "memory": 1e9, OF_OTHERS: 4.0}
-"""What each node has."""
+"""The resources of each node."""
 
 
 def bystander(name: str) -> JobSpec:
@@ -136,8 +136,8 @@ def bystander(name: str) -> JobSpec:
 
 
 def is_meant(error: BaseException) -> bool:
-    """Whether code of ours raised it, in words for who asked: no slip of ours, and none of Python's
-    own words."""
+    """Whether the package raised it on purpose, in words for the asker: neither a slip nor one of
+    Python's own errors."""
     is_slip = to_wire(error).code == code_of(SystemFailureError) and not isinstance(
         error, SystemFailureError
     )

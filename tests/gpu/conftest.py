@@ -44,7 +44,7 @@ def said() -> Callable[..., list[str]]:
 
 @pytest.fixture
 def use() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts a program that takes so many MiB of the first device."""
+    """Start a program that takes this many MiB of the first device."""
     begun: list[subprocess.Popen[str]] = []
 
     def use(mibs: int, seconds: float = 0.0) -> subprocess.Popen[str]:

@@ -49,7 +49,7 @@ class Cuda:
         return found.value
 
     def take(self, size: int) -> ctypes.c_uint64:
-        """So many bytes of its memory."""
+        """The bytes of its memory that are taken."""
         place = ctypes.c_uint64()
         self._call("cuMemAlloc_v2", ctypes.byref(place), ctypes.c_size_t(size))
         return place

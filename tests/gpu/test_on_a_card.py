@@ -50,7 +50,7 @@ def test_a_reader_that_was_killed_is_there_again(machine: Any) -> None:
 
 
 def _readers(machine: Any) -> list[int]:
-    """Of the nodes of this machine alone."""
+    """The devices of the nodes of this machine alone."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -1,1 +1,1 @@
-"""What needs a Ray cluster: a head and three raylets on this machine, with GPUs that are not."""
+"""Tests on a Ray cluster: a head and three raylets on this machine, with pretended GPUs."""

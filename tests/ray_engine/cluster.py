@@ -73,11 +73,11 @@ class Phalanx:
         return present(eventually(settled))
 
     def log(self, job: str, member: str, attempt: int = -1) -> str:
-        """What a member printed."""
+        """The output of a member."""
         return self.ask(ReadJobLog(f"default/{job}", member, attempt)).data.decode()
 
     def groups(self) -> list[dict[str, Any]]:
-        """Placement groups of ours that Ray still has."""
+        """Phalanx's placement groups that Ray still has."""
         rows = ray.util.placement_group_table().values()
         return [r for r in rows if r["name"].startswith("phx/") and r["state"] != "REMOVED"]
 
@@ -89,7 +89,7 @@ class Phalanx:
         )
 
     def pid(self, actor: Any) -> int:
-        """Of an actor's process."""
+        """The id of an actor's process."""
         return int(ray.get(actor.pid.remote(), timeout=PATIENCE_S))
 
     def add_node(self) -> str:
@@ -169,7 +169,7 @@ def scheduler() -> Any:
 
 
 def ray_node(node_id: str) -> str:
-    """What is the same in Ray's id of a node and ours, which may differ where it begins."""
+    """The part that Ray's id of a node and Phalanx's share; they may differ where they begin."""
     return node_id[12:]
 
 

@@ -2,7 +2,7 @@
 
 It takes locks that no two processes may hold: one for itself, one for each of its devices. It waits
 until all SIZE members of its job are there at once, or have ended, then until the job may go, and
-exits with CODE. What it sees it appends to the file `events`, as words: its job, its index, its
+exits with CODE. It appends its observations to the file `events`, as words: its job, its index, its
 attempt, and what happened. The kernel drops a lock when its process is gone, and never before.
 """
 

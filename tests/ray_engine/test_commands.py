@@ -16,7 +16,7 @@ from .cluster import PATIENCE_S, Phalanx, ray_node
 
 
 def phalanx(phx: Phalanx, *arguments: str) -> str:
-    """What a command prints that must succeed."""
+    """The output of a command that must succeed."""
     ended = subprocess.run(
         [sys.executable, "-c", "from phalanx.cli import main; main()", *arguments],
         env=os.environ | {"PHALANX_ADDRESS": f"ray:{phx.cluster.address}", "COLUMNS": "200"},

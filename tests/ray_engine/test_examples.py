@@ -1,4 +1,4 @@
-"""What runs on the embedded engine runs here without a changed line: jobs and programs."""
+"""Programs of the runtime run here without a changed line: jobs and scripts."""
 
 from __future__ import annotations
 

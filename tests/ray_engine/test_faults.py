@@ -1,8 +1,8 @@
 """Raylets, node agents and the scheduler are killed at random under a mix of jobs.
 
-What the jobs' members recorded tells whether promises were kept: each holds locks that tell of a
+The records of the jobs' members tell whether promises were kept: each holds locks that tell of a
 member that runs twice and of a device that two hold, and goes no further than to its beginning
-before the whole gang is there. So a gang of which a part was started for good does not end.
+before the whole gang is up. So a gang of which a part was started for good does not end.
 """
 
 from __future__ import annotations

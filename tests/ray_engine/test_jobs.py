@@ -141,7 +141,7 @@ def test_work_of_ray_outside_of_queues_counts_as_taken(phx: Phalanx) -> None:
         (Job("true", name="lost", queue="nowhere"), QueueUnavailableError),
     ],
 )
-def test_what_cannot_be_is_refused_as_on_the_embedded_engine(
+def test_what_cannot_be_is_refused_as_on_the_runtime(
     phx: Phalanx, job: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error):

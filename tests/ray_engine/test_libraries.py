@@ -166,7 +166,7 @@ def test_tune_runs_trials_with_checkpoints_retries_and_schedulers(tmp_path):
 
 
 def ran(program, folder, **variables):
-    """What the program prints, without the lines of its workers."""
+    """The output of the program, without the lines of its workers."""
     path = folder / "program.py"
     path.write_text(program)
     done = subprocess.run(

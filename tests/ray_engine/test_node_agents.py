@@ -1,4 +1,4 @@
-"""What the scheduler sends the agents of Ray's nodes, in how many calls; needs no cluster."""
+"""Calls of the scheduler to the agents of Ray's nodes, and their number; needs no cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps a program from a Ray cluster is said at once, and in words."""
+"""Reasons that keep a program from a Ray cluster are given at once, and in words."""
 
 from __future__ import annotations
 

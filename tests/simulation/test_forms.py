@@ -1,4 +1,4 @@
-"""What policies allocate on traces of many forms: published ones where a folder has them."""
+"""Allocations of policies on traces of many forms: published ones where a folder has them."""
 
 from __future__ import annotations
 

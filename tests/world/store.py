@@ -23,7 +23,7 @@ class Journal:
         self.is_stalled = False
         self.shortage = ""
         self.records: list[tuple[Changes, Callable[[], None] | None]] = []
-        """What is not written yet."""
+        """The records that are not written yet."""
 
     def record(self, changes: Changes, durable: Callable[[], None] | None = None) -> None:
         self.records.append((dict(changes), durable))

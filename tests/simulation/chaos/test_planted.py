@@ -143,7 +143,7 @@ def no_look_at_the_mark(monkeypatch):
 
 
 def full_is_written(monkeypatch):
-    """What finds no room in the store counts as written."""
+    """Records that find no room in the store count as written."""
     apply = storage.Storage.apply
 
     def careless(self, batch):

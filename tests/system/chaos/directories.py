@@ -4,7 +4,7 @@
 
 DISKS is a directory with small file systems `a` and `b`, in a mount namespace of this program:
 there lies what jobs print on the first and on the second node. `run`, which this program mounts,
-has the sessions. Whatever happens to one of them, no job that runs is ended or started again, what
+has the sessions. When anything happens to one, no job that runs is ended or started again, what
 is asked meanwhile is done or refused with a reason, and all goes on afterwards. Prints what was
 seen, as JSON.
 """

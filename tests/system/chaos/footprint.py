@@ -1,4 +1,4 @@
-"""What a session occupies on this machine: processes, descriptors, files, memory."""
+"""The footprint of a session on this machine: processes, descriptors, files, memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Footprint:
 
     @classmethod
     def of(cls, handle, driver_pid=None):
-        """Of what `init` returned."""
+        """The footprint of the session that `init` returned."""
         return cls(driver_pid or os.getpid(), handle["session_dir"], handle["object_store_address"])
 
     @property

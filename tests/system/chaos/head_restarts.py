@@ -186,7 +186,7 @@ class Trial:
         )
 
     def run(self, restarts: int) -> dict[str, int]:
-        """Kill the head so often. What was seen. Raises AssertionError."""
+        """Kill the head so often; return the observations. Raises AssertionError."""
         for _ in range(restarts):
             if self._room is None:
                 self._restart()

@@ -162,7 +162,7 @@ class Trial:
         self.seen: dict[str, int] = {"rounds": 0, "cancelled": 0}
 
     def run(self, pauses: int) -> dict[str, int]:
-        """Stop processes so often. What was seen. Raises AssertionError."""
+        """Stop processes so often; return the observations. Raises AssertionError."""
         for _ in range(pauses):
             self._goes_on(self._rng.randrange(20))
             self._driver.ask()
@@ -187,7 +187,7 @@ class Trial:
         return {**self.seen, **counts, "gangs": load.gangs}
 
     def _goes_on(self, calls: int) -> None:
-        """So many more calls are answered, as the load makes them one after another."""
+        """Wait for this many more answers; the load makes its calls one after another."""
         wanted = self._load.calls + calls
         until(lambda: self._load.calls >= wanted or bool(self._load.errors))
 

@@ -109,7 +109,7 @@ class Soak:
     # ---- work --------------------------------------------------------------------------------
 
     def run(self, duration_s, kill_pause_s=0.25):
-        """Rounds of work for so many seconds, workers dying all the time."""
+        """Do rounds of work for this many seconds, while workers die all the time."""
         killer = Killer(self.footprint, self.seed, kill_pause_s)
         actors = [self.Squares.remote() for _ in range(2)]
         until = time.monotonic() + duration_s
@@ -177,7 +177,7 @@ class Soak:
     # ---- leaks -------------------------------------------------------------------------------
 
     def measure(self):
-        """What this process and the node hold, once all is quiet."""
+        """The things that this process and the node hold, once all is quiet."""
         gc.collect()
         node = self.footprint.node
         return {
@@ -192,7 +192,7 @@ class Soak:
         }
 
     def leaks(self, before, allowed):
-        """What has grown by more than is allowed since `before`, after time to give it back."""
+        """The counts that have grown too much since `before`, after time to give things back."""
         grown: dict[Any, Any] = {}
 
         def is_quiet():

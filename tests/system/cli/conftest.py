@@ -84,7 +84,7 @@ class Machine:
         )
 
     def done(self, *arguments: str, **env: str) -> str:
-        """What a command prints that must succeed."""
+        """The output of a command that must succeed."""
         ended = self.phalanx(*arguments, **env)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout
@@ -98,7 +98,7 @@ class Machine:
         return {row["name"]: row.as_dict() for row in self.ask(ListJobs())}
 
     def ask(self, request: Request[R]) -> R:
-        """What the head answers."""
+        """The answer of the head."""
         (head,) = [(s, one) for s, one in daemons(self.root) if one.kind == "head"]
         return ask_daemon(*head, request, PATIENCE_S)
 
@@ -119,7 +119,7 @@ class Machine:
         return str(self.nodes()[name]["node_id"])
 
     def daemons(self) -> dict[str, Announcement]:
-        """What the living daemons tell of themselves: "head", and nodes by id."""
+        """The announcements of the living daemons: "head", and nodes by id."""
         return {one.node_id or one.kind: one for _, one in daemons(self.root)}
 
     def end(self) -> None:

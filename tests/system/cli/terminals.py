@@ -61,7 +61,7 @@ class Terminal:
         return seen.decode()
 
     def code(self) -> int:
-        """How the command ended. What it shows last is read meanwhile, so that it can."""
+        """How the command ended. Its last output is read meanwhile, so that it can."""
         deadline = time.monotonic() + PATIENCE_S
         while self.process.poll() is None:
             assert time.monotonic() < deadline, self.shown

@@ -1,4 +1,4 @@
-"""What happened, from the command line and from Python."""
+"""Events of the cluster, from the command line and from Python."""
 
 from __future__ import annotations
 

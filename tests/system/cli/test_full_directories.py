@@ -50,7 +50,7 @@ print("held")
 
 @pytest.fixture
 def on_small_disks(tmp_path):
-    """Runs a program of its own where `a`, `b` and /var/tmp are disks of so many MiB."""
+    """Run a program of its own where `a`, `b` and /var/tmp are disks of this many MiB."""
     unshare = find_tool("unshare")
     if unshare is None:
         pytest.skip("unshare is missing: apt-get install util-linux")

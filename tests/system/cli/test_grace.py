@@ -33,7 +33,7 @@ os.rename(path("new"), path("pids"))
 while True:
     signal.pause()
 """
-"""A program that, once it is asked to end, writes its last state as soon as `go` is there."""
+"""A program that, once it is asked to end, writes its last state as soon as `go` exists."""
 
 
 class Saver:
@@ -47,7 +47,7 @@ class Saver:
         self.alone = ("sh", "-c", self.line)
 
     def pids(self):
-        """Of the shell and of the program."""
+        """The process ids of the shell and of the program."""
         file = self.directory / "pids"
         eventually(file.exists)
         return [int(pid) for pid in file.read_text().split()]

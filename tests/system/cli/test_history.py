@@ -1,4 +1,4 @@
-"""What jobs used, from the command line; and a head that is killed in between."""
+"""The resources that jobs used, from the command line; and a head that is killed in between."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Day:
         self.users: dict[str, str] = {}
 
     def gate(self, name: str) -> str:
-        """What a program does that waits for `open`."""
+        """The code of a program that waits for `open`."""
         return f"until test -e {self.directory}/{name}; do sleep 0.05; done"
 
     def open(self, *names: str) -> None:

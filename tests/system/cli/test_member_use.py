@@ -1,4 +1,4 @@
-"""What a running member uses over time, asked of its node as the page of its job asks."""
+"""The use of a running member over time, asked of its node as the page of its job asks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is no UTF-8 in a user's environment blocks nothing: arguments, variables, directories and
-scripts reach the command as they are. A current directory that was removed is named as such."""
+"""Bytes that are no UTF-8 block nothing: arguments, variables, directories and scripts reach the
+command as they are. A current directory that was removed is named as such."""
 
 from __future__ import annotations
 

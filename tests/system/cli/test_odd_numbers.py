@@ -1,4 +1,4 @@
-"""What is no number, or one that nothing can hold, is a sentence on every command line."""
+"""A word that is no number, or a number that nothing can hold, is answered with a sentence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMMANDS = [
 
 
 class Asked(Exception):
-    """What would have gone to the head."""
+    """The requests that would have gone to the head."""
 
 
 @pytest.fixture(autouse=True)

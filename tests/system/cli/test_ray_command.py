@@ -51,7 +51,7 @@ ray.get(speaker.say.remote("loud and clear"))
 
 
 def ray(machine: Machine, *arguments: str, **env: str) -> str:
-    """What a command prints that must succeed."""
+    """The output of a command that must succeed."""
     ended = machine.python(RAY, *arguments, **env)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout

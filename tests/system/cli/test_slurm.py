@@ -95,7 +95,7 @@ WORDS = [
 
 
 def test_words_reach_a_program_as_they_were_given(slurm):
-    """Of a batch script, of a step, and of a job that has no script."""
+    """Rows of a batch script, of a step, and of a job that has no script."""
     home = Path(slurm.machine.home)
     program = (sys.executable, "-c", "import json, sys; print(json.dumps(sys.argv[1:]))")
     line = f'{shlex.join(program)} "$@"\n'

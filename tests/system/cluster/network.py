@@ -23,7 +23,7 @@ IP, TC = find_tool("ip"), find_tool("tc")
 
 
 def why_no_hosts():
-    """What keeps this process from making network namespaces; "" where nothing does."""
+    """The reason why this process cannot make network namespaces; "" where there is none."""
     if IP is None or TC is None:
         return "ip or tc is missing: apt-get install iproute2"
     name = f"phx-{os.getpid()}"
@@ -83,7 +83,7 @@ class Host:
         ip("-n", self.network.switch, "link", "set", self.port, "up")
 
     def slow_down(self, rate):
-        """What comes in has to share this rate, as `tc` writes rates."""
+        """Let incoming traffic share this rate, as `tc` writes rates."""
         shape = ("tbf", "rate", rate, "burst", "32kbit", "latency", "2s")
         where = ("qdisc", "add", "dev", self.port, "root")
         run(TC, "-n", self.network.switch, *where, *shape)

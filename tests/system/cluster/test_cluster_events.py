@@ -1,4 +1,4 @@
-"""What passes between nodes is recorded."""
+"""Messages between nodes are recorded."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def hold(pipe):
 
 @pytest.fixture
 def begin(tmp_path):
-    """Starts so many `hold` and waits until they run; (refs, what lets them end)."""
+    """Start this many `hold` and wait until they run; (refs, a function that lets them end)."""
     opened: list[Any] = []
 
     def begin(count):

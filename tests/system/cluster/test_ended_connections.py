@@ -203,7 +203,7 @@ def test_an_owner_that_died_after_the_way_to_it_ended_is_known_to_be_dead(cluste
 
 
 def test_a_connection_may_begin_with_more_than_a_stranger_may_say(cluster):
-    """What was posted while it was dialled: a function of 6 MB to a worker not known before."""
+    """Messages posted while it was dialled: a function of 6 MB to a worker not known before."""
     large = bytes(6_000_000)
 
     @phalanx.remote(resources={"b": 1}, num_cpus=0, max_retries=0)

@@ -55,7 +55,7 @@ def test_everything_is_there_again_and_nothing_stops_meanwhile(new_cluster, get,
         # Without a head: tasks run, actors answer.
         assert get([kept.add.remote() for _ in range(5)])[-1] == 6 * (restart + 1)
         assert get([echo.remote(i) for i in range(100)]) == list(range(100))
-        # What needs the head waits for it.
+        # Calls that need the head wait for it.
         late: list[Any] = []
         name = f"late {restart}"
 

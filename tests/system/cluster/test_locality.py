@@ -11,7 +11,7 @@ from phalanx.cluster_utils import Cluster
 
 LARGE, SMALL = 200_000, 1_000
 CPUS = 16
-"""Of each node: so many that idle workers of other tests are no reason to go elsewhere."""
+"""CPUs of each node: enough that idle workers of other tests are no reason to go elsewhere."""
 
 
 @phalanx.remote(num_cpus=1)

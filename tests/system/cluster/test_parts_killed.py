@@ -68,7 +68,7 @@ def wait_for(path):
 
     while not os.path.exists(path):
         time.sleep(0.05)
-    print("the file is there", flush=True)
+    print("the file was found", flush=True)
     return path
 
 
@@ -99,7 +99,7 @@ def test_what_a_fork_server_has_started_outlives_it(cluster, get, tmp_path, capf
     assert job.wait(120) == "Failed"
     assert job.describe().members[0].exit_code == 7
     assert "goes on" in job.logs()
-    assert eventually(lambda: "the file is there" in capfd.readouterr().out), "its output is read"
+    assert eventually(lambda: "the file was found" in capfd.readouterr().out), "its output is read"
     assert is_running(left)
     with pytest.raises(phalanx.exceptions.ActorDiedError, match="exit code 5"):
         get(counter.end.remote())

@@ -1,4 +1,4 @@
-"""What strangers reach of a whole cluster: gateways on loopback, and nothing behind them."""
+"""Parts of a whole cluster that strangers reach: gateways on loopback, and nothing behind them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of a node that was killed: nothing on its machine, no copies that nobody reads."""
+"""Remains of a node that was killed: nothing on its machine, no copies that nobody reads."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_copies_that_nobody_reads_any_more_are_not_counted(cluster, get):
 
 def test_files_of_a_node_whose_processes_were_all_killed_go(cluster, get):
     ref = make.remote(1)
-    phalanx.wait([ref], timeout=PATIENCE_S, fetch_local=False)  # its one copy is there
+    phalanx.wait([ref], timeout=PATIENCE_S, fetch_local=False)  # its one copy exists
     session = cluster.victim.daemon.session
     assert os.path.isdir(session.shared)
     cluster.remove_node(cluster.victim, allow_graceful=False)

@@ -1,4 +1,4 @@
-"""What a driver leaves on the nodes when it ends: nothing but what detached actors need."""
+"""Remains of a driver on the nodes after its end: only things that detached actors need."""
 
 from __future__ import annotations
 

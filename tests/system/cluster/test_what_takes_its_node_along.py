@@ -22,7 +22,7 @@ PARENT = "its parent process was killed, most likely by itself"
 
 
 def _dead(count):
-    """The rows of the dead nodes, once there are so many."""
+    """The rows of the dead nodes, once there are that many."""
 
     def find():
         rows = [row for row in list_nodes() if row.state == "DEAD"]

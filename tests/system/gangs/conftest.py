@@ -76,7 +76,7 @@ def new_cluster():
 
 
 def rows_of_gangs():
-    """The gangs that are not over, as the control store lists them."""
+    """The gangs that are not over, as the head lists them."""
     from phalanx.api.session import engine_or_start
 
     return engine_or_start().ask(ListGangs())

@@ -1,5 +1,7 @@
-"""What a member of a random run does, as a task or as a command. It imports little: it is to begin
-soon."""
+"""The program of a member of a random run, as a task or as a command.
+
+It imports little, so that it begins soon.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import time
 
 
 class Notes:
-    """What members write of themselves, a line each: every start, and every end that they see."""
+    """The file in which members write a line for every start, and for every end that they see."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -22,7 +24,7 @@ class Notes:
 
     def read(self):
         with open(self.path) as file:
-            # What is being written just now may be seen in part.
+            # A line that is being written just now may be seen in part.
             return [json.loads(line) for line in file if line.endswith("\n")]
 
     def running(self):
@@ -37,7 +39,7 @@ class Notes:
 
 
 def play(notes, marks, fact, least, seconds):
-    """A member: waits for so many of its gang, works a little, and ends; on SIGTERM at once."""
+    """A member: waits for this many of its gang, works a little, and ends; on SIGTERM at once."""
 
     def end(*_):
         notes.write(**fact, what="end")

@@ -37,7 +37,7 @@ file."""
 
 
 def start_daemon(path, mib=0):
-    """Of a task, or of a member of a job."""
+    """The body of a task, or of a member of a job."""
     subprocess.run([sys.executable, "-c", DAEMON, path, str(mib)], check=True)
     return int(open(path).read()) if os.path.exists(path) else 0
 

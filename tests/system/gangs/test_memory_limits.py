@@ -29,7 +29,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def holding():
-    """Starts a program that holds so many MiB, shared with so many children, in its own session."""
+    """Start a program that shares this many MiB with this many children, in its own session."""
     started = []
 
     def start(mib, children):

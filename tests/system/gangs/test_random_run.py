@@ -21,7 +21,7 @@ from .conftest import none_left
 from .playing import Notes, play
 
 GPUS = 4
-"""Of each node."""
+"""CPUs of each node."""
 
 
 @phalanx.remote(num_gpus=1, num_cpus=0, max_retries=-1)
@@ -78,7 +78,7 @@ class Run:
         self.sizes[name] = size
 
     def look(self):
-        """Read what the control store has recorded since the last time."""
+        """Read the events that the head has recorded since the last time."""
         self.events = merged(self.events, of_gangs(phalanx.cluster_events()))
 
     def kill_member(self):

@@ -1,4 +1,4 @@
-"""Shares, guarantees and preemption of gangs and jobs, by what the control store recorded."""
+"""Shares, guarantees and preemption of gangs and jobs, by the events that the head recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .conftest import none_left
 
 GPUS = 6
 EACH = 16
-"""So many gangs, and as many jobs, of each queue."""
+"""The number of gangs of each queue, and of its jobs."""
 
 
 @pytest.fixture(scope="module")

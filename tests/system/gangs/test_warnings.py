@@ -1,4 +1,4 @@
-"""Who gets the signal before the end: real processes, a shell and what it has started."""
+"""Receivers of the signal before the end: real processes, a shell and its descendants."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_a_socket_is_passed_to_the_process_that_is_meant(start):
 
 
 @pytest.mark.parametrize("prefix", [None, bytes(6)], ids=["node", "control"])
-def test_a_node_and_the_control_process_have_names_of_their_own(start, prefix):
+def test_a_node_and_the_head_have_names_of_their_own(start, prefix):
     (here,), (there,) = start(1), start(1, prefix=prefix)
     here.know(there)
     if prefix is None:

@@ -215,7 +215,7 @@ def test_another_version_hears_ours(node):
 
 
 def test_what_a_friend_asks_is_bounded_too(start, node):
-    """Who holds the token and breaks the rules of transfers loses the connection, no more."""
+    """A holder of the token that breaks the rules of transfers loses the connection, no more."""
     token = cluster_token.read(node.token_file)
     requests = [
         b"../../../../etc/passwd".ljust(GET_BYTES, b"\x00"),
@@ -231,7 +231,7 @@ def test_what_a_friend_asks_is_bounded_too(start, node):
 
 
 def transfer_connection(node, token):
-    """What another node's gateway gets objects over."""
+    """The connection over which another node's gateway gets objects."""
     side = hello(token, role=Role.TRANSFER, target=node.prefix + bytes(10))
     sock = socket.create_connection(node.address, LIMIT_S)
     sock.sendall(side.hello)

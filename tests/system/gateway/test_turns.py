@@ -1,4 +1,4 @@
-"""Whose handshakes run at the same time, and whose wait."""
+"""Handshakes that run at the same time, and those that wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def begun(turns: Turns[str], now: float = 0.0) -> list[str]:
 
 
 def arrive(turns: Turns[str], address: str, count: int, begin: int = 0) -> list[str]:
-    """So many arrive from there; those that go for that."""
+    """The connections that arrive from there; those that go for that."""
     dropped = [turns.arrives(address, f"{address}{n}") for n in range(begin, begin + count)]
     return [one for one in dropped if one is not None]
 

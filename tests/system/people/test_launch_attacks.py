@@ -90,7 +90,7 @@ class Attacked:
         return self.machine.begin(account, sys.executable, "-c", ASK, *words)
 
     def told(self, data: bytes, **how: Any) -> str:
-        """What the program answers to a message; what it starts ends with this."""
+        """The program's answer to a message; its own children end with this."""
         with self.begin(data, **how) as asking:
             assert asking.stdout is not None
             told = asking.stdout.readline().strip()

@@ -36,12 +36,12 @@ class Stops:
 
 
 def waits_of(name):
-    """What waits under that name, of this test's own."""
+    """The breakpoints under that name, of this test's own."""
     return eventually(lambda: [row for row in waiting() if row.name == name])[0]
 
 
 def commands(row, text):
-    """What the debugger answers to these commands."""
+    """The debugger's answers to these commands."""
     made = subprocess.run(
         [sys.executable, "-m", "phalanx", "debug", str(row.pid)],
         input=text,

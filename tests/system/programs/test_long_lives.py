@@ -1,4 +1,4 @@
-"""What must not grow in processes that live long."""
+"""Things that must not grow in processes that live long."""
 
 from __future__ import annotations
 

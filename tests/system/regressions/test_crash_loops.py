@@ -1,4 +1,4 @@
-"""What crashes again and again says so, and takes nothing with it."""
+"""Programs that crash again and again say so, and take nothing along."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for whom at the node."""
+"""The order in which tasks wait at the node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people read when something goes wrong."""
+"""Messages that people read when something goes wrong."""
 
 from __future__ import annotations
 

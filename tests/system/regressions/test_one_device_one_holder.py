@@ -32,7 +32,7 @@ def test_more_devices_than_are_visible_are_refused(shown, text, gpus):
 
 
 def test_a_cluster_of_tests_refuses_them_too(shown):
-    """What was begun for the node is gone again."""
+    """Everything that was begun for the node is gone again."""
     shown("3,5")
     cluster = Cluster()
     try:

@@ -1,4 +1,4 @@
-"""What workers printed is shown before the driver ends."""
+"""Output of workers is shown before the driver ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers import by a runtime environment's py_modules: the module of a path's name."""
+"""Modules that workers import by a runtime environment's py_modules: that of a path's name."""
 
 from __future__ import annotations
 

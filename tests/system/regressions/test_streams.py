@@ -57,7 +57,7 @@ def test_a_generator_that_runs_again_is_not_held_back_by_what_was_read_before(
 
 
 def take(stream, count):
-    """So many references of a stream; fails instead of waiting for ever."""
+    """This many references of a stream; fails instead of waiting for ever."""
     for _ in range(count):
         ref = stream._next_sync(30)
         assert not ref.is_nil(), "no further item came"

@@ -1,4 +1,4 @@
-"""What a cell that runs elsewhere reads of its notebook, and what comes back."""
+"""Names that a cell that runs elsewhere reads of its notebook, and those that come back."""
 
 from __future__ import annotations
 

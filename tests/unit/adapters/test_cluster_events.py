@@ -1,4 +1,4 @@
-"""What happened, in the columns of Ray's listing."""
+"""Events in the columns of Ray's listing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ray's requests as jobs of ours, and our rows in Ray's words."""
+"""Ray's requests as jobs of Phalanx, and its rows in Ray's words."""
 
 from __future__ import annotations
 

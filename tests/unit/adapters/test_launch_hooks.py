@@ -39,7 +39,7 @@ class Worker:
 
 @pytest.fixture
 def heard(monkeypatch):
-    """What both hooks are told: each of them takes one call and refuses the next."""
+    """The calls of both hooks: each of them takes one call and refuses the next."""
     told = []
 
     def hook(what, resources, strategy):

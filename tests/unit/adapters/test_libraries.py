@@ -42,7 +42,7 @@ FILES = {
 
 
 def make_distribution(root: Path, version: str, files: dict[str, str] = FILES) -> Path:
-    """A directory as `pip install --target` leaves it, with a ray of which little is there."""
+    """A directory as `pip install --target` leaves it, with a small part of ray."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

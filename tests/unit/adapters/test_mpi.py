@@ -1,4 +1,4 @@
-"""What mpirun is told of a job's members, and what it asks of the program that stands for ssh."""
+"""The words that mpirun gets about a job's members, and its calls of the stand-in for ssh."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent of a Ray node runs, without Ray: its machines, and the server of its commands."""
+"""The agent of a Ray node, without Ray: its machines, and the server of its commands."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Agent:
         return self.sent()
 
     def sent(self):
-        """What was sent since this was last asked."""
+        """The messages sent since the last call."""
         sent = self._sent
         self._sent = []
         return sent

@@ -1,4 +1,4 @@
-"""Between the control store and Ray: what is heard when. Needs no Ray."""
+"""Reservations between the scheduler and Ray: the order of the news. Needs no Ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job is to be is checked when it is made, field by field."""
+"""The fields of a job are checked when it is made, one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store's benchmark: every storage is there, and every figure is one."""
+"""The store's benchmark: it measures every storage, and every figure is a number."""
 
 from __future__ import annotations
 

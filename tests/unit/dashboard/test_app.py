@@ -60,7 +60,7 @@ async def served(
 
 
 class Reader(HTMLParser):
-    """Collects what no page of ours has."""
+    """Collects everything that no page of Phalanx has."""
 
     def __init__(self):
         super().__init__()
@@ -299,10 +299,10 @@ def test_a_page_whose_thing_has_gone_is_told_so_and_a_head_that_is_away_is_said(
             app = dashboard.app({"127.0.0.1"})
             stream = Stream(app, "/live/jobs/default/runs", client.cookies.get("c"))
             assert (await events(stream, 1))[0][0] == "changes"
-            head.error = ConnectionError("nobody is there")
+            head.error = ConnectionError("nobody answers")
             while not dashboard.watch.trouble:
                 await asyncio.sleep(0)
-            assert "nobody is there" in (await client.get("/jobs")).text
+            assert "nobody answers" in (await client.get("/jobs")).text
             head.error = None
             head.picture = picture(jobs=[])
             while (await events(stream, 1))[0][0] != "gone":
@@ -315,10 +315,10 @@ def test_a_page_whose_thing_has_gone_is_told_so_and_a_head_that_is_away_is_said(
 def test_a_head_that_never_answered_is_said_at_once():
     async def look():
         head = Head()
-        head.error = ConnectionError("nobody is there")
+        head.error = ConnectionError("nobody answers")
         async with served(head) as (client, _):
             answer = await client.get("/")
-            assert (answer.status_code, "nobody is there" in answer.text) == (503, True)
+            assert (answer.status_code, "nobody answers" in answer.text) == (503, True)
 
     run(look())
 

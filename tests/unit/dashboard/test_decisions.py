@@ -1,4 +1,4 @@
-"""What pages tell of cycles."""
+"""Pages about cycles."""
 
 from __future__ import annotations
 

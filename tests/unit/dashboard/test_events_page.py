@@ -1,4 +1,4 @@
-"""What pages tell of what happened."""
+"""Pages about events."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_pages_link_to_who_took_and_change_while_they_are_open():
         async with served(head) as (client, dashboard):
             text = (await client.get("/jobs/default/runs")).text
             assert 'href="/jobs/default/next"' in text and "for <a" in text
-            assert "What happened here" in (await client.get(f"/nodes/{node(1).node_id}")).text
+            assert "happened here" in (await client.get(f"/nodes/{node(1).node_id}")).text
             before = (await client.get("/events")).text
             assert "<code>phalanx events</code>" in before
             assert 'id="event-8"' in before and 'id="event-9"' not in before

@@ -1,4 +1,4 @@
-"""What is let through, by lists of what is allowed."""
+"""Requests that are let through, by lists of allowed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page was asked for is counted under few names, and timed."""
+"""Requests to the page are counted under few names, and timed."""
 
 from __future__ import annotations
 

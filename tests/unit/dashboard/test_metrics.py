@@ -94,7 +94,7 @@ def test_no_label_names_a_job_or_a_user(metrics):
 
 
 def told(*own, nodes=(), version=1, is_new=True, gone=()):
-    """What a head says that it has counted, and each node (id, name of its machine)."""
+    """The counts of a head, and of each node (id, name of its machine)."""
     rows = [
         NodeMetrics(node_id, host, msgspec.msgpack.encode(numbers))
         for node_id, host, numbers in nodes

@@ -1,4 +1,4 @@
-"""What pages show, from rows."""
+"""Content of pages, from rows."""
 
 from __future__ import annotations
 

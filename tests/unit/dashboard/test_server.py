@@ -151,7 +151,7 @@ def test_what_the_page_keeps_on_disk_is_for_its_user_alone(machine, browser):
 
 
 def raw(browser, request):
-    """What the server answers to these bytes: statuses, and whether it closed the connection."""
+    """The server's answers to these bytes: statuses, and whether it closed the connection."""
     url = urlsplit(browser.base)
     with socket.create_connection((url.hostname, url.port), timeout=60) as connection:
         answer = b""

@@ -60,7 +60,7 @@ def members_of(name, count, gpus, placement=None):
 
 
 class Head(DrawnHead):
-    """What the page asks, answered by the control store."""
+    """The page's questions, answered by the head."""
 
     def __init__(self, world):
         super().__init__()

@@ -120,7 +120,7 @@ def queue(name: str, **fields: Any) -> QueueInfo:
 
 
 def event(number: int, kind: str, **fields: Any) -> EventInfo:
-    """What happened so many seconds after a quarter of an hour ago."""
+    """An event this many seconds after a quarter of an hour ago."""
     return EventInfo(number=number, at=NOW - 900 + number, kind=kind, **fields)
 
 
@@ -293,7 +293,7 @@ OBJECT = {
 
 
 class Head:
-    """What a head would answer, from rows."""
+    """The answers of a head, from rows."""
 
     def __init__(self) -> None:
         self.picture = picture()

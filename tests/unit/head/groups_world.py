@@ -226,7 +226,7 @@ class World:
         return found
 
     def check_settled(self):
-        """What the nodes hold is exactly what the head believes that they hold."""
+        """The nodes hold exactly the bundles that the head believes them to hold."""
         believed = {
             (group.group, index): [node]
             for group in map(self.known, list(self.stored_groups))

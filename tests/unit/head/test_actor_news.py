@@ -1,4 +1,4 @@
-"""Who hears that an actor lives knows by then what it holds."""
+"""A process that hears that an actor lives knows by then the resources that it holds."""
 
 from __future__ import annotations
 

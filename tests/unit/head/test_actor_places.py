@@ -173,7 +173,7 @@ def test_spread_takes_turns(world):
 
 
 def fill(world, **queues):
-    """Nothing is free anywhere; so many wait, each for a second."""
+    """Nothing is free anywhere; this many wait, each for a second."""
     for name in world.nodes:
         queued = [({"CPU": 1.0}, queues.get(name, 0))]
         world.directory.report(world.now, name, NodeReport(available={}, queued=queued, run_s=1.0))
@@ -296,7 +296,7 @@ def test_a_restarted_head_knows_its_actors(world):
 
 
 def here(workers, incarnation=0):
-    """What a node that joins says of its actors."""
+    """The report of a joining node about its actors."""
     return {actor: ActorHere(worker, incarnation) for actor, worker in workers.items()}
 
 

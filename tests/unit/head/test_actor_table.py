@@ -1,4 +1,4 @@
-"""The control store's actors: states, names, restarts, watchers, by scripts.
+"""The head's actors: states, names, restarts, watchers, by scripts.
 
 Before the arrow, what happens to actor `a`; after it, the effects: `place`, `withdraw`, `create`,
 `end` (`end!` at once), and each published state.
@@ -166,7 +166,7 @@ def test_a_name_is_taken_until_its_actor_is_dead():
 
 @pytest.mark.parametrize("how", ["exits", "unreferenced", "kill", "owner-dies", "dies"])
 def test_a_name_is_free_once_its_actor_is_to_end(how):
-    """Who asks for the name must not get an actor whose process is about to end."""
+    """A caller that asks for the name must not get an actor whose process is about to end."""
     script = Script(name="n", namespace="s")
     script.run(f"register placed ready {how}")
     assert script.table.named("s", "n") is None

@@ -128,7 +128,7 @@ class ActorsMachine(RuleBasedStateMachine):
 
     @rule(at=AT)
     def leaves(self, at):
-        """It ends on purpose: its process is there until it dies."""
+        """End it on purpose: its process lives on for a while."""
         if self.stored:
             self.table.leaving(list(self.stored)[at % len(self.stored)], "it left")
 
@@ -177,7 +177,7 @@ class ActorsMachine(RuleBasedStateMachine):
             assert record.max_restarts < 0 or record.restarts <= record.max_restarts
 
     def teardown(self):
-        """Whoever is not dead comes to life."""
+        """Every actor that is not dead comes to life."""
         while any(not worker for has in self.nodes.values() for worker in has.values()):
             self.worker_is_found(0)
         for at in range(len(self.stored)):

@@ -1,4 +1,4 @@
-"""What a node asks again, as no answer came over a connection that ended, may have been carried
+"""A question that a node repeats, as its connection ended before the answer, may have been carried
 out: then it is answered as it was the first time, and is no error."""
 
 from __future__ import annotations

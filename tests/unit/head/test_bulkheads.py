@@ -1,4 +1,4 @@
-"""An error of ours, planted at each seam of the control store, harms one thing: other work goes on,
+"""An internal error, planted at each seam of the head, harms one thing: other work goes on,
 and `status` counts it."""
 
 from __future__ import annotations

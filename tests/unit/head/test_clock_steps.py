@@ -74,7 +74,7 @@ class SteppedWorld(World):
             self.run()
 
     def settle(self) -> None:
-        """What waits and has room runs."""
+        """Let waiting jobs run where there is room."""
         for _ in range(3):
             settle(self)
             self.write()
@@ -410,7 +410,7 @@ _MOVE = hs.one_of(
 
 
 def lived(moves: list[tuple[str, float]], *, steps: bool) -> list[Any]:
-    """What a head did, told in lengths of time.
+    """The actions of a head, with times as lengths.
 
     A step has the head write all moments anew. So a head that dies later has lost less of what it
     counts without writing it each time (how long jobs ran, what users used) than one that saw no

@@ -1,4 +1,4 @@
-"""What happens at the head is noted with who and why, kept within bounds, and known again."""
+"""Events at the head are noted with author and reason, kept within bounds, and known again."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ AT = st.integers(0, 1_000)
 
 
 class GroupsMachine(RuleBasedStateMachine):
-    """Whatever messages and nodes do: no bundle is usable on two nodes, and nothing leaks."""
+    """No bundle is usable on two nodes, and nothing leaks, under any history."""
 
     def __init__(self):
         super().__init__()

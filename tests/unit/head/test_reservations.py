@@ -243,7 +243,7 @@ def test_a_maintenance_of_nodes_that_are_gone_is_over():
         table.nodes_changed(lambda name: book(nodes=(mine, other)), 1.0)
         assert [one.name for one in table.all()] == ["r"]
         table.nodes_changed(lambda name: book(nodes=(other,)), 1.0)
-        # What is named otherwise may come back: a host, for one.
+        # A node named otherwise may come back: a host, for one.
         assert [one.name for one in table.all()] == ([] if by == mine.node_id else ["r"])
 
 

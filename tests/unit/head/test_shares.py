@@ -1,4 +1,4 @@
-"""What users have used: exact, the same in snapshots, over restarts; and whose turn it is."""
+"""The usage of users: exact, the same in snapshots, over restarts; and the resulting order."""
 
 from __future__ import annotations
 

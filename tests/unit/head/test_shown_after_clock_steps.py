@@ -1,4 +1,4 @@
-"""What people are shown after the clock of the head's machine was set: history, losses, curves."""
+"""History, losses and curves that people see after the clock of the head's machine was set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits and could run nowhere is an event, once until the cluster has room for it."""
+"""Waiting work that could run nowhere is an event, once until the cluster has room for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class World:
         self.cluster.put(row)
 
     def noted(self, *waiting):
-        """What is noted when that waits."""
+        """The events that are noted when that waits."""
         before = self.event_log.page(EventQuery()).newest
         self.unplaceable.judge(waiting)
         return [(e.name, e.why) for e in self.event_log.page(EventQuery(after=before)).events]
@@ -34,7 +34,7 @@ class World:
 
 def test_it_is_noted_once_until_a_node_has_it():
     world = World()
-    assert world.noted(GPU) == []  # no node is there yet
+    assert world.noted(GPU) == []  # there is no node yet
     world.add("n1", CPU=2.0)
     assert world.noted({"CPU": 1.0}, GPU) == [("1 GPU", "the largest node has 0 GPU")]
     assert world.noted(GPU, GPU) == []

@@ -44,7 +44,7 @@ def manifest(kind: str, spec: dict[str, Any]) -> str:
 
 
 def run(case: dict[str, Any]) -> Report:
-    """What is found in one case."""
+    """The findings of one case."""
     queues = None
     if "existing_queues" in case:
         queues = read_known_queues(yaml.safe_dump(case["existing_queues"]))
@@ -54,7 +54,7 @@ def run(case: dict[str, Any]) -> Report:
 
 
 def differences(case: dict[str, Any]) -> list[str]:
-    """What is not as the case expects; empty when all is."""
+    """The differences from the case's expectations; empty when there are none."""
     report = run(case)
     codes = {f.code for f in report.errors}
     if case["expect"] == "accept":

@@ -1,4 +1,4 @@
-"""What a manifest becomes: defaults, processes, warnings, and the way back."""
+"""Manifests as they are read: defaults, processes, warnings, and the way back."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_the_examples_are_right_and_come_back_the_same(file) -> None:
 
 
 def test_records_pass_through_msgpack() -> None:
-    """What lives in the control store comes back as it was."""
+    """A row of the head's store comes back as it was."""
     for text in (FULL, OTHERS):
         for manifest in read_checked(text)[0]:
             spec = manifest.spec

@@ -1,4 +1,4 @@
-"""What is refused before it is read, each with its place and its reason."""
+"""Texts that are refused before they are read, each with its place and its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who takes a large object from whom, and what happens when somebody does not answer."""
+"""Sources of the copies of a large object, and the way on when one does not answer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Writer:
             self.broadcasts.ended(NAME, taker)
 
     def news(self):
-        """What was said since the last time: to whom, which source."""
+        """The answers since the last time: (receiver, source)."""
         said, self.said = self.said, []
         return said
 
@@ -118,7 +118,7 @@ def test_of_an_object_that_is_gone_all_hear_at_once():
 
 
 class Taker:
-    """The part of who wants a copy."""
+    """The part of a node that wants a copy."""
 
     def __init__(self, dead=()):
         self.now = 0.0

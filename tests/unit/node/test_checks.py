@@ -50,7 +50,7 @@ class World:
         self.killed += 1
 
     def tick(self, after_s: float = 0.0, exits: Exit | None = None) -> list[tuple[str, str]]:
-        """What was started by then."""
+        """The checks that were started by then."""
         self.now += after_s
         self.exit = exits
         self.started.clear()

@@ -1,4 +1,4 @@
-"""What people read of workers that crash, one line for many."""
+"""Notes about workers that crash, one line for many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of the files in which members say why they failed."""
+"""Reports about the files in which members say why they failed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class World:
         self.done.append("rouse")
 
     def pass_time(self, seconds: float) -> list[str]:
-        """What was done within this time."""
+        """The actions within this time."""
         self.done = []
         until = self.now + seconds
         while self.now < until:

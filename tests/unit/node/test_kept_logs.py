@@ -1,4 +1,4 @@
-"""What members that have ended have printed is bounded in sum, and goes by age."""
+"""The output of ended members is bounded in sum, and the oldest is deleted first."""
 
 from __future__ import annotations
 

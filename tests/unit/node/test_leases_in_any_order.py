@@ -1,4 +1,4 @@
-"""Whatever is asked of a node in whatever order, no resource is given twice and none is lost."""
+"""No resource is given twice and none is lost, in any order of requests to a node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phalanx.scheduler.devices.sets import ResourceSet
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Whatever comes in whatever order: no resource is given twice, none is lost."""
+    """No resource is given twice and none is lost, in any order of events."""
 
     SHAPES: tuple[dict[str, float], ...] = (
         {"CPU": 1},
@@ -103,8 +103,8 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def nothing_waits_that_fits(self):
-        """Whatever fits was given, unless as many workers as may be are starting, or its class has
-        as many already as fill the node: beyond those one begins now and then."""
+        """Every demand that fits was granted, unless as many workers as may be are starting, or its
+        class has as many already as fill the node: beyond those one begins now and then."""
         pool = self.node.machine.workers
         starting = sum(not worker.is_ready for worker in pool.all())
         assert pool.may_start == (starting < MIN_STARTING)

@@ -194,7 +194,7 @@ def test_a_node_of_another_version_waits_and_ends_once_it_is_given_up():
     assert node.membership.is_stale, "it comes back under another id"
 
 
-FOREIGN = Expelled("it is the head of the cluster other, not of ours", True, is_foreign=True)
+FOREIGN = Expelled("it is the head of the cluster other, not of this one", True, is_foreign=True)
 
 
 @pytest.mark.parametrize("use", ["works", "holds"])

@@ -1,4 +1,4 @@
-"""What a node does for actors: ordered, withdrawn, ended and ordered again."""
+"""A node's work for actors: ordered, withdrawn, ended and ordered again."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_the_head_knows_what_an_actor_holds_before_it_hears_that_it_is_made():
 
 
 def test_a_program_of_another_python_is_refused():
-    """What it pickles no worker here could run."""
+    """No worker here could run its pickles."""
     node = Node()
     asker: Any = NodeAsker.__new__(NodeAsker)
     asker.peer = SimpleNamespace()

@@ -51,7 +51,7 @@ class World:
         self.counts._counted(peer, ProcessNumbers(encode_numbers(list(numbers))))
 
     def said(self) -> dict[str, dict[tuple[str, ...], float]]:
-        """What the head hears after a while."""
+        """The numbers that the head hears after a while."""
         self.now += SAY_EVERY_S
         self.counts.tick(self.now)
         return {

@@ -129,7 +129,7 @@ def store(session, writer, disk, gateway):
 
 
 def reserve(store, process, size):
-    """What a writer is given at once, or raises."""
+    """The credit that a writer gets at once, or an error."""
     ((credit, error),) = reserve_soon(store, process, size)
     if error is not None:
         raise error
@@ -248,7 +248,7 @@ def test_a_disk_that_fails_fails_one_and_is_tried_again_for_the_next(store, sess
 
 
 def test_files_are_copied_beside_the_loop(session):
-    """What went wrong is told in the loop's thread."""
+    """Failures are reported in the loop's thread."""
     loop = Loop(lambda now: None, lambda: None)
     spill = ThreadedSpill(session, loop.call)
     with open(os.path.join(session.shared, "there"), "wb") as file:

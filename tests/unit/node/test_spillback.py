@@ -1,4 +1,4 @@
-"""What a node asks of others: when, of whom, and how much."""
+"""Requests of a node to others: when, to which, and for how much."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ CASES = {
     ),
     "nobody who drains": ([row("a", free=4, state="DRAINING")], {}, demand(1), {}),
     "others' demands never move on": ([row("a", free=4)], {}, demand(1, owner=b"a:x"), {}),
-    "an actor is placed by the control store": ([row("a", free=4)], {}, demand(1, actor=b"x"), {}),
+    "an actor is placed by the head": ([row("a", free=4)], {}, demand(1, actor=b"x"), {}),
     "a bundle is asked where it is": ([row("c")], {}, demand(2, group=(b"g", 0)), {"c": 2}),
     "any bundle, on every node of the group": (
         [row("c"), row("d")],

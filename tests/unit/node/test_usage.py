@@ -1,4 +1,4 @@
-"""What a member used, from samples that are written down here."""
+"""The usage of a member, from samples that are written down here."""
 
 from __future__ import annotations
 

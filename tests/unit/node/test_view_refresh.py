@@ -1,4 +1,4 @@
-"""What a node hears of itself and of others when it asks for the view."""
+"""Rows about itself and others that a node gets when it asks for the view."""
 
 from __future__ import annotations
 

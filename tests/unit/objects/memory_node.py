@@ -1,4 +1,4 @@
-"""What a process's store of large objects asks of its node."""
+"""The node as a process's store of large objects sees it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 class Node:
-    """What a store asks of its node: all credit it wants, and a log."""
+    """A node that gives a store all credit that it wants, and keeps a log."""
 
     def __init__(self, base):
         self.shared, self.spill = str(base / "shared"), str(base / "spill")

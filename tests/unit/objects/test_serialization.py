@@ -230,7 +230,7 @@ def test_errors_of_ours_travel_as_they_are():
 
 @pytest.mark.parametrize("kind", [bytes, bytearray])
 def test_large_bytes_are_a_buffer_and_bytes_again_where_they_are_read(kind):
-    """Whatever they say: `__main__` in them is no class of the program's."""
+    """`__main__` in values from elsewhere is no class of the program's."""
     value = kind(b"__main__" + bytes(1 << 16))
     packed = serialize(value)
     assert isinstance(packed, Pickled)

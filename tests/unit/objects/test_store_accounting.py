@@ -1,4 +1,4 @@
-"""What is counted of shared memory: capacity, credit of each process, objects by age of use."""
+"""The account of shared memory: capacity, credit of each process, objects by age of use."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def attempt(**fields: Any) -> Attempt:
 
 
 def used(**fields: Any) -> Used:
-    """What it used: half of a CPU, and half of its memory."""
+    """Its usage: half of a CPU, and half of its memory."""
     usual: dict[str, Any] = {
         "ran_s": 3600.0, "cpu_s": 1800.0, "memory_max": 500.0, "memory_mean": 400.0, "samples": 720,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is said of a head, from what it says of itself."""
+"""The findings about a head, from its own reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs count is told as they meant it, within bounds, whatever they are called."""
+"""Metrics of programs are shown as they were meant, within bounds, under any name."""
 
 from __future__ import annotations
 

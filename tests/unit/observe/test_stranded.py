@@ -1,4 +1,4 @@
-"""What is free and of no use: amounts, parts of devices, and which shapes decide."""
+"""Free resources that are of no use: amounts, parts of devices, and the shapes that decide."""
 
 from __future__ import annotations
 

@@ -391,7 +391,7 @@ class World:
         worker.links[owner][0].post(self.outcome(worker, task, took))
 
     def outcome(self, worker, task, took):
-        """What a worker says of a task that it ran."""
+        """A worker's report of a task that it ran."""
         return Done(task.number, b"", 0.0, took)
 
 

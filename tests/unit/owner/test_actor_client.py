@@ -231,7 +231,7 @@ def test_only_what_is_not_on_its_way_is_withdrawn(sent):
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Whatever happens, calls with endless retries reach each life of the actor in order."""
+    """Calls with endless retries reach each life of the actor in order, under any history."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a caller hears of its actors, and what it makes of connections that end."""
+"""News of a caller's actors, and its answer to connections that end."""
 
 from __future__ import annotations
 

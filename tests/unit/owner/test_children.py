@@ -1,4 +1,4 @@
-"""What a parent has started is known until it has ended, at a cost that does not grow with it."""
+"""A child task is known to its parent until it has ended, at a cost that does not grow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who borrows what: an object lives exactly as long as somebody is registered for it."""
+"""Borrowers: an object lives exactly as long as somebody is registered for it."""
 
 from __future__ import annotations
 

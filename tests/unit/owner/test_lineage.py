@@ -1,4 +1,4 @@
-"""What an owner remembers of finished tasks: how long, how much, and what a lost result needs."""
+"""An owner's memory of finished tasks: how long, how much, and the needs of a lost result."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from phalanx.owner.objects.lost_together import LostTogether, note_lost, take_ot
 
 @dataclass(eq=False)
 class Task:
-    """What makes an object again, of others that were all let go."""
+    """Makes an object again, from others that were all let go."""
 
     parents: list[Task] = field(default_factory=list)
     lost_together: LostTogether | None = None
@@ -37,7 +37,7 @@ def lineages(draw):
 
 
 def together(tasks, one):
-    """What hangs on `one` by arguments, at any distance."""
+    """The tasks that depend on `one` by arguments, at any distance."""
     found, todo = [], [one]
     while todo:
         task = todo.pop()

@@ -1,6 +1,6 @@
 """Owners, node and workers without processes, whose objects' files get lost at any moment.
 
-The owners are real; files are names in a set. Whatever is lost and
+The owners are real; files are names in a set. After any losses and
 whoever dies, each result that can be made again is read in the end, and nothing stays behind.
 """
 
@@ -58,7 +58,7 @@ class LosingWorld(World):
             owner.store.collect()
 
     def read(self, owner, ref):
-        """What a reader sees in the end: `file`, `small`, or the error's text."""
+        """The value that a reader sees in the end: `file`, `small`, or the error's text."""
         for _ in range(50):
             owner.core.objects.fetch(ref)
             self.settle()

@@ -1,4 +1,4 @@
-"""What is too large to send fails its own task or request, with its size and the limit."""
+"""A value that is too large to send fails its own task or request, with its size and the limit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RAW = msgspec.Raw(msgspec.msgpack.encode(None))
 
 
 def instead_of(message: Message) -> Any:
-    """What is sent instead, and whether it goes to the sender itself."""
+    """The message sent instead, and whether it goes to the sender itself."""
     instead = present(stand_in(Unsendable(message, REASON)))
     return instead.message, instead.is_for_sender
 

@@ -7,8 +7,8 @@ A script is one line. Before the arrow, what happens; after it, the effects in o
   `raised 1`             task 1 raised, and is to be tried again
   `lost 1`, `moved 1`    worker 1 crashed; or its lease ended before the task could start
   `leaves 1`             worker 1 ends by plan
-  `flush`, `after 0.5`   the outbox leaves; so many seconds pass and a tick comes
-  `knows f 0.001`        f takes so many seconds on average
+  `flush`, `after 0.5`   the outbox leaves; this many seconds pass and a tick comes
+  `knows f 0.001`        f takes this many seconds on average
   `never`, `notnow`      the node refuses the class for good, or for now
   `cancel 2`             task 2 is marked as cancelled
   `over`                 no task of the class will come any more
@@ -289,8 +289,8 @@ def test_an_idle_worker_goes_back_soon_while_tasks_of_another_class_wait():
 
 @pytest.mark.parametrize(("resource", "goes_back"), [("R", True), ("GPU", False)])
 def test_an_idle_worker_that_holds_a_resource_of_the_users_own_goes_back_soon(resource, goes_back):
-    """Who looks what is free sees it so, as on Ray. What a worker has loaded onto a GPU is worth
-    waiting for a next task."""
+    """Watchers of free resources see it so, as on Ray. A model that a worker has loaded onto a GPU
+    is worth waiting for a next task."""
     script = Script(msgspec.structs.replace(KEY, resources=(("CPU", 1.0), (resource, 1.0))))
     done = script.run("f; grant 1; done 1; after 0.03")
     assert done == "want 1; send 1:1" + ("; return 1" if goes_back else "")

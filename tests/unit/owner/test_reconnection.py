@@ -1,4 +1,4 @@
-"""Who dials again when a connection has ended, what is said first, and who is asked again."""
+"""Connections that ended: the side that dials again, its first words, and repeated questions."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Process:
 
 
 def ours(again):
-    """What this process says first."""
+    """The first words of this process."""
     return Hello(PROTOCOL_VERSION, ME, "driver", 0, again)
 
 

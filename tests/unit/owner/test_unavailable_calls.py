@@ -36,7 +36,7 @@ class End:
 
 
 class Program:
-    """A process with an actor on its node, which is there."""
+    """A process with an actor on its living node."""
 
     def __init__(self):
         self.now = 0.0

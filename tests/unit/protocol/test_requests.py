@@ -55,7 +55,7 @@ FOR_VISITORS = {
     *("ReadProcessLog", "ListDevices", "ListEvents", "ListCycles", "GetHealth"),
     *("ListNodes", "GetClusterResources", "GetAvailableResources"),
 }
-"""What a command line may ask. Rights decide further (`head/rights`)."""
+"""The requests that a command line may ask. Rights decide further (`head/rights`)."""
 FOR_NODES = {"NewDriverJob", "GetViewChanges", "WatchGroup"}
 
 
@@ -90,7 +90,7 @@ def entries(path):
     return [one.value.id for one in marked if isinstance(one.value, ast.Name)]
 
 
-def test_the_control_store_answers_what_is_asked_of_it() -> None:
+def test_the_head_answers_what_is_asked_of_it() -> None:
     head = make_head(lambda prefix, message: None, ManualClock(0.0), is_alone=True)
     answered = [*head.handlers.types, *head.gang_scheduler.handlers.types]
     asked = [one for one in TYPES if module_of(one) not in ("node", "ray")]
@@ -129,7 +129,7 @@ class Echo(Request[list[int]]):
 
 
 def asked(handler, request=None, role=Role.PROCESS, body=None, kind=None):
-    """What somebody is answered."""
+    """The answer to somebody."""
     replies: list[Any] = []
     request = request or Echo([1, 2])
     handlers = RequestHandlers("the test", Echo.handled_by(handler))

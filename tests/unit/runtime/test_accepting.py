@@ -17,7 +17,7 @@ from phalanx.runtime.os.connection_loop import ConnectionLoop
 
 
 class FullListener:
-    """Somebody has dialled, and there is no descriptor to let them in for so many tries."""
+    """Somebody has dialled, and for this many tries no descriptor is free to let them in."""
 
     def __init__(self, path, tries, log):
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -76,7 +76,7 @@ def test_the_kernel_holds_a_group_to_its_memory(groups):
 
 
 def kernel(root: Path, own: str) -> Path:
-    """What the files look like under which cgroup v2 is found and used."""
+    """The look of the files under which cgroup v2 is found and used."""
     proc, here = root / "proc/self", root / "cg" / own
     proc.mkdir(parents=True)
     here.mkdir(parents=True)

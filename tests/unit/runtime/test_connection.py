@@ -1,4 +1,4 @@
-"""What a message costs the process that receives it."""
+"""The cost of a message for the process that receives it."""
 
 from __future__ import annotations
 

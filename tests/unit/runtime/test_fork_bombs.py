@@ -1,4 +1,4 @@
-"""What starts others faster than it is ended: it is stopped first, then ended whole."""
+"""A program that starts others faster than it is ended: it is stopped first, then ended whole."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def begin():
     os.read(os.pipe()[0], 1)
 begin()
 """
-"""Each process starts others, in sessions of their own, until there are so many in all. Its first
+"""Each process starts others, in sessions of their own, up to this number in all. Its first
 process ends at once."""
 MOST = 150
 

@@ -1,4 +1,4 @@
-"""What a node remembers of its fork server's children, and how often helpers may be killed."""
+"""A node's memory of its fork server's children, and the number of kills that helpers survive."""
 
 from __future__ import annotations
 

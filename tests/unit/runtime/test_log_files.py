@@ -143,8 +143,8 @@ def test_a_log_on_a_full_disk_ends_nothing(tmp_path, capsys):
 
 
 def test_a_daemon_without_a_log_speaks_on_its_standard_error(capsys):
-    DaemonLog().write("the head is there again")
-    assert capsys.readouterr().err == "phalanx: the head is there again\n"
+    DaemonLog().write("the head is back")
+    assert capsys.readouterr().err == "phalanx: the head is back\n"
 
 
 def test_what_the_interpreter_prints_follows_the_log(tmp_path):

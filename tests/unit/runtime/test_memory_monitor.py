@@ -1,4 +1,4 @@
-"""Whose worker ends when memory runs short: which memory is measured, and who is picked."""
+"""Workers that end when memory runs short: the memory that is measured, and the victim."""
 
 from __future__ import annotations
 

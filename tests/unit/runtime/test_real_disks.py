@@ -1,4 +1,4 @@
-"""What may be much goes to a disk: a directory of memory, or of somebody else, is passed over."""
+"""Large files go to a disk: a directory of memory, or of somebody else, is passed over."""
 
 from __future__ import annotations
 

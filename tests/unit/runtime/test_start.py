@@ -1,4 +1,4 @@
-"""What a start waits for: few imports; a node alone makes its control store later."""
+"""The needs of a start: few imports; a node alone makes its head later."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def ask(node, request, process=bytes(16)):
 
 
 def register(node):
-    """A driver's job, as the node tells it to the control store."""
+    """A driver's job, as the node tells it to the head."""
     job = ask(node, NewDriverJob(), node_process_id(node.prefix))
     known = JobKnown(job, secrets.token_bytes(12) + job, [], "", "", b"", False, "", 0)
     node.head.notify(known)
@@ -87,7 +87,7 @@ def register(node):
     return known
 
 
-def test_jobs_are_counted_before_there_is_a_control_store_and_known_to_it_after(node):
+def test_jobs_are_counted_before_there_is_a_head_and_known_to_it_after(node):
     assert [register(node).job, register(node).job] == [
         JobID.from_int(1).binary(),
         JobID.from_int(2).binary(),
@@ -98,14 +98,14 @@ def test_jobs_are_counted_before_there_is_a_control_store_and_known_to_it_after(
     assert ask(node, NewDriverJob(), node_process_id(node.prefix)) == JobID.from_int(3).binary()
 
 
-def test_a_driver_that_ended_before_there_is_a_control_store_is_no_job_of_it(node):
+def test_a_driver_that_ended_before_there_is_a_head_is_no_job_of_it(node):
     gone, stays = register(node), register(node)
     node.head.notify(ProcessEnded(gone.driver, True))
     node.on_round()
     assert [row.job_id for row in ask(node, GetStatus()).jobs] == [stays.job.hex()]
 
 
-def test_the_control_store_is_made_when_the_node_is_idle_and_knows_what_it_has(node):
+def test_the_head_is_made_when_the_node_is_idle_and_knows_what_it_has(node):
     node.membership.tick(10.0)
     assert not node.membership.has_head, "no driver came"
     register(node)

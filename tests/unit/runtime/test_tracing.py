@@ -1,4 +1,4 @@
-"""What runs stands beneath what submitted it, and what is asked for is checked."""
+"""Spans stand beneath the spans that submitted them, and requested settings are checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What listings leave out, and what they say of a constructor that raised."""
+"""Tasks that listings leave out, and rows of a constructor that raised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task's devices are called in the task."""
+"""The names of a task's devices inside the task."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_amds_variable_shows_the_same_devices(monkeypatch):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """What the variable is after work that holds these devices has begun."""
+    """The variable's value after work that holds these devices has begun."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 

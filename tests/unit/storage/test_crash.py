@@ -1,4 +1,4 @@
-"""Killed while writing: every acknowledged batch is there, and no half of one."""
+"""Killed while writing: every acknowledged batch is kept, and no half of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of collective operations: who is in them, and what is refused. What gloo computes is asked
+"""Groups of collective operations: their members, and refused calls. Results of gloo are asked
 where torch is installed (tools/integrations/suites/torch_collective.py)."""
 
 from __future__ import annotations

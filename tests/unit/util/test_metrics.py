@@ -18,7 +18,7 @@ from phalanx.util.metrics import Counter, Gauge, Histogram
 
 
 def counted(name):
-    """What the process has counted of a metric since it was asked last."""
+    """The counts of a metric in this process since the last call."""
     return {
         sample.labels: sample.value if sample.counts is None else sample.counts
         for one in PROGRAM.drain()

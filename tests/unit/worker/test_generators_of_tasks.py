@@ -1,4 +1,4 @@
-"""What a generator of a task gets from its `yield`."""
+"""The values that a generator of a task gets from its `yield`."""
 
 from __future__ import annotations
 

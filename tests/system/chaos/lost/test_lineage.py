@@ -1,4 +1,4 @@
-"""What an owner remembers so that it can make results again, and for how long."""
+"""Tasks that an owner remembers so that it can make results again, and for how long."""
 
 from __future__ import annotations
 

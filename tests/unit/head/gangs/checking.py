@@ -1,4 +1,4 @@
-"""What must hold whatever happens, read from the events that the control store recorded."""
+"""Rules that always hold, checked on the events that the head recorded."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def of_gangs(rows: Iterable[Row]) -> list[Row]:
 
 
 def merged(known: list[Row], rows: list[Row]) -> list[Row]:
-    """What was known, and what of the latest rows is new: both are in order, and overlap unless
-    more happened in between than the control store keeps."""
+    """The known rows, and the new ones of the latest: both are in order, and overlap unless
+    more happened in between than the head keeps."""
     if not known:
         return rows
     assert known[-1] in rows, "events were lost between two looks"

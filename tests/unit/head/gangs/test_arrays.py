@@ -80,7 +80,7 @@ class Cluster(PeopleWorld):
         self.rounds()
 
     def ends(self, code=0, count=None):
-        """So many of those that run end with this code; their jobs."""
+        """End this many of the running members with a code; return their jobs."""
         chosen = list(self.running.items())[:count]
         for place, _ in chosen:
             super().end(place, code)
@@ -377,7 +377,7 @@ def test_a_head_that_comes_back_loses_no_element_and_runs_none_twice(world, seed
 
 @pytest.mark.parametrize("kept", range(0, 60, 3))
 def test_a_head_that_died_in_the_middle_of_writing_loses_no_element(world, kept):
-    """Also where of what it wrote only a beginning is there."""
+    """The head may have written only the beginning of its changes."""
     world.submit("0-19%6").rounds(2)
     log: list[object] = []
     record = world.journal.record

@@ -1,4 +1,4 @@
-"""Whatever happens to gangs, jobs, nodes and queues: the scheduler's cache, patched by events, is
+"""Gangs, jobs, nodes and queues under any history: the scheduler's cache, patched by events, is
 what reading everything again gives, and decides the same; and nodes and head agree in the end."""
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class JobWorld(World):
 
 
 def keep_nominations(kept, read):
-    """What an earlier cycle set aside for a task is known from that cycle alone: a cycle goes on
-    with it, and nothing that is read tells of it."""
+    """Copy the nodes that an earlier cycle set aside for tasks: they are known from that cycle
+    alone, and nothing that is read tells of them."""
     row_of = {uid: row for row, uid in enumerate(read.task_uid)}
     for row, node in kept.nominated.items():
         uid = kept.task_uid[row]

@@ -1,4 +1,4 @@
-"""What people are told of cycles."""
+"""Cycles as people see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""News of a job's members that cross orders of the control store."""
+"""News of a job's members that cross orders of the head."""
 
 from __future__ import annotations
 

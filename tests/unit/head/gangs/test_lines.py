@@ -1,4 +1,4 @@
-"""Who stands where in a queue: the place of one, and the places of all."""
+"""Positions in a queue: the place of one gang, and the places of all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members that are lost or end while more of their gang is to come, at the control store itself."""
+"""Members that are lost or end while more of their gang is to come, at the head itself."""
 
 from __future__ import annotations
 

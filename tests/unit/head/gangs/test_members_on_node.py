@@ -293,7 +293,7 @@ def test_a_command_that_uses_too_much_memory_is_killed_and_the_news_say_how_much
 
 
 def test_of_a_log_without_end_the_last_part_is_kept(node, tmp_path, monkeypatch):
-    """Whoever prints goes on where it was: offsets stay what they are."""
+    """A program goes on printing where it was: offsets stay the same."""
     monkeypatch.setattr(job_files, "LOG_BYTES", 64 << 10)
     node.start()
     log = node.news[-1].log
@@ -327,7 +327,7 @@ def test_output_that_a_command_has_not_read_stays_and_its_member_waits(node, mon
     node.later(1)
     assert node.signals[1:] == [(signal.SIGCONT, "all", 0)]
     assert os.stat(log).st_blocks * 512 <= 64 << 10
-    assert node.files.read(log, 399 << 10, 1)[2] == 0, "what is unread is there"
+    assert node.files.read(log, 399 << 10, 1)[2] == 0, "nothing unread is lost"
 
 
 @pytest.mark.parametrize("ends", ["asked", "silent"])

@@ -1,4 +1,4 @@
-"""What the head counts of cycles, gangs and jobs, and what becomes of what nodes have counted."""
+"""Counts of a head about cycles, gangs and jobs, and its use of the nodes' counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who follows a cluster by its news has what listings say."""
+"""A follower of a cluster's news has the rows of the listings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster's numbers were over time, as its head kept them."""
+"""A cluster's numbers over time, as its head kept them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the running half decides by pure code: sizes, shares, and who is looked at."""
+"""Parts of the gang scheduler in pure code: sizes, shares, and the gangs of a cycle."""
 
 from __future__ import annotations
 

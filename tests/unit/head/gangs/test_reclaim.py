@@ -1,4 +1,4 @@
-"""Queues take back from each other at the control store: what comes to rest, and how."""
+"""Queues take back from each other at the head: the state in the end, and the way there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people are shown of jobs and nodes: why something waits, what runs, and how old it is."""
+"""Jobs and nodes as people see them: reasons of waiting, running work, and ages."""
 
 from __future__ import annotations
 

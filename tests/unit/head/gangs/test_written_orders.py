@@ -1,4 +1,4 @@
-"""What nodes are told rests on what is written, and a head goes on from there."""
+"""Orders to nodes rest on written rows, and a head goes on from there."""
 
 from __future__ import annotations
 

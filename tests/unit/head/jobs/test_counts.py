@@ -1,4 +1,4 @@
-"""What happens to jobs is counted once, by queue."""
+"""Events of jobs are counted once, by queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What members find in their environment, and what scheduling sees of a job."""
+"""The environment of members, and the parts of a job that scheduling sees."""
 
 from __future__ import annotations
 

@@ -366,7 +366,7 @@ def test_history_is_bounded():
 
 @pytest.mark.parametrize("state", SCRIPTS)
 def test_a_job_goes_on_after_a_restart_of_the_store(state):
-    """Whatever was kept is the whole of it: another table plays the rest alike."""
+    """The kept row of a job at any moment is complete: another table plays the rest alike."""
     spec = policies("{event: PodFailed, action: RestartJob, timeout: 10s}")
     first = Shell(spec).play(SCRIPTS[state])
     kept = msgspec.msgpack.decode(msgspec.msgpack.encode(first.job), type=JobRecord)

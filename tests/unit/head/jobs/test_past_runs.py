@@ -1,4 +1,4 @@
-"""What the head learns of jobs that completed."""
+"""Lessons of the head from jobs that completed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happens to a job, in whatever order: what always holds."""
+"""Rules that hold for a job under any history."""
 
 from __future__ import annotations
 

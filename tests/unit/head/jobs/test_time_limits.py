@@ -151,7 +151,7 @@ def test_members_get_their_grace_and_nothing_starts_again():
         ("time: 100s, signal: USR1@30", "run jump 1000 at 69", []),
         ("deadline: now+100, signal: TERM@10", "run at 89 at 90", ["TERM at 90"]),
         ("deadline: now+100, time: 95s, signal: TERM@10", "at 1 run at 86", ["TERM at 86"]),
-        # nobody is there to get it
+        # there is nobody to get it
         ("deadline: now+100, signal: TERM@10", "at 95", []),
         ("deadline: now+100, signal: TERM@10", "at 95 run", ["TERM at 95"]),
         # each start once
@@ -188,7 +188,7 @@ RAN_FROM = 10.0
 
 
 def test_a_clock_that_was_set_back_while_there_was_no_head_holds_nobody_back():
-    """What was waited is not known then: the whole time before it begins is waited again."""
+    """The time waited so far is not known then: the job waits for the whole time again."""
     shell = Shell(f"{TWO}, begin: now+100").play("at 50")
     later = restarted(shell, away_s=-5000.0)
     assert later.play("at 104").asked == []

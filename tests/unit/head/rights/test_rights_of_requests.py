@@ -147,7 +147,7 @@ def test_every_request_declares_its_verb(request_type: type[Request[Any]]) -> No
 
 
 def test_every_request_to_the_head_is_checked_before_its_handler(head: Head) -> None:
-    """Whatever the request: a viewer whom every verb but `see` refuses reaches no handler."""
+    """A viewer whom every verb but `see` refuses reaches no handler, for any request."""
     head.roles.put("eve", "viewer")
     eve = Person(head, Principal(UNIX, "eve", "eve"))
     refused: set[str] = set()

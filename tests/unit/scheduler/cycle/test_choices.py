@@ -1,4 +1,4 @@
-"""What a plan says of the nodes that podgroups got."""
+"""A plan's words about the nodes that podgroups got."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ SMALL = st.integers(0, 2)
 
 
 class Kept(RuleBasedStateMachine):
-    """What happens is told to kept columns, and noted beside; then both are compared."""
+    """Report an event to kept columns and note it elsewhere; then both are compared."""
 
     def __init__(self) -> None:
         super().__init__()

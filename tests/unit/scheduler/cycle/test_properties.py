@@ -1,4 +1,4 @@
-"""What must hold for every cluster: no node over its room, gangs whole, quotas kept."""
+"""Rules that hold for every cluster: no node over its room, gangs whole, quotas kept."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ ORDERS = st.sampled_from(
 def test_the_plan_is_the_same_where_nobody_asks_why(
     parts: dict[str, Any], quota: str, actions: tuple[str, ...]
 ) -> None:
-    """Who cannot get ready is then passed over without a try."""
+    """A gang that cannot get ready is then passed over without a try."""
     snapshot = Snapshot(config=config(quota, *actions), **parts)
     told = run_cycle(snapshot)
     assert run_cycle(snapshot, explains=False) == msgspec.structs.replace(

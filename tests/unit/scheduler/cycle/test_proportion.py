@@ -34,7 +34,7 @@ class Opened:
 
 
 def deserved(names: list[str]) -> list[list[float]]:
-    """What each queue deserves; its only job has this name, and jobs are in order of names."""
+    """The share of each queue; its only job has this name, and jobs are in order of names."""
     queues = [QueueSpec(name=f"q{i}", weight=1 + i % 4) for i in range(len(WANTED))]
     snapshot = Snapshot(
         config=CHART,

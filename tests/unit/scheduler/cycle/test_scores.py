@@ -39,7 +39,7 @@ def scores_of(session: Session, task: str, domain: str) -> dict[str, float]:
 
 
 def domain_scores_of(session: Session, gang: str, names: list[str]) -> dict[str, float]:
-    """What the network domains get for the gang as a whole."""
+    """The scores of the network domains for the gang as a whole."""
     part = session.cluster.jobs[session.cluster.job_index[f"default/{gang}"]].default_subjob
     found: dict[str, float] = {}
     for order in session.hooks.all("hypernode_order"):

@@ -1,4 +1,4 @@
-"""What a few lines of a file say may be huge: what a cycle over them needs is not."""
+"""A few lines of a file may name huge amounts: a cycle over them needs little."""
 
 from __future__ import annotations
 

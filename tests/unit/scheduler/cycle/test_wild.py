@@ -1,4 +1,4 @@
-"""Whatever a configuration or snapshot says, a cycle ends: with a plan or a BatchFileError."""
+"""A cycle ends with a plan or a BatchFileError, for any configuration or snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a real driver answers to what we ask it, written down, and a driver that answers the same.
+"""Answers of a real driver, written down, and a driver that answers the same.
 
     python -m tests.unit.scheduler.devices.nvml_recording > answers.json
 

@@ -1,4 +1,4 @@
-"""What a machine has, seen through a driver and a file system made up for the test."""
+"""The devices of a machine, seen through a driver and a file system made up for the test."""
 
 from __future__ import annotations
 

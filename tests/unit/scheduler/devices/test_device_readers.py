@@ -1,4 +1,4 @@
-"""What every reader of devices does: NVML through a driver made up for the test, and a file.
+"""Behaviour of every reader of devices: NVML through a driver made up for the test, and a file.
 
 The values are ones that a driver may give; `test_recorded_drivers.py` has what real ones gave, and
 `tests/gpu` asks a real one.

@@ -1,4 +1,4 @@
-"""What a real driver answered, read again: beside what nvidia-smi said at that moment."""
+"""Answers of a real driver, read again: next to the words of nvidia-smi at that moment."""
 
 from __future__ import annotations
 

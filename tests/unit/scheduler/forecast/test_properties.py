@@ -1,4 +1,4 @@
-"""What holds for every plan, whatever runs and waits."""
+"""Rules that hold for every plan, with any running and waiting jobs."""
 
 from __future__ import annotations
 

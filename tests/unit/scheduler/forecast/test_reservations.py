@@ -165,7 +165,7 @@ def with_reservations(seed: int, text: str = PLAIN) -> Snapshot:
 
 
 def intruders(snapshot: Snapshot, binds: dict[str, str]) -> list[str]:
-    """Who was started now, and will be where no room is left for it beside what is reserved."""
+    """A job started now that will run where no room is left for it next to the reservations."""
     groups = {group.uid: group for group in snapshot.podgroups}
     nodes = {node.name: dict(node.capacity) for node in snapshot.nodes}
     kept = {one.name: one for one in snapshot.reservations}

@@ -1,4 +1,4 @@
-"""What past runs say of those to come."""
+"""Run times of jobs to come, from past runs."""
 
 from __future__ import annotations
 

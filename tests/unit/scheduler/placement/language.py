@@ -73,7 +73,7 @@ def said(outcome: Outcome) -> str:
 def picks(
     strategy: Strategy, view: ClusterView, wanted: Request, terms: str = "", draws: int = 1
 ) -> str:
-    """What the strategy says, in order of first appearance over `draws` draws from one source."""
+    """The strategy's answers, in order of first appearance over `draws` draws from one source."""
     rng = random.Random(7)
     drawn = [said(strategy.pick(view, wanted, asking(terms), rng)) for _ in range(draws)]
     return " | ".join(dict.fromkeys(drawn)) if draws == 1 else " | ".join(sorted(set(drawn)))

@@ -1,4 +1,4 @@
-"""What holds for any cluster: order changes nothing, more nodes never hurt, caches never lie."""
+"""Rules that hold for any cluster: order changes nothing, more nodes never hurt, true caches."""
 
 from __future__ import annotations
 

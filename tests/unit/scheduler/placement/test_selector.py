@@ -26,7 +26,7 @@ TYPE = GPU_TYPE_LABEL
 
 
 def chosen(nodes: str, wanted: str = "1GPU", labels: str = "", **given: Any) -> Selection:
-    """What the chain leaves of `"a 2GPU; b 1/2GPU"`."""
+    """The nodes that the chain leaves of `"a 2GPU; b 1/2GPU"`."""
     settings = SelectorSettings(**{k: given.pop(k) for k in list(given) if k in SETTINGS})
     terms = Asking(**{k: given.pop(k) for k in list(given) if k in ("tried", "beside")})
     view = cluster(nodes.replace(";", "\n"))

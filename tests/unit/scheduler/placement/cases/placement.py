@@ -58,7 +58,7 @@ ON_PURPOSE = {
 
 @singledispatch
 def answer(row: s.Row) -> Any:
-    """What the product says to a row."""
+    """The product's answer to a row."""
     raise NotImplementedError(type(row))
 
 
@@ -103,7 +103,7 @@ class Cluster:
     def drawn(
         self, strategy: Strategy, request: Request, asking: Asking, expect: Any, draws: int = DRAWS
     ) -> Any:
-        """What many draws give, in the form of the row's expectation."""
+        """The outcome of many draws, in the form of the row's expectation."""
         told = {
             self.said(self.pick(strategy, request, asking, seed), expect) for seed in range(draws)
         }
@@ -359,7 +359,7 @@ def _(row: s.InstancesRow) -> Any:
 
 
 def _instances(allocation: Allocation, names: s.Lists) -> s.Lists:
-    """What was taken of each instance of each resource that is asked for."""
+    """The amounts taken of each instance of each requested resource."""
     found: s.Lists = {}
     for name, units in allocation.resources.items():
         devices = dict(allocation.instances.get(name, ()))
@@ -522,7 +522,7 @@ def _(row: s.ByTimeRow) -> Any:
 
 
 def expected(row: Any) -> Any:
-    """What the row says, in the form that `answer` gives."""
+    """The row's expectation, in the form that `answer` gives."""
     if isinstance(row, s.SpreadRow):
         return [step.expect for step in row.steps]
     if isinstance(row, s.InstancesRow | s.GroupInstancesRow | s.StoreRow | s.BlockedRow):

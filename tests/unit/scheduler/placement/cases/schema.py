@@ -1,4 +1,4 @@
-"""What a row of a table may say; any other key, and a value of another type, is refused.
+"""The keys of a row of a table; any other key, and a value of another type, is refused.
 
 Amounts are as people write them. A node's `available`, where it is left out, is its total.
 """
@@ -11,7 +11,7 @@ import msgspec
 
 Amounts = dict[str, float]
 Lists = dict[str, list[float]]
-"""What is on each instance of each resource."""
+"""The amount on each instance of each resource."""
 Range = tuple[int, int]
 
 NOT_NOW = ("none", "not_placed")
@@ -350,7 +350,7 @@ class ByTimeRow(Row, tag="oom_by_time", frozen=True, kw_only=True):
 
 
 class GoneRow(Row, tag="oom_by_owner", frozen=True, kw_only=True):
-    """Of a rule that the product does not have; see `placement.NOT_OURS`."""
+    """The name of a rule that the product does not have; see `placement.NOT_OURS`."""
 
     workers: Any = None
     expect: Any = None

@@ -39,7 +39,7 @@ from .schema import (
 
 
 class Reserved(msgspec.Struct):
-    """What was taken of a node after its report."""
+    """The amounts taken of a node after its report."""
 
     mem: int = 0
     cpu: int = 0

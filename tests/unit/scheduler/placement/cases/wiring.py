@@ -9,7 +9,7 @@ from .schema import Machine, WiringRow, WiringTable
 
 
 def answer(row: WiringRow, table: WiringTable) -> dict[str, object]:
-    """What the product picks, in the words of the row."""
+    """The product's pick, in the words of the row."""
     topology = _topology(row.machine, table)
     picked = topology.pick(row.free, row.k, row.required)
     linked = sum(topology.weights[i][j] for i in picked for j in picked if i < j)
@@ -17,7 +17,7 @@ def answer(row: WiringRow, table: WiringTable) -> dict[str, object]:
 
 
 def expected(row: WiringRow) -> dict[str, object]:
-    """What the row says."""
+    """The row's expectation."""
     return {"pack": row.pack, "pack_w": row.pack_w}
 
 
