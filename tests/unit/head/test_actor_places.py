@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.head.groups_world import World, amounts
+from tests.unit.head.groups_world import GroupsWorld, amounts
 
 from phalanx.head.actors.node_choice import ActorNodeChoice
 from phalanx.head.actors.table import CONFIRMATION_S, ActorRecord, ActorTable
@@ -22,7 +22,7 @@ from phalanx.scheduler.placement.selector.tried import IN_VAIN_AFTER_S
 ONE = {"CPU": 1.0}
 
 
-class Actors(World):
+class Actors(GroupsWorld):
     """A cluster in one process with a table of actors, whose effects are written down."""
 
     def __init__(self):

@@ -6,18 +6,25 @@ from typing import Any
 
 import pytest
 from tests.present import present
-from tests.unit.head.groups_world import World, amounts
+from tests.unit.head.groups_world import GroupsWorld, amounts
 
 from phalanx.head.groups.record import GroupRow, facts, restored
 from phalanx.head.groups.table import KEEP_REMOVED
 from phalanx.model.ids import GroupId
 from phalanx.model.lifecycle import CREATED, PENDING, PREPARED, REMOVED, RESCHEDULING
+from phalanx.protocol.bundle_messages import (
+    CommitBundles,
+    Committed,
+    GiveBackBundles,
+    PrepareBundles,
+    Prepared,
+)
 
 ONE = {"CPU": 1.0}
 
 
 def three_nodes(**options):
-    world = World(**options)
+    world = GroupsWorld(**options)
     for name in "abc":
         world.add(name, CPU=4, GPU=1, labels={"zone": "east" if name == "c" else "west"})
     return world
@@ -50,7 +57,7 @@ def test_bundles_find_their_nodes(name, at_once):
     assert world.state("g") == CREATED
     assert world.where("g") == nodes
     world.check_settled()
-    assert [state for _, state in world.told] == [PENDING, PREPARED, CREATED]
+    assert [state for _, state in world.seen] == [PENDING, PREPARED, CREATED]
 
 
 NEVER: dict[str, Asked] = {
@@ -84,7 +91,7 @@ def test_what_can_never_be_says_why_and_waits_for_a_node(name):
 
 
 def test_a_raised_total_makes_feasible():
-    world = World(at_once=True)
+    world = GroupsWorld(at_once=True)
     node = world.add("a", CPU=1)
     world.create("g", {"CPU": 2})
     assert world.known(b"g").infeasible
@@ -118,7 +125,7 @@ def test_a_refusal_gives_the_others_back_and_backs_off():
     world.run()
     group = world.groups.get(b"g")
     assert not group.is_under_way
-    assert world.held(committed=False) == {}
+    assert world.held() == {}
     assert group.backoff_s == pytest.approx(0.1)
     world.groups.resources_changed(world.now + 0.05)
     assert not group.is_under_way, "a refusal is not shortened by news of others"
@@ -129,14 +136,22 @@ def test_a_refusal_gives_the_others_back_and_backs_off():
     world.check_settled()
 
 
-@pytest.mark.parametrize("lost", ["prepare", "prepared", "commit", "committed"])
+KINDS: dict[str, Any] = {
+    "prepare": PrepareBundles,
+    "prepared": Prepared,
+    "commit": CommitBundles,
+    "committed": Committed,
+}
+
+
+@pytest.mark.parametrize("lost", KINDS)
 def test_a_lost_message_is_sent_again(lost):
     world = three_nodes()
     world.create("g", *[ONE] * 3, strategy="SPREAD")
     is_lost = False
     while world.on_the_way:
         message = world.on_the_way.pop(0)
-        if message[2] == lost and not is_lost:
+        if type(message.message) is KINDS[lost] and not is_lost:
             is_lost = True
             continue
         world.deliver(message)
@@ -156,7 +171,7 @@ def test_a_removal_that_is_lost_is_sent_again():
     assert world.was_freed == []
     world.heal(2)
     assert world.was_freed == [b"g"]
-    assert world.held(committed=False) == {}
+    assert world.held() == {}
 
 
 def test_what_was_not_confirmed_in_time_is_reserved_anew():
@@ -172,7 +187,7 @@ def test_what_was_not_confirmed_in_time_is_reserved_anew():
         world.report(node)
     world.heal(3)
     assert world.state("g") == CREATED
-    assert (("g", RESCHEDULING)) in world.told
+    assert (("g", RESCHEDULING)) in world.seen
     world.check_settled()
 
 
@@ -193,18 +208,18 @@ def test_only_what_was_lost_is_placed_anew(strategy, at_once):
     world.run()
     before, after = DEATHS[strategy]
     assert world.where("g") == before
-    world.counts.clear()
+    world.network.counts.clear()
     world.kill("a")
     world.run()
     assert world.where("g") == after
     assert world.state("g") == CREATED
-    assert world.counts["give_back"] == 0
+    assert GiveBackBundles not in world.network.counts
     world.check_settled()
-    assert [s for _, s in world.told][3:] == [RESCHEDULING, PREPARED, CREATED]
+    assert [s for _, s in world.seen][3:] == [RESCHEDULING, PREPARED, CREATED]
 
 
 def test_a_group_that_lost_bundles_goes_before_those_that_never_had_any():
-    world = World(at_once=True)
+    world = GroupsWorld(at_once=True)
     for name in "ab":
         world.add(name, CPU=4)
     world.create("first", {"CPU": 4})
@@ -219,7 +234,7 @@ def test_a_group_that_lost_bundles_goes_before_those_that_never_had_any():
 
 
 def test_a_group_stays_in_its_domain_as_long_as_a_bundle_does():
-    world = World(at_once=True)
+    world = GroupsWorld(at_once=True)
     for name, zone in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "y"), ("e", "x")):
         world.add(name, CPU=1, labels={"zone": zone})
     world.create("g", ONE, ONE, strategy="STRICT_SPREAD", domain_label="zone")
@@ -264,7 +279,7 @@ def test_names_creators_and_removal():
 
 
 def test_an_unplaced_group_is_free_at_once_when_it_is_removed():
-    world = World(at_once=True)
+    world = GroupsWorld(at_once=True)
     world.create("g", ONE)
     world.groups.remove(GroupId(b"g"), world.now)
     assert world.was_freed == [b"g"]
@@ -338,7 +353,7 @@ def test_the_table():
 
 
 def test_removed_groups_are_forgotten_in_time():
-    world = World(at_once=True)
+    world = GroupsWorld(at_once=True)
     for at in range(KEEP_REMOVED + 5):
         world.create(f"g{at}", ONE)
         world.groups.remove(GroupId(b"g%d" % at), world.now)
@@ -356,7 +371,7 @@ def test_a_restarted_head_goes_on_from_any_moment():
         for _ in range(steps):
             if world.on_the_way:
                 world.deliver(world.on_the_way.pop(0))
-        world.restart_head()
+        world.restart()
         world.heal(3)
         assert [world.state(g) for g in "gd"] == [CREATED, CREATED]
         assert world.groups.named("", "g").group == b"g"
@@ -368,9 +383,9 @@ def test_a_removal_that_the_head_forgot_is_made_good_when_the_node_is_back():
     world.create("g", ONE)
     world.run()
     world.groups.remove(b"g", world.now)
-    world.restart_head()
+    world.restart()
     world.heal(2)
-    assert world.held(committed=False) == {}
+    assert world.held() == {}
 
 
 def test_a_node_that_does_not_come_back_to_the_new_head_loses_its_bundles():
@@ -378,7 +393,7 @@ def test_a_node_that_does_not_come_back_to_the_new_head_loses_its_bundles():
     world.create("g", ONE, ONE, strategy="STRICT_SPREAD")
     world.run()
     del world.nodes["a"]
-    world.restart_head()
+    world.restart()
     assert world.state("g") == CREATED, "it may still come"
     world.heal(40)
     assert world.state("g") == CREATED
@@ -410,7 +425,7 @@ def test_each_namespace_has_names_of_its_own():
 
 
 def test_how_often_nodes_were_looked_for_and_how_long_it_took():
-    world = World(at_once=True)
+    world = GroupsWorld(at_once=True)
     group = world.create("g", {"CPU": 2})
     assert facts(group)["stats"] == {
         "scheduling_state": "INFEASIBLE",
@@ -431,7 +446,7 @@ def test_how_often_nodes_were_looked_for_and_how_long_it_took():
 
 
 def test_a_group_on_a_node_that_the_store_does_not_know():
-    world = World(at_once=True)
+    world = GroupsWorld(at_once=True)
     row = GroupRow(
         group=GroupId(b"g"),
         name="g",

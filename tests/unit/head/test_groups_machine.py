@@ -12,7 +12,7 @@ from hypothesis.stateful import (
     rule,
 )
 from tests.effort import examples
-from tests.unit.head.groups_world import World, amounts
+from tests.unit.head.groups_world import GroupsWorld, amounts
 
 from phalanx.model.lifecycle import CREATED, REMOVED
 
@@ -30,7 +30,7 @@ class GroupsMachine(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.world = World()
+        self.world = GroupsWorld()
         self.count = 0
         self.taken = []
 
@@ -62,12 +62,12 @@ class GroupsMachine(RuleBasedStateMachine):
     def node_joins_again(self, at):
         node = self.one_of(list(self.world.nodes.values()), at)
         # A connection broke: what was on its way is gone with it.
-        self.world.on_the_way = [m for m in self.world.on_the_way if m[1] != node.name]
+        self.world.network.cut(node)
         self.world.join(node)
 
     @rule()
     def head_restarts(self):
-        self.world.restart_head()
+        self.world.restart()
 
     @rule(bundles=BUNDLES, strategy=STRATEGIES)
     def create(self, bundles, strategy):
@@ -121,9 +121,17 @@ class GroupsMachine(RuleBasedStateMachine):
 
     # ---- what holds
 
+    def committed(self):
+        """(group, index) -> the living nodes that keep it for good."""
+        return {
+            place: names
+            for place, held in self.world.held().items()
+            if (names := [node for node, is_committed in held if is_committed])
+        }
+
     @invariant()
     def no_bundle_is_usable_on_two_nodes(self):
-        for place, nodes in self.world.held(committed=True).items():
+        for place, nodes in self.committed().items():
             assert len(nodes) == 1, f"bundle {place} is committed on {nodes}"
 
     @invariant()
@@ -143,7 +151,7 @@ class GroupsMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_created_is_there(self):
-        kept = self.world.held(committed=True)
+        kept = self.committed()
         for group in map(self.world.known, list(self.world.stored_groups)):
             if group.state != CREATED:
                 continue
@@ -181,7 +189,7 @@ class GroupsMachine(RuleBasedStateMachine):
         for group in self.groups():
             self.world.groups.remove(group.group, self.world.now)
         self.world.heal(3)
-        assert self.world.held(committed=False) == {}
+        assert self.world.held() == {}
         for node in self.world.nodes.values():
             assert node.resources.available() == node.resources.total()
 
