@@ -161,9 +161,9 @@ class World:
     def add(
         self,
         name: str,
-        labels: dict[str, str] | None = None,
+        labels: Any = None,
         *,
-        prefix: bytes = b"",
+        prefix: Any = b"",
         **total: float,
     ) -> Any:
         """A new node, of one CPU if nothing else is said, joins the head."""
@@ -306,7 +306,8 @@ class World:
     def job(self, *groups: TaskGroup, name: str = "job", **fields: Any) -> None:
         self.ask(ApplyManifests([job_manifest(JobSpec(name=name, groups=groups, **fields))]))
 
-    def gang_of(self, job: str = "job") -> Gang | None:
+    def gang_of(self, job: str = "job") -> Any:
+        """The gang of a job that is not over."""
         return self.scheduler.jobs.gang_of(f"default/{job}")
 
     def evict(self, members: list[int], gang: Gang | None = None, claimant: str = "") -> None:

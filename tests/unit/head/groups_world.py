@@ -82,7 +82,7 @@ class GroupsWorld(World):
 
     def create(self, name: str, *bundles: dict[str, float], **fields: Any) -> Group:
         group = Group(
-            group=name.encode(),  # type: ignore[arg-type]  # a short id is enough here
+            group=name.encode(),
             name=name,
             bundles=[amounts(bundle) for bundle in bundles],
             **{"strategy": "PACK", "creator": b"me", "detached": False, **fields},

@@ -94,7 +94,7 @@ class SteppedWorld(World):
     def state(self, name: str = "job") -> str:
         return str(self.ask(GetJob(name)).state)
 
-    def end(self, name: str = "job", code: int = 0) -> None:
+    def ends(self, name: str = "job", code: int = 0) -> None:
         gang = present(self.scheduler.jobs.gang_of(f"default/{name}"))
         attempt = gang.members[0].attempt
         self.hear("n1", MemberNews(gang.gang_id, 0, attempt, code, log="x"))
@@ -207,7 +207,7 @@ def test_what_runs_meanwhile_is_billed_for_what_it_ran(step_s, ends_meanwhile):
     world.goes_on(30.0)
     if not ends_meanwhile:
         world.step(-step_s)
-    world.end()
+    world.ends()
     world.goes_on(1.0)
     [row] = present(world.ask(GetShares("default")))
     assert 30.0 < row.use < 150.0
@@ -236,7 +236,7 @@ def test_what_has_ended_is_forgotten_after_its_time(step_s):
     world = SteppedWorld()
     world.submit(ttl_s=200.0)
     world.settle()
-    world.end()  # a minute ago
+    world.ends()  # a minute ago
     world.goes_on(50.0)
     world.step(step_s)
     world.goes_on(80.0)
@@ -437,7 +437,7 @@ def lived(moves: list[tuple[str, float]], *, steps: bool) -> list[Any]:
         else:
             running = [row.name for row in present(world.ask(ListJobs())) if row.state == "Running"]
             for name in running[:1]:
-                world.end(name)
+                world.ends(name)
         rows = present(world.ask(ListJobs()))
         told.append([(row.name, row.state, round(row.age_s)) for row in rows])
         shares = present(world.ask(GetShares("default")))

@@ -8,7 +8,7 @@ import pytest
 from tests.fuzz.world import NODES, PeopleWorld
 from tests.present import present
 from tests.world.cluster import one_node
-from tests.world.node import Node
+from tests.world.node import Node, WorkingNode
 
 from phalanx.head.draining import GRACE_S
 from phalanx.model.holds import CHECK, CORDON, DRAIN, HEALTH, Hold, cordoned_text, holds_text
@@ -151,11 +151,14 @@ def test_a_node_that_is_well_again_is_let_go_though_it_has_no_other_news() -> No
     """It became well while no head was there: to the next one it says as it joins what is free, and
     in its first report the same, and that all is well."""
 
-    class SaysTheSame(Cluster):
-        def row(self, node_id: str, prefix: bytes) -> ViewRow:
-            row = super().row(node_id, prefix)
+    class SameNode(WorkingNode):
+        def row(self) -> ViewRow:
+            row = super().row()
             row.available, row.devices = {"CPU": 1.0, "GPU": 4.0}, {"GPU": [10_000] * 4}
             return row
+
+    class SaysTheSame(Cluster):
+        node_class = SameNode
 
     world = SaysTheSame()
     world.unwell = [REBOOT]

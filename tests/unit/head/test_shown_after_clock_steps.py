@@ -35,7 +35,7 @@ def test_all_records_of_a_job_are_found_as_its_own(step_s: float, restarts: bool
     world.settle()
     began = present(world.ask(GetJob("job"))).submitted
     world.ask(CommandJob("job", "requeue"))
-    world.end(code=1)
+    world.ends(code=1)
     world.step(step_s)
     world.goes_on(30.0)
     world.settle()
@@ -44,7 +44,7 @@ def test_all_records_of_a_job_are_found_as_its_own(step_s: float, restarts: bool
         world.add("n1", CPU=2.0)
     [row] = present(world.ask(ListJobs()))
     assert row.submitted == pytest.approx(began + step_s), "as long ago as before"
-    world.end()
+    world.ends()
     records = world.records()
     assert [one.attempt for one in records] == [1, 2]
     assert {one.submitted for one in records} == {row.recorded_as} == {began}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 from unittest import mock
 
 import msgspec
@@ -39,7 +40,7 @@ class DrawnWorld(JobWorld):
             case "job":
                 self._submit(number)
             case "gang":
-                fields = {
+                fields: dict[str, Any] = {
                     "queue": rng.choice(["default", "a", "b"]),
                     "priority": rng.choice([0, 9]),
                 }

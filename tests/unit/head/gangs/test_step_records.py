@@ -51,7 +51,7 @@ class Stepped(Accounted):
         found = sorted(self.ledger.steps.values(), key=lambda one: one.number)
         return [(one.number, one.state, one.exit_code) for one in found]
 
-    def running(self):
+    def running_steps(self):
         query = AttemptQuery(has_steps=True)
         return [one.number for one in self.scheduler.jobs.steps.meant(query)]
 
@@ -67,12 +67,12 @@ def test_steps_are_numbered_and_written_down_once_all_their_tasks_have_ended(wor
     assert (first, second) == (0, 1)
     one = world.task(first)
     world.end(one, 3)
-    assert world.running() == [0, 1] or world.running() == [1, 0]
+    assert world.running_steps() == [0, 1] or world.running_steps() == [1, 0]
     two = world.task(first)
     assert (one.task, two.task) == (0, 1)
     world.now += 7.0
     world.end(two)
-    assert world.running() == [1]
+    assert world.running_steps() == [1]
     assert world.steps() == [(0, "Failed", 3)]
     [step] = world.ledger.steps.values()
     assert (step.job, step.namespace, step.name, step.user) == ("job", "default", "fit", "ann")
@@ -89,7 +89,7 @@ def test_an_end_that_is_told_twice_counts_once(world):
     one, two = world.task(number), world.task(number)
     world.end(one, 1)
     world.end(one, 1)
-    assert world.running() == [number]
+    assert world.running_steps() == [number]
     world.end(two)
     world.end(two)
     assert world.steps() == [(0, "Failed", 1)]
@@ -103,7 +103,7 @@ def test_a_head_that_comes_back_knows_steps_and_gives_no_number_twice(world):
     world.add(NODE)
     world.hear(NODE, MemberNews(world.order.group, world.order.index, world.order.attempt))
     world.go_on()
-    assert world.running() == [number]
+    assert world.running_steps() == [number]
     world.end(order, 4)
     assert world.begin() == number + 1
     assert world.steps() == [(number, "Failed", 4)]
@@ -116,7 +116,7 @@ def test_steps_end_with_their_member(world):
     world.hear(NODE, ended(world.order, 0))
     world.go_on()
     assert world.steps() == [(told, "Terminated", 143), (silent, "Terminated", None)]
-    assert world.running() == []
+    assert world.running_steps() == []
 
 
 def test_steps_end_with_their_node(world):
@@ -129,10 +129,10 @@ def test_whose_tasks_do_not_come_is_over(world):
     number = world.begin(tasks=2)
     world.end(world.task(number))
     world.scheduler.tick(world.now)
-    assert world.running() == [number]
+    assert world.running_steps() == [number]
     world.now += PATIENCE_S
     world.scheduler.tick(world.now)
-    assert world.running() == []
+    assert world.running_steps() == []
     assert world.steps() == [(number, "Terminated", 0)]
     with pytest.raises(JobCommandError, match="is over"):
         world.ask(RunStep("job", "", ["true"], step=number))
