@@ -13,6 +13,7 @@ from tests.world.store import Changes, Journal
 
 from phalanx.head.groups.record import Group, GroupRow
 from phalanx.head.nodes import HealthLimits
+from phalanx.model.ids import GroupId
 from phalanx.model.lifecycle import REMOVED
 from phalanx.protocol.requests.request import Asker, Role
 from phalanx.scheduler.devices.sets import ResourceSet
@@ -82,7 +83,7 @@ class GroupsWorld(World):
 
     def create(self, name: str, *bundles: dict[str, float], **fields: Any) -> Group:
         group = Group(
-            group=name.encode(),
+            group=GroupId(name.encode()),
             name=name,
             bundles=[amounts(bundle) for bundle in bundles],
             **{"strategy": "PACK", "creator": b"me", "detached": False, **fields},
@@ -95,7 +96,7 @@ class GroupsWorld(World):
     def known(self, group: bytes) -> Any:
         return present(self.groups.get(group))
 
-    def state(self, name: str) -> str:  # type: ignore[override]
+    def state(self, name: str) -> str:
         return str(self.known(name.encode()).state)
 
     def where(self, name: str) -> str:
