@@ -7,6 +7,7 @@ from typing import Protocol
 
 from phalanx.model.ids import CONTROL, BundleId, GroupId, group_id_of
 from phalanx.node.dispatch import MessageTable, PeerMessageTable
+from phalanx.node.gpu_shares import GpuShares, NoMpsDaemons
 from phalanx.node.head_link import HeadLink
 from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.leases.machine import LeaseMachine
@@ -72,10 +73,12 @@ class NodeActors:
         jobs: KnownJobs,
         head: HeadLink,
         report_needed: Callable[[], None],
+        gpus: GpuShares | None = None,
     ) -> None:
         """`report_needed`: the head is about to hear of something that depends on what is free
-        here.
+        here. `gpus`: what actors may use of shared GPUs.
         """
+        self._gpus = gpus or GpuShares(NoMpsDaemons())
         self._clock = clock
         self._report_needed = report_needed
         self._leases = leases
@@ -197,6 +200,11 @@ class NodeActors:
         if order is None or connection is None:
             self._leases.returned(lease.number, connection is not None, self._clock())
             return
+        try:
+            variables = self._gpus.variables(lease.rest, lease.pool)
+        except OSError as error:
+            self._workers.end_worker(worker, f"GPUs cannot be shared by MPS: {error}", True)
+            return
         group = lease.demand.group
         self._made = {n: at for n, at in self._made.items() if n in self._leases.leases}
         self._made[lease.number] = order.incarnation
@@ -215,6 +223,7 @@ class NodeActors:
                 bool(order.strategy.get("capture")),
                 lease.gang,
                 order.lived_before,
+                variables,
             )
         )
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from phalanx.node.gpu_shares import CardMemory, limits_in, mode_in
 from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.leases.model import Lease
 from phalanx.observe.devices import DeviceProcess, DeviceSample
@@ -21,6 +22,14 @@ class Holder(msgspec.Struct, frozen=True):
     name: str
     devices: tuple[int, ...]
     pids: tuple[int, ...]
+    key: bytes = b""
+    """The id of its worker, or that of its first command."""
+    is_member: bool = False
+    """Whether it is a member of a job."""
+    mode: str = ""
+    """How its devices are shared; empty: not at all."""
+    limits: dict[int, int] = {}
+    """The bytes that it may use on each shared device."""
 
 
 class HoldingMembers(Protocol):
@@ -34,15 +43,21 @@ class HoldingMembers(Protocol):
 class DeviceHolders:
     """The `devices.Holders` of a node: members of jobs, tasks and actors hold its devices."""
 
-    def __init__(self, members: HoldingMembers, leases: LeaseMachine) -> None:
+    def __init__(
+        self,
+        members: HoldingMembers,
+        leases: LeaseMachine,
+        card_memory: CardMemory = lambda number: 0,
+    ) -> None:
         self._members = members
         self._leases = leases
+        self._card_memory = card_memory
 
     def name(self, sample: DeviceSample) -> DeviceSample:
         """Return the sample with the holder of each of its processes."""
         if not sample.processes:
             return sample
-        names = {pid: one.name for one in self._all() for pid in one.pids}
+        names = {pid: one.name for one in self.all() for pid in one.pids}
         named = tuple(
             msgspec.structs.replace(one, holder=_holder(one, names)) for one in sample.processes
         )
@@ -51,18 +66,27 @@ class DeviceHolders:
     def of_devices(self) -> dict[int, list[str]]:
         """Return the names of the holders of each device."""
         found: dict[int, list[str]] = {}
-        for one in self._all():
+        for one in self.all():
             for number in one.devices:
                 found.setdefault(number, []).append(one.name)
         return found
 
-    def _all(self) -> Iterator[Holder]:
+    def all(self) -> Iterator[Holder]:
+        """Yield everyone who holds devices, and all other work, which may use some."""
         yield from self._members.holders()
         for lease in self._leases.leases.values():
             pids = (lease.worker.pid,) if lease.worker.pid else ()
             devices = tuple(lease.devices.get("GPU", ()))
             if devices or pids:
-                yield Holder(_name(lease), devices, pids)
+                limits = limits_in(lease.rest, lease.pool, self._card_memory) if devices else {}
+                yield Holder(
+                    name=_name(lease),
+                    devices=devices,
+                    pids=pids,
+                    key=lease.worker.worker_id,
+                    mode=mode_in(lease.rest, lease.pool) if devices else "",
+                    limits=limits,
+                )
 
 
 def _name(lease: Lease) -> str:
@@ -75,3 +99,10 @@ def _name(lease: Lease) -> str:
 def _holder(process: DeviceProcess, names: dict[int, str]) -> str:
     chain = (process.pid, *process.ancestors)
     return next((names[pid] for pid in chain if pid in names), "")
+
+
+def owner_of(process: DeviceProcess, pids: Iterable[int]) -> int:
+    """Return which of these processes is the process, or started it; 0 for none."""
+    chain = (process.pid, *process.ancestors)
+    among = set(pids)
+    return next((pid for pid in chain if pid in among), 0)

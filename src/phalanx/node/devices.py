@@ -50,6 +50,10 @@ class DeviceReading(Protocol):
         """End the process; it may hang for good in its driver."""
         ...
 
+    def look(self) -> None:
+        """Read the devices soon, whenever the next reading is due."""
+        ...
+
 
 class NoDeviceReading:
     """The reading of a node whose devices are not read."""
@@ -59,6 +63,40 @@ class NoDeviceReading:
         return False
 
     def end(self) -> None:
+        """Do nothing."""
+
+    def look(self) -> None:
+        """Do nothing."""
+
+
+class Memory(Protocol):
+    """Watches the memory of shared devices; `gpu_memory.GpuMemory` is one."""
+
+    def seen(self, samples: Sequence[DeviceSample], now: float) -> bool:
+        """Take a new reading; return whether more or less can be handed out than before."""
+        ...
+
+    def suspicion(self, number: int, now: float) -> str:
+        """Return in one clause why a device is suspect; empty if it is not."""
+        ...
+
+    def tick(self, now: float) -> None:
+        """Let time pass."""
+        ...
+
+
+class NoMemory:
+    """Watches nothing."""
+
+    def seen(self, samples: Sequence[DeviceSample], now: float) -> bool:
+        """Return False."""
+        return False
+
+    def suspicion(self, number: int, now: float) -> str:
+        """Return an empty text."""
+        return ""
+
+    def tick(self, now: float) -> None:
         """Do nothing."""
 
 
@@ -86,6 +124,7 @@ class DeviceWatch:
         room_changed: Callable[[float], None],
         clock: Callable[[], float],
         note: Note,
+        memory: Memory | None = None,
     ) -> None:
         """`room_changed`: called when more or fewer devices can be handed out than before."""
         self._resources = resources
@@ -95,6 +134,7 @@ class DeviceWatch:
         self._room_changed = room_changed
         self._clock = clock
         self._note = note
+        self._memory: Memory = memory or NoMemory()
         self._machines: dict[int, HealthMachine] = {}
         self._cordoned: frozenset[int] = frozenset()
         self._is_reading = False
@@ -140,12 +180,15 @@ class DeviceWatch:
             self.samples = {}
             return
         self.samples = {one.number: self._holders.name(one) for one in samples}
+        has_changed = self._memory.seen(list(self.samples.values()), now)
         for number, sample in self.samples.items():
             machine = self._machines.setdefault(number, HealthMachine())
             before = machine.health
-            self._changed(number, before, machine.seen(sample, now))
+            self._changed(
+                number, before, machine.seen(sample, now, self._memory.suspicion(number, now))
+            )
             self._note_xids(sample)
-        self._hand_out(now)
+        self._hand_out(now, has_changed)
         self._tell()
 
     def ended(self, reason: str) -> None:
@@ -167,6 +210,7 @@ class DeviceWatch:
             self.samples = {}
             self._in_trouble(f"the driver of its GPUs hangs: no answer for {silent_s:.0f} s")
             self._reading.end()
+        self._memory.tick(now)
         if self.trouble and now - self._told_at >= LOOK_EVERY_S:
             self._told_at = now
             self._tell()
@@ -201,9 +245,9 @@ class DeviceWatch:
         self._cordoned = frozenset(message.cordoned)
         self._hand_out(now)
 
-    def _hand_out(self, now: float) -> None:
+    def _hand_out(self, now: float, has_changed: bool = False) -> None:
         bad = {n for n, machine in self._machines.items() if machine.health.state == BAD}
-        if self._resources.close(GPU, self._cordoned | bad):
+        if self._resources.close(GPU, self._cordoned | bad) or has_changed:
             self._room_changed(now)
 
     def _changed(self, number: int, before: DeviceHealth, after: DeviceHealth) -> None:

@@ -10,6 +10,7 @@ from phalanx.node.checks import CheckPrograms, CheckRules
 from phalanx.node.devices import DeviceReading
 from phalanx.node.directories import DirectoryReading
 from phalanx.node.fork_watch import ForkServerEffects
+from phalanx.node.gpu_shares import MpsDaemons, NoMpsDaemons
 from phalanx.node.kept_members import Keeping, NotKeeping
 from phalanx.node.machine_use import MachineReading
 from phalanx.node.member_effects import CommandEffects, JobFiles, MemoryMeter
@@ -78,6 +79,7 @@ class NodeEffects:
     """Reads the counters of the whole machine; None where that is not possible."""
     devices: DeviceReading
     checks: CheckPrograms
+    mps: MpsDaemons = field(default_factory=NoMpsDaemons)
     store_files: StoreFiles
     spill_files: SpillFiles
     transfers: Transfers

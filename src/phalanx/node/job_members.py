@@ -19,6 +19,7 @@ from phalanx.node.directories import Directories, NoDirectories
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.error_files import ERROR_BYTES, told_in
 from phalanx.node.followed_logs import FollowedLogs
+from phalanx.node.gpu_shares import GpuShares, NoMpsDaemons, limits_in, mode_in
 from phalanx.node.head_link import HeadLink
 from phalanx.node.kept_logs import KeptLogs
 from phalanx.node.kept_members import AttemptOf, Keeping, KeptMember, NotKeeping, commands_left
@@ -86,6 +87,8 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     usage: MemberUsage
     kept: KeptMember | None = None
     """Its record, if it goes on when this node ends."""
+    variables: dict[str, str] = {}
+    """Those that tell its programs what they may use of shared GPUs."""
     rests: bool = False
     """It has crashed before, and its commands are not to begin yet."""
     has_begun: bool = False
@@ -127,9 +130,11 @@ class JobMembers:
         report: Callable[[], None] = lambda: None,
         shortage: Shortage | None = None,
         keeping: Keeping | None = None,
+        gpus: GpuShares | None = None,
     ) -> None:
         """`devices`: the latest reading of the GPUs, by their numbers. `report`: tells the head at
-        once how well the node is, before it hears that something could not begin here.
+        once how well the node is, before it hears that something could not begin here. `gpus`:
+        what members may use of shared GPUs.
         """
         self._clock = clock = effects.clock
         self._bundles = bundles
@@ -144,6 +149,7 @@ class JobMembers:
         self._checks = checks or NoMemberChecks()
         self._directories = directories or Directories(NoDirectories(), clock, note)
         self._shortage = shortage or Shortage(clock, note)
+        self._gpus = gpus or GpuShares(NoMpsDaemons())
         self._kept_logs = KeptLogs(files)
         self._followed = FollowedLogs()
         self._directories.make_room = self._kept_logs.drop_oldest
@@ -182,8 +188,26 @@ class JobMembers:
     def holders(self) -> Iterator[Holder]:
         """Yield a holder for each member that runs."""
         for member in self._members.values():
-            name = f"{member.order.job.removeprefix('default/')} {member.order.name}"
-            yield Holder(name, member.usage.devices, tuple(member.usage.pids))
+            order, held, pool = member.order, member.held, member.pool
+            has_devices = bool(member.usage.devices)
+            yield Holder(
+                name=f"{order.job.removeprefix('default/')} {order.name}",
+                devices=member.usage.devices,
+                pids=tuple(member.usage.pids),
+                key=_key(order),
+                is_member=True,
+                mode=mode_in(held, pool) if has_devices else "",
+                limits=limits_in(held, pool, self._gpus.card_memory) if has_devices else {},
+            )
+
+    def end_now(self, key: bytes, reason: str) -> None:
+        """End the member with this key at once, as its use of a GPU cannot go on."""
+        for member in list(self._members.values()):
+            if _key(member.order) == key:
+                if not member.code:
+                    member.code, member.signal = KILLED, KILLED - SIGNALLED
+                member.reason = member.reason or reason
+                self._end(member, 0.0)
 
     # ---- what the head orders ----------------------------------------------------------------
 
@@ -259,6 +283,11 @@ class JobMembers:
             self._never_began(key, order.attempt, "its place is taken")
             return
         trouble, why, log = self._directories.seen() or self._shortage.trouble, "", ""
+        variables: dict[str, str] = {}
+        try:
+            variables = {} if trouble else self._gpus.variables(held, pool)
+        except OSError as error:
+            trouble = f"GPUs cannot be shared by MPS: {error}"
         try:
             log = "" if trouble else self._files.make(order)
         except OSError as error:
@@ -283,12 +312,15 @@ class JobMembers:
             waiting=list(order.before),
             began_at=began_at,
             usage=MemberUsage(held.resources.to_mapping().get("CPU", 0.0), devices, self._clock()),
+            variables=variables,
             rests=order.rest_s > 0,
             is_quiet=is_quiet,
         )
         if order.time_limit_s:
             member.limit_at = member.began_at + order.time_limit_s
-        if all(map(self._keeping.runs_on, (*order.before, *order.commands))):
+        # A member that shares a GPU ends with its node, which holds it to its part of the memory.
+        goes_on = all(map(self._keeping.runs_on, (*order.before, *order.commands)))
+        if goes_on and not variables:
             member.kept = self._record(member)
         self._members[key] = member
         if not member.rests:
@@ -439,6 +471,9 @@ class JobMembers:
     def _run(self, member: _Member, command: Command) -> None:
         process = self._name(member, command)
         member.running.add(process)
+        if member.variables:
+            variables = command.variables | member.variables
+            command = msgspec.structs.replace(command, variables=variables)
         if member.kept is not None:
             member.kept.processes.append(process)
             self._write(member)
@@ -787,6 +822,10 @@ class JobMembers:
         self._note_ending(member)
         self._commands.kill(process)
         self._end(member, member.order.grace_s)
+
+
+def _key(order: StartMember) -> bytes:
+    return order.group + order.index.to_bytes(8, "big")
 
 
 def _about(order: StartMember) -> tuple[GangId, int, int]:

@@ -14,7 +14,7 @@ from phalanx.model.system_settings import SystemSettings
 from phalanx.node.actors import NodeActors
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.checks import Checks
-from phalanx.node.device_holders import DeviceHolders
+from phalanx.node.device_holders import DeviceHolders, Holder
 from phalanx.node.device_metrics import DeviceMetrics
 from phalanx.node.devices import DeviceWatch
 from phalanx.node.directories import Directories
@@ -24,6 +24,8 @@ from phalanx.node.effects import NodeEffects, NodeSetup
 from phalanx.node.events import NodeEvents
 from phalanx.node.failed_orders import refusal
 from phalanx.node.fork_watch import ForkWatch
+from phalanx.node.gpu_memory import GpuMemory
+from phalanx.node.gpu_shares import GpuShares
 from phalanx.node.group_places import GroupPlaces
 from phalanx.node.groups import NodeGroups
 from phalanx.node.head_link import HeadLink
@@ -180,6 +182,7 @@ class Node(Generic[M_co]):
         )
         self.directories = Directories(effects.directories(self.store), clock, effects.note)
         self.shortage = Shortage(clock, effects.note)
+        self.gpus = GpuShares(effects.mps, setup.resources.card_memory)
         self.members = JobMembers(
             MemberEffects(
                 clock=clock,
@@ -198,16 +201,27 @@ class Node(Generic[M_co]):
             report=self._report,
             shortage=self.shortage,
             keeping=effects.keeping,
+            gpus=self.gpus,
+        )
+        holders = DeviceHolders(self.members, self.leases, setup.resources.card_memory)
+        self.gpu_memory = GpuMemory(
+            setup.resources,
+            holders.all,
+            self._end_holder,
+            effects.devices.look,
+            self.gpus,
+            effects.note,
         )
         self.machine_use = MachineUse(effects.read_machine, head)
         self.devices = DeviceWatch(
             setup.resources,
             effects.devices,
-            DeviceHolders(self.members, self.leases),
+            holders,
             head,
             self.leases.dispatch,
             clock,
             effects.note,
+            self.gpu_memory,
         )
         self.fork_watch = ForkWatch(clock, effects.fork_server, effects.note)
         self.killed_parts = KilledParts(effects.note)
@@ -246,6 +260,7 @@ class Node(Generic[M_co]):
             self.jobs,
             head,
             self.reports.report_needed,
+            self.gpus,
         )
         self.owners = OwnerLeases(
             clock,
@@ -255,6 +270,8 @@ class Node(Generic[M_co]):
             self.jobs,
             self.events,
             self.workers.kill,
+            self.gpus,
+            self.workers.end_worker,
         )
         self.wanted = LeaseRequests(
             prefix,
@@ -407,6 +424,17 @@ class Node(Generic[M_co]):
 
     def _device_use(self) -> dict[int, Device]:
         return self.devices.use()  # a method, since the devices are made after the members
+
+    def _end_holder(self, holder: Holder, reason: str, is_for_memory: bool) -> None:
+        """End who holds a shared GPU, for its use of memory or for want of its MPS daemon."""
+        worker = self.leases.workers.get(holder.key)
+        if holder.is_member:
+            prefix = "out of GPU memory: " if is_for_memory else ""
+            self.members.end_now(holder.key, prefix + reason)
+        elif is_for_memory:
+            self.workers.kill_for_memory(holder.key, reason)
+        elif worker is not None:
+            self.workers.end_worker(worker, reason, True)
 
     def _lease_waited(self, seconds: float) -> None:
         self.counts.meter.observe("phalanx_lease_wait_seconds", seconds)

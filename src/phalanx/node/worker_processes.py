@@ -91,7 +91,7 @@ class WorkerProcesses:
         self._effects.kill(worker)
 
     def kill_for_memory(self, worker: bytes, reason: str) -> None:
-        """End a worker at once, because the machine's memory is used up."""
+        """End a worker at once, because memory is used up."""
         self._reasons[worker] = (reason, OUT_OF_MEMORY)
         self._effects.kill(worker)
 

@@ -81,10 +81,12 @@ class HealthMachine:
         self._excused: DeviceHealth | None = None
         """The judgement that an administrator has excused, for as long as it stays the same."""
 
-    def seen(self, sample: DeviceSample, now: float) -> DeviceHealth:
-        """Judge a new sample."""
+    def seen(self, sample: DeviceSample, now: float, suspicion: str = "") -> DeviceHealth:
+        """Judge a new sample. `suspicion`: what its node has against the device, in a clause."""
         self._take_xids(sample, now)
         found = self._judge(sample, now)
+        if suspicion and found.state == OK:
+            found = DeviceHealth(SUSPECT, "", suspicion)
         if found == self._excused:
             self.health = _let_pass(found)
         else:

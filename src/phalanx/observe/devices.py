@@ -6,6 +6,8 @@ split device (MIG) has no utilization, a consumer card no ECC.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 MAX_PROCESSES = 32
@@ -64,3 +66,17 @@ class DeviceSample(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     is_lost: bool = False
     processes: tuple[DeviceProcess, ...] = ()
     process_count: int = 0
+    profile: str = ""
+    """The profile of a part of a split GPU (MIG), such as 1g.10gb; empty for whole ones."""
+
+
+def cards_of(samples: Sequence[DeviceSample]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the memory in bytes and the profile of each device by its number.
+
+    Either is empty where it is not known of all devices.
+    """
+    known = {one.number: one for one in samples}
+    numbers = range(max(known, default=-1) + 1)
+    memory = tuple(known[n].memory_total or 0 if n in known else 0 for n in numbers)
+    profiles = tuple(known[n].profile if n in known else "" for n in numbers)
+    return (memory if all(memory) else ()), (profiles if any(profiles) else ())

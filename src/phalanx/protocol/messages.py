@@ -66,6 +66,8 @@ class Lease(msgspec.Struct, array_like=True, tag=1):
     capture: bool = False
     gang: EncodedView = NO_VIEW
     """The gang as the member sees it (`model.jobs.gang_view`)."""
+    variables: dict[str, str] = {}
+    """Those that tell the work what it may use of shared GPUs."""
 
 
 class Function(msgspec.Struct, array_like=True, tag=2):

@@ -52,6 +52,8 @@ class Granted(msgspec.Struct, array_like=True, tag=33):
     resources: dict[str, float]
     devices: dict[str, list[int]]
     gang: EncodedView = NO_VIEW
+    variables: dict[str, str] = {}
+    """Those that tell its work what it may use of shared GPUs."""
 
 
 class Refused(msgspec.Struct, array_like=True, tag=34):
@@ -123,6 +125,8 @@ class CreateActor(msgspec.Struct, array_like=True, tag=41):
     gang: EncodedView = NO_VIEW
     lived_before: bool = False
     """Whether the actor was made before and now restarts, which its program may ask."""
+    variables: dict[str, str] = {}
+    """As in Granted."""
 
 
 class ActorReady(msgspec.Struct, array_like=True, tag=42):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -65,7 +65,7 @@ class TaskContext:
 class LeaseInfo:
     """The resources that this worker's current work holds."""
 
-    __slots__ = ("capture", "devices", "gang", "group", "job", "resources")
+    __slots__ = ("capture", "devices", "gang", "group", "job", "resources", "variables")
 
     def __init__(
         self,
@@ -75,6 +75,7 @@ class LeaseInfo:
         group: GroupId | None = None,
         capture: bool = False,
         gang: EncodedView = NO_VIEW,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.job = job
         self.resources = resources
@@ -83,6 +84,8 @@ class LeaseInfo:
         self.capture = capture
         self.gang = decode_view(gang)
         """The view of its gang, if this work is a member of one."""
+        self.variables = variables or {}
+        """Those that tell the work what it may use of shared GPUs."""
 
 
 def lease_info(order: Lease | CreateActor) -> LeaseInfo:
@@ -94,6 +97,7 @@ def lease_info(order: Lease | CreateActor) -> LeaseInfo:
         order.placement_group,
         order.capture,
         order.gang,
+        order.variables,
     )
 
 

@@ -182,6 +182,7 @@ class BorrowedLeases:
                 message.resources,
                 message.devices,
                 message.gang,
+                message.variables,
             )
         )
 

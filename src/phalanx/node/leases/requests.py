@@ -13,6 +13,7 @@ from phalanx.model.ids import PREFIX_BYTES, group_id_of
 from phalanx.node.actors import GroupLookup
 from phalanx.node.dispatch import PeerMessageTable
 from phalanx.node.events import NodeEvents
+from phalanx.node.gpu_shares import GpuShares, NoMpsDaemons
 from phalanx.node.known_jobs import KnownJobs
 from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.leases.model import Asker, Demand, Lease
@@ -20,6 +21,7 @@ from phalanx.node.no_other_nodes import Spills
 from phalanx.node.node_links import NodeLinks
 from phalanx.node.peers import Peer, Peers
 from phalanx.node.spillback_planner import PlanRequests
+from phalanx.node.workers import WorkerRecord
 from phalanx.protocol.node_messages import (
     Blocked,
     Granted,
@@ -58,7 +60,10 @@ class OwnerLeases:
         jobs: KnownJobs,
         events: NodeEvents,
         kill_worker: Callable[[bytes], None],
+        gpus: GpuShares | None = None,
+        end_worker: Callable[[WorkerRecord, str, bool], None] = lambda worker, reason, force: None,
     ) -> None:
+        """`gpus`: what work may use of shared GPUs. `end_worker`: as in WorkerProcesses."""
         self._clock = clock
         self._leases = leases
         self._borrowed = borrowed
@@ -66,6 +71,8 @@ class OwnerLeases:
         self._jobs = jobs
         self._events = events
         self._kill_worker = kill_worker
+        self._gpus = gpus or GpuShares(NoMpsDaemons())
+        self._end_worker = end_worker
 
     def handle_in(self, table: PeerMessageTable) -> None:
         """Register the handlers for what drivers and workers say about leases that they hold."""
@@ -112,6 +119,11 @@ class OwnerLeases:
         if owner is None:
             self._leases.returned(lease.number, True, self._clock())
             return
+        try:
+            variables = self._gpus.variables(lease.rest, lease.pool)
+        except OSError as error:
+            self._end_worker(lease.worker, f"GPUs cannot be shared by MPS: {error}", True)
+            return
         self._events.granted(lease)
         owner.post(
             Granted(
@@ -121,6 +133,7 @@ class OwnerLeases:
                 lease.resources,
                 lease.devices,
                 lease.gang,
+                variables,
             )
         )
 

@@ -279,6 +279,7 @@ class Submission:
                 None if group is None else group_id_of(group),
                 bool(strategy.get("capture")),
                 message.gang,
+                message.variables,
             )
         )
         self.machine.pump(worker.scheduling_class)

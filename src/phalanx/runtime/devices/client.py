@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -39,6 +40,8 @@ class DeviceProcess:
         self._ended = ended
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
+        self._heard = False
+        """Whether the process has sent a reading: before that, a signal could end it."""
 
     @property
     def pid(self) -> int:
@@ -59,6 +62,7 @@ class DeviceProcess:
         assert process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
         self._rest = b""
+        self._heard = False
         self._loop.read_from(process.stdout.fileno(), self._read)
         return True
 
@@ -67,6 +71,11 @@ class DeviceProcess:
         if self._process is not None:
             self._close()
             self._process.kill()
+
+    def look(self) -> None:
+        """Ask the process for a reading soon."""
+        if self._process is not None and self._heard and self._is_alive():
+            self._process.send_signal(signal.SIGUSR1)
 
     def _is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
@@ -87,6 +96,7 @@ class DeviceProcess:
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
+            self._heard = True
             with contextlib.suppress(msgspec.MsgspecError):
                 look = msgspec.json.decode(line, type=Look)
                 self._seen(look.samples, look.trouble)

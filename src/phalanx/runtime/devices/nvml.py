@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from phalanx.observe.devices import MAX_PROCESSES, DeviceProcess, DeviceSample
 from phalanx.runtime.devices.ancestry import ancestors
 from phalanx.runtime.devices.reader import NoDevicesError
-from phalanx.runtime.os.detection import gpu_model, visible_numbers, visible_parts
+from phalanx.runtime.os.detection import gpu_model, mig_profile, visible_numbers, visible_parts
 
 T = TypeVar("T")
 _LOST = 15
@@ -151,6 +151,7 @@ class NvmlReader:
                 for one in processes[:MAX_PROCESSES]
             ),
             process_count=len(processes),
+            profile=mig_profile(_text(known(nvml.nvmlDeviceGetName, handle) or "")),
         )
 
     def _memory(self, handle: Any) -> Any:

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+import time
 
 import msgspec
 
 from phalanx.observe.devices import DeviceSample
 from phalanx.runtime.devices.opening import open_reader
-from phalanx.runtime.devices.reader import NoDevicesError
+from phalanx.runtime.devices.reader import DeviceReader, NoDevicesError
 from phalanx.runtime.os.process_names import READER, name_process
 from phalanx.runtime.os.process_tree import end_with_parent
+
+ASKED_WITHIN_S = 0.25
+"""The longest time in seconds for which a call of the driver waits, so that questions are heard."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -26,7 +31,12 @@ class Look(msgspec.Struct, frozen=True):
 
 
 def main(source: str, every_s: float) -> None:
-    """Read each `every_s` seconds, and at once after a critical error."""
+    """Read each `every_s` seconds, at once after a critical error, and when the node asks for it.
+
+    The node asks by SIGUSR1.
+    """
+    soon: list[int] = []
+    signal.signal(signal.SIGUSR1, lambda number, frame: soon.append(number))
     end_with_parent()
     name_process(READER)
     try:
@@ -40,8 +50,17 @@ def main(source: str, every_s: float) -> None:
                 _say(Look(reader.read()))
             except NoDevicesError as error:
                 _say(Look(trouble=str(error)))
-            reader.wait(every_s)
+            _wait(reader, every_s, soon)
     reader.close()
+
+
+def _wait(reader: DeviceReader, every_s: float, soon: list[int]) -> None:
+    """Wait for the time of the next reading, for a critical error, or until the node asks."""
+    end = time.monotonic() + every_s
+    while not soon and (left_s := end - time.monotonic()) > 0:
+        if reader.wait(min(left_s, ASKED_WITHIN_S)):
+            break
+    soon.clear()
 
 
 def _say(look: Look) -> None:

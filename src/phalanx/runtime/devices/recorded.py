@@ -14,11 +14,21 @@ from typing import Any
 
 import msgspec
 
-from phalanx.observe.devices import MAX_PROCESSES, DeviceProcess, DeviceSample
+from phalanx.observe.devices import MAX_PROCESSES, DeviceProcess, DeviceSample, cards_of
 from phalanx.runtime.devices.ancestry import ancestors
 from phalanx.runtime.devices.reader import NoDevicesError
 
 _LOOK_EVERY_S = 0.05
+
+
+def declared_cards(path: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the memory and the profiles of the devices in a file; empty where it has trouble."""
+    try:
+        data: dict[str, Any] = msgspec.json.decode(Path(path).read_bytes(), type=dict)
+        devices = [_sample(at, one) for at, one in enumerate(data.get("devices", ()))]
+    except (OSError, NoDevicesError, TypeError, AttributeError, msgspec.MsgspecError):
+        return (), ()
+    return cards_of(devices)
 
 
 class RecordedReader:

@@ -19,6 +19,7 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Protocol
 
 from phalanx.errors import ProtocolError
+from phalanx.model.gpu_sharing import MPS
 from phalanx.model.node_deaths import PARENT_KILLED
 from phalanx.node.devices import DeviceReading, NoDeviceReading
 from phalanx.node.directories import DirectoryReading, NoDirectories
@@ -41,6 +42,8 @@ from phalanx.protocol.gateway_messages import Pulled
 from phalanx.protocol.handshake import Status
 from phalanx.protocol.node_messages import LogLine
 from phalanx.runtime.devices.client import DeviceProcess
+from phalanx.runtime.devices.mps import MpsControl, has_mps
+from phalanx.runtime.devices.recorded import declared_cards
 from phalanx.runtime.node.config import NodeConfig
 from phalanx.runtime.node.fork_servers import ForkServers, NodeForks
 from phalanx.runtime.node.logs import NodeLogFiles
@@ -125,6 +128,7 @@ class EmbeddedNode:
         self._records = self._kept_records()
         self.is_restarting = False
         """Whether the node ends so that its next process goes on with its commands."""
+        self._mps = MpsControl(config.session.directory)
         self.has_lost_fork_server = False
         """Whether the fork server has ended for good."""
         self._cluster: ClusterPart | None = None
@@ -193,6 +197,7 @@ class EmbeddedNode:
             read_machine=read_machine,
             devices=self._devices,
             checks=self._checks,
+            mps=self._mps,
             store_files=SessionFiles(session),
             spill_files=ThreadedSpill(session, loop.call),
             transfers=reach,
@@ -265,6 +270,7 @@ class EmbeddedNode:
         if self._users is not None:
             self._users.end_everything()
         self._devices.end()
+        self._mps.end_all()
         self._checks.kill()
         if self._cluster is not None and not self.is_restarting:
             self._cluster.leave(self.has_lost_fork_server)
@@ -430,11 +436,15 @@ def _setup(config: NodeConfig) -> NodeSetup:
     wiring = read_topology(config.topology) if config.topology else None
     if wiring is not None and len(wiring.numa) < config.resources.get("GPU", 0):
         wiring = None  # the topology has fewer devices than this node declares
+    units = frozenset(config.unit_resources)
+    resources = NodeResources(config.resources, units, topology=wiring)
+    if config.devices:
+        resources.set_cards(*declared_cards(config.devices))
+        if has_mps():
+            resources.set_total(MPS, 1.0)
     return NodeSetup(
         node_id=config.node_id,
-        resources=NodeResources(
-            config.resources, frozenset(config.unit_resources), topology=wiring
-        ),
+        resources=resources,
         labels=config.labels,
         ports=config.ports,
         limits=device_limits(os.environ),

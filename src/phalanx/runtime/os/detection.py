@@ -182,6 +182,14 @@ def gpu_model(name: str) -> str:
     return found[1] if found else name.strip()
 
 
+def mig_profile(name: str) -> str:
+    """Return the profile in the product name of a part of a split GPU; empty for a whole GPU.
+
+    It is `1g.10gb` for `NVIDIA H100 80GB HBM3 MIG 1g.10gb`.
+    """
+    return name.rpartition(" MIG ")[2] if " MIG " in name else ""
+
+
 def _topology(nvml: Any, handles: Sequence[Any], root: Path) -> Topology | None:
     if len(handles) < 2:
         return None  # there is nothing to choose between

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from phalanx.model.gpu_sharing import MEMORY as GPU_MEMORY
+from phalanx.model.gpu_sharing import MPS
 from phalanx.model.machines import MachineShare
+from phalanx.runtime.devices.mps import has_mps
 from phalanx.runtime.os.declared_topology import read_topology
 from phalanx.runtime.os.system import boot_id
 from phalanx.runtime.os.visible_devices import check_devices
@@ -134,6 +137,10 @@ def node_amounts(
     if machine.gpus and total["GPU"]:
         total[f"accelerator_type:{machine.gpus[0].model}"] = 1.0
         topology = topology or "detect"
+        least = min(gpu.memory_bytes for gpu in machine.gpus)
+        total.setdefault(GPU_MEMORY, float(least))
+        if has_mps():
+            total.setdefault(MPS, 1.0)
     total.update(
         {f"accelerator_type:{kind}": 1.0 for name, kind in _ONE_TYPE.items() if total.get(name)}
     )

@@ -103,7 +103,8 @@ class ActorHost:
         of_process.lease = of_process.actor = self._lease
         gang = self._lease.gang
         cpus = self._lease.resources.get("CPU", 1)
-        self._devices.show(self._lease.devices, cpus, gang.env if gang else None)
+        variables = gang.env if gang else None
+        self._devices.show(self._lease.devices, cpus, variables, self._lease.variables)
         return self._serve()
 
     def _serve(self) -> int:

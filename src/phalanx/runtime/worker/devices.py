@@ -39,13 +39,25 @@ class DeviceEnvironment:
         self._cpus = 0.0
         """The number of CPUs by which OMP_NUM_THREADS was last set."""
         self._of_gang: dict[str, str | None] = {}
-        """Values that the variables of a gang had before."""
+        """Values that the variables of a gang, and of shares of devices, had before."""
 
     def show(
-        self, devices: dict[str, list[int]], cpus: float, gang: Mapping[str, str] | None = None
+        self,
+        devices: dict[str, list[int]],
+        cpus: float,
+        gang: Mapping[str, str] | None = None,
+        shares: Mapping[str, str] | None = None,
     ) -> None:
-        """Show `devices` and the `gang`, and set the default number of threads to that of CPUs."""
-        self._show_gang(gang or {})
+        """Show `devices` and the `gang`, and set the default number of threads to that of CPUs.
+
+        `shares`: variables that say what the work may use of shared devices.
+        """
+        self._set(self._of_gang, {})
+        self._show_devices(devices)
+        self._set(self._of_gang, {**(gang or {}), **(shares or {})})
+        self.show_cpus(cpus)
+
+    def _show_devices(self, devices: dict[str, list[int]]) -> None:
         for resource, own in VISIBLE.items():
             numbers = devices.get(resource)
             for name, before in self._before[resource].items():
@@ -59,7 +71,6 @@ class DeviceEnvironment:
                     os.environ.pop(name, None)
                 else:
                     os.environ[name] = before
-        self.show_cpus(cpus)
 
     def show_cpus(self, cpus: float) -> None:
         """Set the default number of threads to that of the CPUs."""
@@ -71,17 +82,18 @@ class DeviceEnvironment:
 
     @property
     def shows_gang(self) -> bool:
-        """Whether variables of a gang are set."""
+        """Whether variables of a gang, or of shares of devices, are set."""
         return bool(self._of_gang)
 
-    def _show_gang(self, gang: Mapping[str, str]) -> None:
-        for name, before in self._of_gang.items():
+    def _set(self, old: Mapping[str, str | None], new: Mapping[str, str]) -> None:
+        """Set variables in place of those of the work before."""
+        for name, before in old.items():
             if before is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = before
-        self._of_gang = {name: os.environ.get(name) for name in gang}
-        os.environ.update(gang)
+        self._of_gang = {name: os.environ.get(name) for name in new}
+        os.environ.update(new)
 
 
 def _count(text: str) -> int:

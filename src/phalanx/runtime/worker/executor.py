@@ -282,7 +282,8 @@ class WorkerExecutor:
         of_process.lease, of_process.task = lease, context
         gang = lease.gang.env if lease.gang is not None else {}
         if lease.devices or definition.calls == 0 or gang or self._devices.shows_gang:
-            self._devices.show(lease.devices, lease.resources.get("CPU", 1), gang)
+            cpus = lease.resources.get("CPU", 1)
+            self._devices.show(lease.devices, cpus, gang, lease.variables)
         else:
             self._devices.show_cpus(lease.resources.get("CPU", 1))
         token = current.set(context)

@@ -1,0 +1,170 @@
+"""Sharers of GPUs are held to their memory, by what the reader of the devices sees.
+
+A sharer that uses more than its limit for longer than a grace is ended. Memory that a holder has
+not given back when it has ended is withheld: its place is not given away before the reader says
+that the memory is back. A card whose memory stays away for long is suspect. So is the card of an
+MPS daemon that has ended: its sharers are ended, and it is looked at before it is given again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from phalanx.model.gpu_sharing import BY_MPS
+from phalanx.model.readable import size
+from phalanx.node.device_holders import Holder, owner_of
+from phalanx.node.gpu_shares import GpuShares
+from phalanx.node.notes import Note
+from phalanx.observe.devices import DeviceProcess, DeviceSample, cards_of
+from phalanx.scheduler.devices.instances import NodeResources
+from phalanx.scheduler.devices.quantities import SCALE
+
+GRACE_S = 5.0
+"""Seconds for which a sharer may use more memory than its limit."""
+LOOK_AGAIN_S = 0.5
+"""Seconds between readings while something is over its limit, or not back yet."""
+SUSPECT_AFTER_S = 30.0
+"""Seconds after which memory that is not back makes its card suspect."""
+
+
+class GpuMemory:
+    """Watches the memory of one node's GPUs."""
+
+    def __init__(
+        self,
+        resources: NodeResources,
+        holders: Callable[[], Iterable[Holder]],
+        end: Callable[[Holder, str, bool], None],
+        look: Callable[[], None],
+        shares: GpuShares,
+        note: Note,
+    ) -> None:
+        """`end` ends a holder at once, for this reason; its flag tells whether that is its memory.
+        `look` asks for a reading soon.
+        """
+        self._resources = resources
+        self._holders = holders
+        self._end = end
+        self._look = look
+        self._shares = shares
+        self._daemons = shares.daemons
+        self._note = note
+        self._samples: Sequence[DeviceSample] = ()
+        self._ours: dict[int, dict[int, str]] = {}
+        """The processes on each GPU that had a holder when they were last seen, with its name."""
+        self._over_since: dict[tuple[bytes, int], float] = {}
+        self._away_since: dict[int, float] = {}
+        """Since when memory of ended holders is not back, by GPU."""
+        self._without_daemon: dict[int, None] = {}
+        """GPUs whose MPS daemon ended, until their sharers have ended and they were looked at."""
+        self._look_at = 0.0
+        resources.gpu_released = self._released
+
+    def suspicion(self, number: int, now: float) -> str:
+        """Return in one clause why a GPU is suspect; empty if it is not."""
+        since = self._away_since.get(number, now)
+        if now - since < SUSPECT_AFTER_S:
+            return ""
+        names = ", ".join(sorted({self._ours[number][p.pid] for p in self._strays(number)}))
+        used = _total(self._strays(number))
+        return f"{size(used)} of its memory did not come back when {names or 'its holder'} ended"
+
+    def used_by(self, holder: Holder, number: int) -> int | None:
+        """Return the bytes that a holder's processes use on a GPU; None if they are not told."""
+        mine = [p for p in self._processes(number) if owner_of(p, holder.pids)]
+        if any(process.memory_bytes is None for process in mine):
+            return None
+        return _total(mine)
+
+    def seen(self, samples: Sequence[DeviceSample], now: float) -> bool:
+        """Take a new reading; return whether more or less can be handed out than before."""
+        self._samples = samples
+        self._shares.names = {one.number: one.uuid for one in samples}
+        has_sizes = self._resources.set_cards(*cards_of(samples))
+        holders = list(self._holders())
+        for sample in samples:
+            before = self._ours.get(sample.number, {})
+            known: dict[int, str] = {}
+            for process in sample.processes:
+                name = process.holder or before.get(process.pid, "")
+                if name:
+                    known[process.pid] = name
+            self._ours[sample.number] = known
+        for number in list(self._without_daemon):
+            if number not in self._resources.modes() and not self._strays(number):
+                del self._without_daemon[number]
+        self._end_those_over(holders, now)
+        return self._withhold(now) or has_sizes
+
+    def tick(self, now: float) -> None:
+        """End the sharers of GPUs whose MPS daemon has ended; look again while there is need."""
+        for number, how in self._daemons.ended().items():
+            self._without_daemon[number] = None
+            self._note(f"the MPS daemon of GPU {number} {how}")
+            for holder in list(self._holders()):
+                if number in holder.devices and holder.mode == BY_MPS:
+                    text = f"the MPS daemon of GPU {number}, which it used, {how}"
+                    self._end(holder, text, False)
+            self._withhold(now)
+        if now >= self._look_at and (self._over_since or self._away_since or self._without_daemon):
+            self._look_at = now + LOOK_AGAIN_S
+            self._look()
+
+    def _end_those_over(self, holders: Sequence[Holder], now: float) -> None:
+        over: dict[tuple[bytes, int], float] = {}
+        for holder in holders:
+            for number, limit in holder.limits.items():
+                used = self.used_by(holder, number)
+                if used is None or used <= limit:
+                    continue
+                key = (holder.key, number)
+                since = over[key] = self._over_since.get(key, now)
+                if now - since >= GRACE_S:
+                    text = (
+                        f"it used {size(used)} of the memory of GPU {number}, above its limit of "
+                        f"{size(limit)}, for {now - since:.0f} s"
+                    )
+                    self._end(holder, text, True)
+        self._over_since = over
+
+    def _released(self, number: int) -> None:
+        """Withhold what the holder that has just ended still has, and look at it soon."""
+        if number not in self._resources.modes():
+            self._daemons.end(number)
+        if self._strays(number):
+            self._withhold(None)
+            self._look()
+
+    def _withhold(self, now: float | None) -> bool:
+        """Withhold what is not back. `now` None: since when will be known at the next reading."""
+        kept: dict[int, int] = dict.fromkeys(self._without_daemon, SCALE)
+        away: dict[int, float] = {}
+        for number in self._ours:
+            if strays := self._strays(number):
+                if now is not None:
+                    away[number] = self._away_since.get(number, now)
+                total = self._resources.card_memory(number)
+                units = -(-_total(strays) * SCALE // total) if total else SCALE
+                is_told = all(process.memory_bytes is not None for process in strays)
+                kept[number] = min(max(units, kept.get(number, 1)), SCALE) if is_told else SCALE
+        if now is not None:
+            self._away_since = away
+        return self._resources.withhold(kept)
+
+    def _strays(self, number: int) -> list[DeviceProcess]:
+        """Return processes on a GPU whose holder has ended."""
+        ours = self._ours.get(number, {})
+        there = [process for process in self._processes(number) if process.pid in ours]
+        if not there:
+            return []
+        pids = [pid for holder in self._holders() for pid in holder.pids]
+        return [process for process in there if not owner_of(process, pids)]
+
+    def _processes(self, number: int) -> Iterator[DeviceProcess]:
+        for sample in self._samples:
+            if sample.number == number:
+                yield from sample.processes
+
+
+def _total(processes: Iterable[DeviceProcess]) -> int:
+    return sum(process.memory_bytes or 0 for process in processes)

@@ -1,0 +1,124 @@
+"""The part of a shared GPU that a holder may use, and the variables that tell its programs so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from phalanx.model.gpu_sharing import BY_MPS, COMPUTE, GPU
+from phalanx.node.bundle_pool import BundlePool
+from phalanx.scheduler.devices.cards import card_ask
+from phalanx.scheduler.devices.instances import Allocation, NodeResources
+from phalanx.scheduler.devices.quantities import SCALE
+
+_MIB = 2**20
+CardMemory = Callable[[int], int]
+"""Returns the bytes of a GPU by its number; 0 where they are not known."""
+
+
+class MpsDaemons(Protocol):
+    """The MPS daemons of this node's GPUs, one for each card that is shared by MPS."""
+
+    def directory(self, number: int, name: str) -> str:
+        """Start the daemon of a GPU unless it runs, and return the directory of its pipes.
+
+        `name` is the GPU's UUID, if known. Raises OSError if it cannot be started.
+        """
+        ...
+
+    def end(self, number: int) -> None:
+        """End the daemon of a GPU, if it runs."""
+        ...
+
+    def ended(self) -> dict[int, str]:
+        """Return the GPUs whose daemons have ended by themselves, and how; each once."""
+        ...
+
+
+class NoMpsDaemons:
+    """The daemons of a node that has none."""
+
+    def directory(self, number: int, name: str) -> str:
+        """Raise OSError."""
+        raise OSError("nvidia-cuda-mps-control was not found")
+
+    def end(self, number: int) -> None:
+        """Do nothing."""
+
+    def ended(self) -> dict[int, str]:
+        """Return nothing."""
+        return {}
+
+
+def limits_of(held: Allocation, card_memory: CardMemory) -> dict[int, int]:
+    """Return the bytes that the holder may use on each shared GPU; nothing for whole ones."""
+    ask = card_ask(held.resources)
+    if ask is None or not ask.mode:
+        return {}
+    found: dict[int, int] = {}
+    for number, _ in held.instances.get(GPU, ()):
+        limit = max(ask.limit, ask.memory) or ask.share * card_memory(number) // SCALE
+        if limit:
+            found[number] = limit
+    return found
+
+
+def limits_in(
+    held: Allocation, pool: NodeResources | BundlePool, card_memory: CardMemory
+) -> dict[int, int]:
+    """Return the same for a holder in a bundle, which may use no more than its bundle."""
+    own = limits_of(held, card_memory)
+    if not isinstance(pool, BundlePool):
+        return own
+    of_bundle = limits_of(pool.reservation, card_memory)
+    numbers = [number for number, _ in held.instances.get(GPU, ())]
+    both = {n: min(own.get(n, most), most) for n, most in of_bundle.items() if n in numbers}
+    return own | both
+
+
+def mode_in(held: Allocation, pool: NodeResources | BundlePool) -> str:
+    """Return how the holder's GPUs are shared; empty for whole ones."""
+    outer = pool.reservation if isinstance(pool, BundlePool) else held
+    ask = card_ask(outer.resources)
+    return "" if ask is None else ask.mode
+
+
+class GpuShares:
+    """The shares of one node's GPUs, as programs are told of them."""
+
+    def __init__(self, daemons: MpsDaemons, card_memory: CardMemory = lambda number: 0) -> None:
+        self.daemons = daemons
+        self.card_memory = card_memory
+        self.names: dict[int, str] = {}
+        """The UUIDs of GPUs, as far as they are known."""
+
+    def variables(self, held: Allocation, pool: NodeResources | BundlePool) -> dict[str, str]:
+        """Return the variables for the programs of a holder; empty unless it shares GPUs.
+
+        Starts the MPS daemon of its GPU unless that runs. Raises OSError if it cannot be started.
+        """
+        numbers = [number for number, _ in held.instances.get(GPU, ())]
+        mode = mode_in(held, pool) if numbers else ""
+        if not mode:
+            return {}
+        limits = limits_in(held, pool, self.card_memory)
+        variables: dict[str, str] = {}
+        if limits:
+            parts = [limit / (self.card_memory(n) or limit) for n, limit in limits.items()]
+            variables["PHALANX_GPU_MEMORY_LIMIT"] = str(min(limits.values()))
+            variables["PHALANX_GPU_MEMORY_FRACTION"] = f"{min(parts):.4f}"
+            variables["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{min(parts):.4f}"
+        return variables | (self._of_mps(numbers[0], limits, held) if mode == BY_MPS else {})
+
+    def _of_mps(self, number: int, limits: Mapping[int, int], held: Allocation) -> dict[str, str]:
+        name = self.names.get(number, "")
+        directory = self.daemons.directory(number, name)
+        variables = {"CUDA_MPS_PIPE_DIRECTORY": directory, "CUDA_MPS_LOG_DIRECTORY": directory}
+        if name:
+            # The daemon sees one GPU. A number would count within what it sees, a UUID does not.
+            variables["CUDA_VISIBLE_DEVICES"] = name
+        if number in limits:
+            variables["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = f"0={limits[number] // _MIB}M"
+        if compute := held.resources.get(COMPUTE):
+            variables["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(max(compute * 100 // SCALE, 1))
+        return variables
