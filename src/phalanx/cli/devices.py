@@ -48,10 +48,10 @@ def device_columns(name: Callable[[str], str]) -> list[Column]:
     """
     return [
         Column("device", lambda row: f"{name(row.node_id)}/gpu{row.number}"),
-        Column("model", lambda row: row.model or _UNKNOWN, rank=6),
+        Column("model", _model, rank=6),
         Column("state", _state),
         Column("free", lambda row: amount(row.left), rank=2, is_right=True),
-        Column("held-by", lambda row: ", ".join(row.holders) or _UNKNOWN, rank=1, is_text=True),
+        Column("held-by", _holders, rank=1, is_text=True),
         Column("busy", _busy, rank=3, is_right=True),
         Column("memory", _memory, rank=4),
         Column("temp", lambda row: _measured(row.temperature_c, "C"), rank=7, is_right=True),
@@ -59,6 +59,17 @@ def device_columns(name: Callable[[str], str]) -> list[Column]:
         Column("processes", lambda row: "; ".join(row.processes_text) or _UNKNOWN, 9, is_text=True),
         Column("reason", _reason, rank=1, is_text=True),
     ]
+
+
+def _model(row: DeviceInfo) -> str:
+    return " ".join(filter(None, (row.model, row.profile and f"mig-{row.profile}"))) or _UNKNOWN
+
+
+def _holders(row: DeviceInfo) -> str:
+    shared = {one[0] for one in row.sharers}
+    alone = [holder for holder in row.holders if holder not in shared]
+    mode = [f"shared by {row.mode}: {', '.join(row.sharers_text)}"] if row.sharers else []
+    return ", ".join([*alone, *mode]) or _UNKNOWN
 
 
 def _state(row: DeviceInfo) -> str:

@@ -29,6 +29,7 @@ from phalanx.cli.allocation import (
 from phalanx.cli.attached import Program, follow
 from phalanx.cli.ending import Ended
 from phalanx.cli.forwarding import serve_port
+from phalanx.cli.gpu_options import GpuMemory, Gpus, GpuShare, gpu_fields
 from phalanx.cli.new_names import NewName
 from phalanx.cli.options import Argument, Option
 from phalanx.cli.reach import NOT_FOUND, USAGE, ask, fail
@@ -224,9 +225,9 @@ def alloc(
     cpus: Annotated[
         float, Option(min=0, rich_help_panel=panels.RESOURCES, help="CPUs for each member.")
     ] = 1,
-    gpus: Annotated[
-        float, Option(min=0, rich_help_panel=panels.RESOURCES, help="GPUs for each member.")
-    ] = 0,
+    gpus: Gpus = "0",
+    gpu_memory: GpuMemory = None,
+    gpu_share: GpuShare = None,
     memory: Annotated[
         str | None,
         Option(
@@ -280,7 +281,8 @@ def alloc(
     try:
         job = Job(
             HOLDER, name=name or f"alloc-{os.urandom(3).hex()}", members=gang, queue=queue,
-            num_cpus=cpus, num_gpus=gpus, memory=memory, memory_limit=memory, time=limit,
+            num_cpus=cpus, **gpu_fields(gpus, memory=gpu_memory, share=gpu_share),
+            memory=memory, memory_limit=memory, time=limit,
         )  # fmt: skip
     except (ValueError, TypeError) as error:
         fail(str(error), USAGE)

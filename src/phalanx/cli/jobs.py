@@ -13,6 +13,14 @@ from phalanx.cli import panels
 from phalanx.cli.common_options import Address, Json, Name, rows_json
 from phalanx.cli.durations import METAVAR, seconds_at_least
 from phalanx.cli.ending import Ended
+from phalanx.cli.gpu_options import (
+    GpuCompute,
+    GpuMemory,
+    GpuMemoryLimit,
+    Gpus,
+    GpuShare,
+    gpu_fields,
+)
 from phalanx.cli.job_view import (
     crons_text,
     flows_text,
@@ -154,9 +162,11 @@ def run(
     cpus: Annotated[
         float, Option(min=0, rich_help_panel=panels.RESOURCES, help="CPUs for each member.")
     ] = 1,
-    gpus: Annotated[
-        float, Option(min=0, rich_help_panel=panels.RESOURCES, help="GPUs for each member.")
-    ] = 0,
+    gpus: Gpus = "0",
+    gpu_memory: GpuMemory = None,
+    gpu_memory_limit: GpuMemoryLimit = None,
+    gpu_share: GpuShare = None,
+    gpu_compute: GpuCompute = None,
     memory: Annotated[
         str | None,
         Option(
@@ -367,7 +377,13 @@ def run(
             queue=queue,
             priority=priority,
             num_cpus=cpus,
-            num_gpus=gpus,
+            **gpu_fields(
+                gpus,
+                memory=gpu_memory,
+                memory_limit=gpu_memory_limit,
+                share=gpu_share,
+                compute=gpu_compute,
+            ),
             memory=memory,
             memory_limit=memory,
             env=_variables(env or []),

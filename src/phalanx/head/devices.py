@@ -171,6 +171,12 @@ class Devices:
                     ecc_corrected=sample.ecc_corrected,
                     ecc_uncorrected=sample.ecc_uncorrected,
                     processes=[(p.pid, p.memory_bytes, p.holder) for p in sample.processes],
+                    mode=next((one.mode for one in seen.shares.get(number, ())), ""),
+                    profile=sample.profile,
+                    sharers=[
+                        (one.holder, one.memory, one.used, one.limit)
+                        for one in seen.shares.get(number, ())
+                    ],
                 )
             )
         return rows

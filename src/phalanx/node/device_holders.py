@@ -7,10 +7,12 @@ from typing import Protocol
 
 import msgspec
 
-from phalanx.node.gpu_shares import CardMemory, limits_in, mode_in
+from phalanx.node.bundle_pool import BundlePool
+from phalanx.node.gpu_shares import CardMemory, memory_in, mode_in
 from phalanx.node.leases.machine import LeaseMachine
 from phalanx.node.leases.model import Lease
 from phalanx.observe.devices import DeviceProcess, DeviceSample
+from phalanx.scheduler.devices.instances import Allocation, NodeResources
 
 _SHOWN = 12
 """Hex digits of an actor's id that are shown."""
@@ -30,6 +32,8 @@ class Holder(msgspec.Struct, frozen=True):
     """How its devices are shared; empty: not at all."""
     limits: dict[int, int] = {}
     """The bytes that it may use on each shared device."""
+    memory: dict[int, int] = {}
+    """The bytes that are set aside for it there."""
 
 
 class HoldingMembers(Protocol):
@@ -78,15 +82,36 @@ class DeviceHolders:
             pids = (lease.worker.pid,) if lease.worker.pid else ()
             devices = tuple(lease.devices.get("GPU", ()))
             if devices or pids:
-                limits = limits_in(lease.rest, lease.pool, self._card_memory) if devices else {}
-                yield Holder(
-                    name=_name(lease),
-                    devices=devices,
-                    pids=pids,
-                    key=lease.worker.worker_id,
-                    mode=mode_in(lease.rest, lease.pool) if devices else "",
-                    limits=limits,
+                yield holder_of(
+                    _name(lease),
+                    lease.rest,
+                    lease.pool,
+                    self._card_memory,
+                    pids,
+                    lease.worker.worker_id,
                 )
+
+
+def holder_of(
+    name: str,
+    held: Allocation,
+    pool: NodeResources | BundlePool,
+    card_memory: CardMemory,
+    pids: tuple[int, ...],
+    key: bytes,
+    is_member: bool = False,
+) -> Holder:
+    """Return the holder of these resources, with its shares of GPUs."""
+    return Holder(
+        name=name,
+        devices=tuple(number for number, _ in held.instances.get("GPU", ())),
+        pids=pids,
+        key=key,
+        is_member=is_member,
+        mode=mode_in(held, pool),
+        limits=memory_in(held, pool, card_memory),
+        memory=memory_in(held, pool, card_memory, is_limit=False),
+    )
 
 
 def _name(lease: Lease) -> str:

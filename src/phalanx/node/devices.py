@@ -23,7 +23,7 @@ from phalanx.observe.device_health import (
     HealthMachine,
     UnwellDevice,
 )
-from phalanx.observe.devices import DeviceSample
+from phalanx.observe.devices import DeviceSample, DeviceShare
 from phalanx.protocol.cluster_messages import CloseDevices, DevicesSeen
 from phalanx.scheduler.devices.instances import NodeResources
 
@@ -80,6 +80,10 @@ class Memory(Protocol):
         """Return in one clause why a device is suspect; empty if it is not."""
         ...
 
+    def shares(self) -> dict[int, list[DeviceShare]]:
+        """Return the sharers of each device that is shared."""
+        ...
+
     def tick(self, now: float) -> None:
         """Let time pass."""
         ...
@@ -95,6 +99,10 @@ class NoMemory:
     def suspicion(self, number: int, now: float) -> str:
         """Return an empty text."""
         return ""
+
+    def shares(self) -> dict[int, list[DeviceShare]]:
+        """Return nothing."""
+        return {}
 
     def tick(self, now: float) -> None:
         """Do nothing."""
@@ -218,7 +226,8 @@ class DeviceWatch:
     def _tell(self) -> None:
         if self._head.is_connected:
             rows = [msgspec.structs.replace(one, xids=()) for one in self.samples.values()]
-            self._head.report(DevicesSeen(rows, self._holders.of_devices()))
+            holders, shares = self._holders.of_devices(), self._memory.shares()
+            self._head.report(DevicesSeen(rows, holders, shares))
 
     def _note_xids(self, sample: DeviceSample) -> None:
         """Note errors that programs made: they change no health, and their users look for them."""

@@ -15,7 +15,7 @@ from phalanx.model.readable import size
 from phalanx.node.device_holders import Holder, owner_of
 from phalanx.node.gpu_shares import GpuShares
 from phalanx.node.notes import Note
-from phalanx.observe.devices import DeviceProcess, DeviceSample, cards_of
+from phalanx.observe.devices import DeviceProcess, DeviceSample, DeviceShare, cards_of
 from phalanx.scheduler.devices.instances import NodeResources
 from phalanx.scheduler.devices.quantities import SCALE
 
@@ -75,6 +75,22 @@ class GpuMemory:
         if any(process.memory_bytes is None for process in mine):
             return None
         return _total(mine)
+
+    def shares(self) -> dict[int, list[DeviceShare]]:
+        """Return the sharers of each GPU, with the memory that they hold and use."""
+        found: dict[int, list[DeviceShare]] = {}
+        for holder in self._holders():
+            for number in holder.devices if holder.mode else ():
+                found.setdefault(number, []).append(
+                    DeviceShare(
+                        holder=holder.name,
+                        mode=holder.mode,
+                        memory=holder.memory.get(number),
+                        used=self.used_by(holder, number) if self._samples else None,
+                        limit=holder.limits.get(number),
+                    )
+                )
+        return found
 
     def seen(self, samples: Sequence[DeviceSample], now: float) -> bool:
         """Take a new reading; return whether more or less can be handed out than before."""

@@ -22,7 +22,7 @@ class MpsDaemons(Protocol):
     def directory(self, number: int, name: str) -> str:
         """Start the daemon of a GPU unless it runs, and return the directory of its pipes.
 
-        `name` is the GPU's UUID, if known. Raises OSError if it cannot be started.
+        `name` is the GPU's UUID. Raises OSError if it cannot be started.
         """
         ...
 
@@ -50,27 +50,34 @@ class NoMpsDaemons:
         return {}
 
 
-def limits_of(held: Allocation, card_memory: CardMemory) -> dict[int, int]:
-    """Return the bytes that the holder may use on each shared GPU; nothing for whole ones."""
+def memory_of(held: Allocation, card_memory: CardMemory, is_limit: bool) -> dict[int, int]:
+    """Return the bytes that are the holder's on each shared GPU; nothing for whole ones.
+
+    `is_limit`: the bytes that it may use, which may be more.
+    """
     ask = card_ask(held.resources)
     if ask is None or not ask.mode:
         return {}
     found: dict[int, int] = {}
     for number, _ in held.instances.get(GPU, ()):
-        limit = max(ask.limit, ask.memory) or ask.share * card_memory(number) // SCALE
-        if limit:
-            found[number] = limit
+        most = max(ask.limit, ask.memory) if is_limit else ask.memory
+        size = most or ask.share * card_memory(number) // SCALE
+        if size:
+            found[number] = size
     return found
 
 
-def limits_in(
-    held: Allocation, pool: NodeResources | BundlePool, card_memory: CardMemory
+def memory_in(
+    held: Allocation,
+    pool: NodeResources | BundlePool,
+    card_memory: CardMemory,
+    is_limit: bool = True,
 ) -> dict[int, int]:
-    """Return the same for a holder in a bundle, which may use no more than its bundle."""
-    own = limits_of(held, card_memory)
+    """Return the same for a holder in a bundle, which has no more than its bundle."""
+    own = memory_of(held, card_memory, is_limit)
     if not isinstance(pool, BundlePool):
         return own
-    of_bundle = limits_of(pool.reservation, card_memory)
+    of_bundle = memory_of(pool.reservation, card_memory, is_limit)
     numbers = [number for number, _ in held.instances.get(GPU, ())]
     both = {n: min(own.get(n, most), most) for n, most in of_bundle.items() if n in numbers}
     return own | both
@@ -101,7 +108,7 @@ class GpuShares:
         mode = mode_in(held, pool) if numbers else ""
         if not mode:
             return {}
-        limits = limits_in(held, pool, self.card_memory)
+        limits = memory_in(held, pool, self.card_memory)
         variables: dict[str, str] = {}
         if limits:
             parts = [limit / (self.card_memory(n) or limit) for n, limit in limits.items()]
@@ -111,12 +118,16 @@ class GpuShares:
         return variables | (self._of_mps(numbers[0], limits, held) if mode == BY_MPS else {})
 
     def _of_mps(self, number: int, limits: Mapping[int, int], held: Allocation) -> dict[str, str]:
+        # The daemon sees one GPU. A number would count within what it sees, a UUID does not.
         name = self.names.get(number, "")
+        if not name:
+            raise OSError(f"the UUID of GPU {number} has not been read yet")
         directory = self.daemons.directory(number, name)
-        variables = {"CUDA_MPS_PIPE_DIRECTORY": directory, "CUDA_MPS_LOG_DIRECTORY": directory}
-        if name:
-            # The daemon sees one GPU. A number would count within what it sees, a UUID does not.
-            variables["CUDA_VISIBLE_DEVICES"] = name
+        variables = {
+            "CUDA_VISIBLE_DEVICES": name,
+            "CUDA_MPS_PIPE_DIRECTORY": directory,
+            "CUDA_MPS_LOG_DIRECTORY": directory,
+        }
         if number in limits:
             variables["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = f"0={limits[number] // _MIB}M"
         if compute := held.resources.get(COMPUTE):

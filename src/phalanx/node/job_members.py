@@ -14,12 +14,12 @@ from phalanx.model.member_use import MemberUse
 from phalanx.model.shortages import is_shortage
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.bundle_table import BundleTable
-from phalanx.node.device_holders import Holder
+from phalanx.node.device_holders import Holder, holder_of
 from phalanx.node.directories import Directories, NoDirectories
 from phalanx.node.dispatch import MessageTable
 from phalanx.node.error_files import ERROR_BYTES, told_in
 from phalanx.node.followed_logs import FollowedLogs
-from phalanx.node.gpu_shares import GpuShares, NoMpsDaemons, limits_in, mode_in
+from phalanx.node.gpu_shares import GpuShares, NoMpsDaemons
 from phalanx.node.head_link import HeadLink
 from phalanx.node.kept_logs import KeptLogs
 from phalanx.node.kept_members import AttemptOf, Keeping, KeptMember, NotKeeping, commands_left
@@ -188,16 +188,15 @@ class JobMembers:
     def holders(self) -> Iterator[Holder]:
         """Yield a holder for each member that runs."""
         for member in self._members.values():
-            order, held, pool = member.order, member.held, member.pool
-            has_devices = bool(member.usage.devices)
-            yield Holder(
-                name=f"{order.job.removeprefix('default/')} {order.name}",
-                devices=member.usage.devices,
-                pids=tuple(member.usage.pids),
-                key=_key(order),
+            order = member.order
+            yield holder_of(
+                f"{order.job.removeprefix('default/')} {order.name}",
+                member.held,
+                member.pool,
+                self._gpus.card_memory,
+                tuple(member.usage.pids),
+                _key(order),
                 is_member=True,
-                mode=mode_in(held, pool) if has_devices else "",
-                limits=limits_in(held, pool, self._gpus.card_memory) if has_devices else {},
             )
 
     def end_now(self, key: bytes, reason: str) -> None:

@@ -70,6 +70,20 @@ class DeviceSample(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """The profile of a part of a split GPU (MIG), such as 1g.10gb; empty for whole ones."""
 
 
+class DeviceShare(msgspec.Struct, frozen=True, array_like=True):
+    """A sharer of a device, with bytes of its memory; None where they are not known.
+
+    `memory` is set aside for it, `used` by its processes, and `limit` the most that it may use.
+    """
+
+    holder: str
+    mode: str
+    """The way in which the device is shared: time or mps."""
+    memory: int | None = None
+    used: int | None = None
+    limit: int | None = None
+
+
 def cards_of(samples: Sequence[DeviceSample]) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Return the memory in bytes and the profile of each device by its number.
 

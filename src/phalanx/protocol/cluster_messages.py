@@ -16,7 +16,7 @@ from phalanx.model.principals import Principal
 from phalanx.model.system_settings import SystemSettings
 from phalanx.observe.checks import CheckState
 from phalanx.observe.device_health import UnwellDevice
-from phalanx.observe.devices import DeviceSample
+from phalanx.observe.devices import DeviceSample, DeviceShare
 from phalanx.observe.log_lines import LogPiece
 from phalanx.observe.state.query import StatePart, StateQuery
 from phalanx.protocol.bundle_messages import BundleInventory, BundleMessage
@@ -110,6 +110,8 @@ class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
 
     samples: list[DeviceSample]
     holders: dict[int, list[str]] = {}
+    shares: dict[int, list[DeviceShare]] = {}
+    """The sharers of each device that is shared."""
 
 
 class MachineSeen(msgspec.Struct, array_like=True, tag=145):

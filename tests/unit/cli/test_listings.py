@@ -152,6 +152,13 @@ def of_devices() -> str:
     return listing(devices.device_columns(NodeNames(NODES)), rows)
 
 
+def test_sharers_of_a_device_are_listed_with_its_mode_and_their_memory() -> None:
+    sharers = [("a worker-0", int(20 * GIB), int(2 * GIB), int(20 * GIB))]
+    row = device(NODES[0], 0, mode="mps", holders=["a worker-0", "b"], sharers=sharers)
+    text = listing(devices.device_columns(NodeNames(NODES)), [row], output="wide")
+    assert "b, shared by mps: a worker-0 (2.0 GiB used, 20.0 GiB held)" in text
+
+
 def of_queues() -> str:
     rows = [
         queue("root", parent="", state="Open", running=2, allocated={"CPU": 96.0, "GPU": 72.0}),

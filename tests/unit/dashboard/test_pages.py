@@ -123,6 +123,24 @@ def test_the_grid_has_marks_and_readings_of_devices():
     assert found.heat == [70, 50, -1, -1]
 
 
+def test_a_shared_device_says_its_mode_and_the_memory_of_its_sharers():
+    row = node(1, [5_000, 10_000])
+    status = msgspec.structs.replace(picture().status, nodes=[row])
+    sharers = [
+        ("a worker-0", int(20 * GIB), int(2 * GIB), int(30 * GIB)),
+        ("b worker-0", None, None, None),
+    ]
+    one = device(row, 0, mode="mps", sharers=sharers)
+    said = "a worker-0 (2.0 GiB used, 20.0 GiB held, limit 30.0 GiB), b worker-0 (? used, ? held)"
+    maps, shown = DeviceMaps(), picture(status=status, gangs=[])
+    found = maps.grid(shown, [one])
+    assert found.shared == {0: f"shared by mps: {said}"}
+    assert grid_changes(maps.grid(shown, []), found)["shared"] == found.shared
+    (first, second) = nodes.node_page(shown, row.node_id, [one]).devices
+    assert ", ".join(first.sharers) == f"shared by mps:, {said}"
+    assert second.sharers == []
+
+
 def test_of_the_grid_only_the_cells_that_differ_are_sent():
     before = DeviceMaps().grid(picture())
     assert grid_changes(before, before) == {}

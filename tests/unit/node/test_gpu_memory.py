@@ -8,7 +8,7 @@ from phalanx.model.gpu_sharing import sharing_amounts
 from phalanx.node.bundle_pool import BundlePool
 from phalanx.node.device_holders import Holder
 from phalanx.node.gpu_memory import GRACE_S, SUSPECT_AFTER_S, GpuMemory
-from phalanx.node.gpu_shares import GpuShares, limits_in
+from phalanx.node.gpu_shares import GpuShares, memory_in
 from phalanx.observe.devices import DeviceProcess, DeviceSample
 from phalanx.scheduler.devices.instances import Allocation, NodeResources
 from phalanx.scheduler.devices.quantities import SCALE
@@ -67,7 +67,7 @@ class World:
             pids=(pid,),
             key=name.encode(),
             mode="mps" if options.get("gpu_share") == "mps" else "time",
-            limits=limits_in(allocation, self.resources, self.resources.card_memory),
+            limits=memory_in(allocation, self.resources, self.resources.card_memory),
         )
         self.held[name] = (holder, allocation)
         return self.shares.variables(allocation, self.resources)
@@ -210,6 +210,7 @@ def test_memory_that_stays_away_makes_its_card_suspect() -> None:
 
 def test_sharers_end_with_their_daemon_and_the_card_is_looked_at_before_it_is_given_again() -> None:
     world = World()
+    world.see()
     world.begin("a", 1, gpu_memory="20GiB", gpu_share="mps")
     world.see((1, 5))
     world.dead = {0: "has ended"}
@@ -234,12 +235,12 @@ def test_who_works_in_a_bundle_may_use_what_the_bundle_holds() -> None:
     pool = BundlePool(reserved)
     whole = pool.acquire(pool.resources)
     assert whole is not None
-    assert limits_in(whole, pool, resources.card_memory) == {0: 20 * GIB, 1: 20 * GIB}
+    assert memory_in(whole, pool, resources.card_memory) == {0: 20 * GIB, 1: 20 * GIB}
     pool.release(whole)
     one = pool.acquire(asks(gpu_memory="5GiB"))
     assert one is not None
-    assert limits_in(one, pool, resources.card_memory) == {0: 5 * GIB}
+    assert memory_in(one, pool, resources.card_memory) == {0: 5 * GIB}
     plain = pool.acquire(asks(num_gpus=1))
     assert plain is not None
-    assert limits_in(plain, pool, resources.card_memory) == {1: 20 * GIB}
+    assert memory_in(plain, pool, resources.card_memory) == {1: 20 * GIB}
     assert pool.acquire(asks(num_gpus=1)) is None

@@ -14,6 +14,8 @@ from phalanx.adapters.slurm.options import OptionError
 HOSTNAME = "kubernetes.io/hostname"
 GPU_TYPE = "ray.io/accelerator-type"
 _FEATURE = re.compile(r"([A-Za-z0-9_./-]{1,100})(?:=([A-Za-z0-9_.-]{1,63}))?")
+_PERCENT = 100
+_MOST_SHARDS = 10_000
 _TYPED = re.compile(r"(?:([A-Za-z][A-Za-z0-9_.-]*):)?([0-9]{1,7})")
 
 
@@ -29,10 +31,28 @@ def gres_count(given: str) -> tuple[str, int]:
     """Return the type and number of `--gres=gpu[:TYPE][:N]`. Raises OptionError for others."""
     kind, *rest = given.removeprefix("gres/").replace("=", ":").split(":")
     if kind != "gpu" or "," in given or len(rest) > 2:
-        raise OptionError(f"--gres={given}: only gpu[:TYPE][:N] is supported")
+        raise OptionError(f"--gres={given}: only gpu[:TYPE][:N], shard:N and mps:N are supported")
     if rest and not rest[-1].isdecimal():
         rest.append("1")
     return typed_count("gres", ":".join(rest) or "1")
+
+
+def shared_gpu(given: str) -> dict[str, Any]:
+    """Return the fields of a job that `--gres=shard:N` or `--gres=mps:N` mean; empty for others.
+
+    A shard is one GiB of a GPU's memory here. N of mps are N percent of a GPU, which MPS shares.
+    Raises OptionError.
+    """
+    kind, _, count = given.removeprefix("gres/").replace("=", ":").partition(":")
+    if kind not in ("shard", "mps"):
+        return {}
+    if not count.isdecimal() or not 0 < int(count) < _MOST_SHARDS:
+        raise OptionError(f"--gres={given}: it takes {kind}:N with a whole number of at least 1")
+    if kind == "shard":
+        return {"gpu_memory": f"{int(count)}GiB"}
+    if int(count) >= _PERCENT:
+        raise OptionError(f"--gres={given}: below 100, the percent of one GPU; use gpu:N for more")
+    return {"num_gpus": int(count) / _PERCENT, "gpu_share": "mps"}
 
 
 def gpu_type_of(asked: Mapping[str, str]) -> str:
@@ -41,6 +61,8 @@ def gpu_type_of(asked: Mapping[str, str]) -> str:
     for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task"):
         given = asked.get(name, "none")
         if given.lower() != "none":
+            if name == "gres" and shared_gpu(given):
+                continue
             found.add(gres_count(given)[0] if name == "gres" else typed_count(name, given)[0])
     found.discard("")
     if len(found) > 1:

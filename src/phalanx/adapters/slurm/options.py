@@ -135,7 +135,11 @@ RESOURCES: Final = (
     ),
     Option("gpus-per-node"),
     Option("gpus-per-task"),
-    Option("gres", note="only gpu[:TYPE][:N]; the type is the label ray.io/accelerator-type"),
+    Option(
+        "gres",
+        note="gpu[:TYPE][:N] (the type is the label ray.io/accelerator-type), shard:N (GiB of a "
+        "GPU's memory) or mps:N (percent of a GPU)",
+    ),
     flag("hold", "H"),
     Option("job-name", "J"),
     Option("licenses", "L", note="NAME[:N],...; the job starts when it gets all of them"),

@@ -15,7 +15,7 @@ import msgspec
 
 from phalanx.adapters.slurm.arrays import after_of, array_of, array_variables
 from phalanx.adapters.slurm.marks import CLUSTER, NOTE, check_words
-from phalanx.adapters.slurm.nodes import choice_of, gres_count, typed_count
+from phalanx.adapters.slurm.nodes import choice_of, gres_count, shared_gpu, typed_count
 from phalanx.adapters.slurm.options import OptionError
 from phalanx.adapters.slurm.times import slurm_length, slurm_moment
 from phalanx.api.directories import current_directory
@@ -141,6 +141,9 @@ def _gpus(asked: Mapping[str, str], members: int, each: int) -> float:
         given = asked.get(name)
         if given is None or given.lower() == "none":
             continue
+        if name == "gres" and shared_gpu(given):
+            found.append(0)
+            continue
         _, number = gres_count(given) if name == "gres" else typed_count(name, given)
         if name == "gpus":
             if number % members:
@@ -218,7 +221,7 @@ def job_spec(
             queue=queue,
             priority=_priority(asked),
             num_cpus=shape.cpus,
-            num_gpus=shape.gpus,
+            **(shared_gpu(asked.get("gres", "")) or {"num_gpus": shape.gpus}),
             memory=shape.memory_bytes,
             memory_limit=shape.memory_limit_bytes,
             env={**variables, **job_variables(number, asked, shape, queue)},

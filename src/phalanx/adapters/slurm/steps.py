@@ -6,7 +6,7 @@ import shlex
 import signal
 from collections.abc import Mapping, Sequence
 
-from phalanx.adapters.slurm.nodes import gres_count, typed_count
+from phalanx.adapters.slurm.nodes import gres_count, shared_gpu, typed_count
 from phalanx.adapters.slurm.options import OptionError
 
 _SIGNALLED = 128
@@ -84,6 +84,8 @@ def devices_of_task(
             continue
         if given.lower() == "none":
             return []
+        if option == "gres" and shared_gpu(given):
+            return devices
         count = (gres_count(given) if option == "gres" else typed_count(option, given))[1]
         if count > len(devices):
             raise OptionError(f"--{option}={given}: the job has {len(devices)} GPUs there")

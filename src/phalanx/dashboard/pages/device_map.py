@@ -63,6 +63,8 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     memory: list[int]
     heat: list[int]
     holders: list[Holder]
+    shared: dict[int, str] = {}
+    """How each device that is shared is shared, and by whom, by its place in the columns."""
 
 
 class DeviceMaps:
@@ -85,6 +87,7 @@ class DeviceMaps:
             for row in nodes
             for number, left in left_of(row)
         ]
+        places = [(row.node_id, number) for row in nodes for number, _ in left_of(row)]
         held, holder, mark, busy, memory, heat = (
             (list(column) for column in zip(*cells, strict=True)) if cells else ([],) * 6
         )
@@ -104,6 +107,11 @@ class DeviceMaps:
                 )
                 for gang in holders
             ],
+            shared={
+                at: f"shared by {one.mode}: {', '.join(one.sharers_text)}"
+                for at, place in enumerate(places)
+                if (one := read.get(place)) is not None and one.sharers
+            },
         )  # fmt: skip
 
 
@@ -228,9 +236,14 @@ def grid_changes(before: Grid, now: Grid) -> dict[str, Any]:
         for at in range(len(now.held))
         if any(old[at] != new[at] for old, new in columns)
     ]
-    if not cells and not moved:
+    shares = before.shared != now.shared
+    if not cells and not moved and not shares:
         return {}
-    return {"cells": cells, **({"holders": msgspec.to_builtins(now.holders)} if moved else {})}
+    return {
+        "cells": cells,
+        **({"holders": msgspec.to_builtins(now.holders)} if moved else {}),
+        **({"shared": now.shared} if shares else {}),
+    }
 
 
 COLUMNS = ("held", "holder", "mark", "busy", "memory", "heat")

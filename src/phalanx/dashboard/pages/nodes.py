@@ -98,6 +98,12 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
         return "closed" if self.seen.is_closed and self.seen.state != BAD else self.seen.state
 
     @property
+    def sharers(self) -> list[str]:
+        """The mode of a shared device, and its sharers with their memory, as texts."""
+        one = self.seen
+        return [f"shared by {one.mode}:", *one.sharers_text] if one and one.sharers else []
+
+    @property
     def processes(self) -> list[str]:
         """The processes on the device, as texts."""
         return [] if self.seen is None else self.seen.processes_text

@@ -174,7 +174,7 @@ function facts(node, device) {
     holder: holder >= 0 ? data.holders[holder].slice(0, 3) : null,
     words: holder === OTHERS ? "tasks and actors" : "nobody", isClosed: holder === CLOSED,
     mark: data.mark[at], busy: data.busy[at], memory: data.memory[at], heat: data.heat[at],
-    look: holder >= 0 ? lookOf(holder) : null,
+    look: holder >= 0 ? lookOf(holder) : null, shared: data.shared[at] ?? "",
   };
 }
 
@@ -209,7 +209,8 @@ function tell(one) {
   note.textContent = !one ? "" : one.device === null ? one.node
     : `${one.node}, device ${one.device}: ${one.isClosed ? "" : `${one.held} % held by ${one.holder ? `${one.holder[0]} of queue ${one.holder[1]}` : one.words}`}`
       + (one.mark ? `${one.isClosed ? "" : "; "}${MARKS[one.mark]}` : "")
-      + reading(one.busy, "% busy") + reading(one.memory, "% of its memory") + reading(one.heat, "°C");
+      + reading(one.busy, "% busy") + reading(one.memory, "% of its memory") + reading(one.heat, "°C")
+      + (one.shared ? `; ${one.shared}` : "");
   if (held !== lit) { lit = held; draw(); }
 }
 
@@ -326,6 +327,7 @@ function take(news) {
     chosen = null;
   } else if (data) {
     data.holders = news.holders ?? data.holders;
+    data.shared = news.shared ?? data.shared;
     for (const [number, ...values] of news.cells) COLUMNS.forEach((name, k) => { data[name][number] = values[k]; });
   }
   redraw();

@@ -49,6 +49,25 @@ class DeviceInfo(Row, frozen=True):
     process).
     """
 
+    mode: str = ""
+    """How it is shared: time or mps; empty if nobody shares it."""
+    profile: str = ""
+    """The profile of a part of a split GPU (MIG)."""
+    sharers: list[tuple[str, int | None, int | None, int | None]] = msgspec.field(
+        default_factory=list
+    )
+    """(holder, bytes held, bytes used, limit in bytes) of each sharer."""
+
+    @property
+    def sharers_text(self) -> list[str]:
+        """Return each of its sharers with its memory, in words."""
+        return [
+            f"{holder} ({_size(used)} used, {_size(held)} held"
+            + ("" if limit in (held, None) else f", limit {_size(limit)}")
+            + ")"
+            for holder, held, used, limit in self.sharers
+        ]
+
     @property
     def processes_text(self) -> list[str]:
         """Return each process on the GPU, in words."""
@@ -61,3 +80,7 @@ class DeviceInfo(Row, frozen=True):
     def strangers(self) -> int:
         """Return how many processes on the GPU the node has not started."""
         return sum(not holder for _, _, holder in self.processes)
+
+
+def _size(value: int | None) -> str:
+    return "?" if value is None else size(value)

@@ -46,7 +46,7 @@ class MpsControl:
             return str(place)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         (place / _PID_FILE).unlink(missing_ok=True)
-        self._control(place, ["-d"], {"CUDA_VISIBLE_DEVICES": name or str(number)})
+        self._control(place, ["-d"], {"CUDA_VISIBLE_DEVICES": name})
         try:
             self._running[number] = os.pidfd_open(int((place / _PID_FILE).read_text()))
         except ValueError as error:

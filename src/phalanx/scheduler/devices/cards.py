@@ -59,9 +59,7 @@ PLAIN = Cards()
 
 
 class CardAsk(msgspec.Struct, frozen=True):
-    """The part of a request that concerns cards: `count` of them, with `memory` bytes or `share`
-    units each.
-    """
+    """A request to cards: `count` of them, with `memory` bytes or `share` units each."""
 
     count: int
     share: int = SCALE

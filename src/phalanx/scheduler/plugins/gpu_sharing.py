@@ -188,7 +188,9 @@ def _is_special(eq_class: EquivalenceClass) -> bool:
 def _ask(eq_class: EquivalenceClass) -> CardAsk | None:
     """Return what a class asks of cards; None if it asks for none."""
     request = {
-        GPU if name == GPUS else name: to_units(x) for name, x in eq_class.shape.request if x > 0
+        GPU if name in (GPUS, "gpu") else name: to_units(x)
+        for name, x in eq_class.shape.request
+        if x > 0
     }
     if not request.get(GPU):
         return None

@@ -49,7 +49,7 @@ def test_rules_are_shown_set_and_reset():
     own = world.ask(SetRules(PROMISING, "own.yaml"))
     assert (own.is_own, own.file, own.text) == (True, "own.yaml", PROMISING)
     named = ["priority", "gang", "reservation", "predicates"]
-    assert own.plugins == [*named, "licenses", "calendar", "limits"]
+    assert own.plugins == [*named, "licenses", "calendar", "limits", "gpu-sharing"]
     assert world.ask(SetRules(None)) == first
 
 

@@ -438,6 +438,14 @@ queue q
 gang g q min=1
 task t g 1c 1G 200volcano.sh/gpu-memory
 
+use enqueue, allocate | gang | gpu-sharing
+
+case gpu-memory t 1 node has no room on 1 GPU (needs 200 B of gpu_memory on each
+node n 2c 2G 1gpu 100gpu_memory
+queue q
+gang g q min=1
+task t g 1c 1G 1gpu 1gpu_cards 200gpu_memory
+
 use enqueue, allocate | gang | resource-strategy-fit(proportional={enable: true, resources: gpu})
 
 case proportion t 1 node would keep too little

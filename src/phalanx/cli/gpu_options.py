@@ -1,0 +1,64 @@
+"""Options about the GPUs of each member, and what they mean to a job."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from phalanx.cli import panels
+from phalanx.cli.options import Option
+from phalanx.model.gpu_sharing import PROFILE
+
+Gpus = Annotated[
+    str,
+    Option(
+        rich_help_panel=panels.RESOURCES,
+        help="GPUs for each member, or parts of split GPUs by profile: 2, 0.5, mig-1g.10gb:1.",
+    ),
+]
+GpuMemory = Annotated[
+    str | None,
+    Option(
+        rich_help_panel=panels.RESOURCES,
+        help="Memory for each member on each of its GPUs, such as 20GiB; others share the GPUs.",
+    ),
+]
+GpuMemoryLimit = Annotated[
+    str | None,
+    Option(
+        rich_help_panel=panels.RESOURCES,
+        help="Memory on a GPU above which a member is ended. Default: --gpu-memory.",
+    ),
+]
+GpuShare = Annotated[
+    str | None,
+    Option(
+        rich_help_panel=panels.RESOURCES,
+        help="How the GPU is shared: time (the default) or mps.",
+    ),
+]
+GpuCompute = Annotated[
+    float | None,
+    Option(
+        rich_help_panel=panels.RESOURCES,
+        help="Largest part of a GPU's threads that a member uses, with --gpu-share mps.",
+    ),
+]
+
+
+def gpu_fields(gpus: str, **of_memory: Any) -> dict[str, Any]:
+    """Return the fields of a job that the options mean. Raises ValueError."""
+    kind, _, count = gpus.partition(":")
+    fields = {f"gpu_{name}": value for name, value in of_memory.items()}
+    if not kind.startswith("mig-"):
+        return {"num_gpus": _number(gpus), **fields}
+    profile = PROFILE + kind.removeprefix("mig-")
+    return {"resources": {profile: _number(count or "1")}, **fields}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(
+            f"--gpus is a number of GPUs, or a profile like mig-1g.10gb:1, not {text!r}"
+        ) from None
