@@ -189,13 +189,16 @@ class RequestClass:
             return self._of_cards
         return self._nodes.column(self._nodes.total, name)
 
-    def gpu_units(self, row: int) -> int:
-        """Return the units of GPUs that a node with room would give it."""
-        ask = self._ask
-        if ask is None:
-            return self.request.resources.get(GPU, 0)
-        taken = self._nodes.states[row].pick(ask)
-        return sum(units for _, units in taken or ())
+    def gpu_units(self) -> Amounts:
+        """Return the units of GPUs that each node would give it, by the memory of its largest
+        card."""
+        ask, nodes = self._ask, self._nodes
+        if ask is None or not ask.memory:
+            asked = self.request.resources.get(GPU, 0)
+            return np.full(len(nodes), asked, np.int64)
+        size = np.maximum(nodes.column(nodes.total, MEMORY) // SCALE, 1)
+        units: Amounts = -(-ask.memory * SCALE // size) * ask.count
+        return units
 
     def _free(self, name: str, units: int) -> Amounts:
         """Return the free amounts of a resource for a demand of `units`: of devices, whole or on

@@ -12,8 +12,8 @@ from phalanx.scheduler.devices.cards import Taken, card_ask, pick_cards, shared_
 from phalanx.scheduler.devices.devices import LowestIndex, take
 from phalanx.scheduler.devices.quantities import SCALE
 from phalanx.scheduler.devices.sets import ResourceSet
-from phalanx.scheduler.placement.node_table import Flags, NodeState
-from phalanx.scheduler.placement.request_class import ClusterView, Request, RequestClass
+from phalanx.scheduler.placement.node_table import NodeState
+from phalanx.scheduler.placement.request_class import ClusterView, Request
 
 Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
@@ -62,7 +62,7 @@ def stuffed(
         by_memory = MEMORY in request.resources
         for name, units in resources.items():
             if by_memory and name == GPU:
-                shares = _shares(known, rows, fits)
+                shares = known.gpu_units()[rows]
                 fits = fits & (left[name] >= shares)
                 left[name] -= np.where(fits, shares, 0)
                 continue
@@ -80,12 +80,6 @@ def stuffed(
     for name in names:
         parts += left[name] / np.maximum(had[name], 1)
     return counts, parts
-
-
-def _shares(known: RequestClass, rows: Rows, fits: Flags) -> npt.NDArray[np.int64]:
-    """Return the units of GPUs that a request for memory takes on each row that it fits."""
-    taken = [known.gpu_units(row) if fit else 0 for row, fit in zip(rows, fits, strict=True)]
-    return np.array(taken, np.int64)
 
 
 class Room:
