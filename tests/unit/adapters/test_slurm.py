@@ -73,6 +73,8 @@ def test_what_is_asked_for_becomes_members(words, members, each, cpus, gpus, mem
         ("--mem=1 --mem-per-cpu=1", "cannot be combined"),
         ("--mem-per-gpu=1", "no GPUs"),
         ("--gres=fpga:1", "only gpu"),
+        ("--gres=shard:x", "it takes shard:N"),
+        ("--gres=mps:100", "below 100"),
         ("--gres=gpu:a100:1 --gpus=h100:1", "GPUs of one type"),
         ("--nice=x", "--nice=x: it takes a whole number"),
         ("--begin=4pm", "begin='4pm'"),

@@ -339,6 +339,22 @@ def test_nodes_are_chosen_by_names_labels_and_types() -> None:
 
 
 @pytest.mark.parametrize(
+    ("gres", "needs"),
+    [
+        ("shard:8", {"GPU": 1, "gpu_cards": 1, "gpu_memory": 8 * 2**30}),
+        ("mps:25", {"GPU": 0.25, "gpu_mps": 1}),
+        ("gpu:2", {"GPU": 2}),
+    ],
+)
+def test_shards_are_memory_and_mps_is_a_share(gres, needs):
+    asked = {"gres": gres}
+    job = job_spec(1, asked, shape_of(asked), ("a",), ("b",), {})
+    held = job.groups[0].template.needs
+    assert {name: held[name] for name in needs} == needs
+    assert held.keys() == {*needs, "CPU"}
+
+
+@pytest.mark.parametrize(
     ("words", "has"),
     [
         ("--exclusive -n2", {"cpus": 16, "members": 1, "tasks": 2}),

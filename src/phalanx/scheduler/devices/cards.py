@@ -27,6 +27,8 @@ from phalanx.scheduler.devices.quantities import SCALE
 from phalanx.scheduler.devices.sets import ResourceSet
 
 _LOWEST = LowestIndex()
+_MOST = 1 << 62
+"""The largest amount in units that arrays hold; nodes may report anything."""
 Taken = tuple[tuple[int, int], ...]
 """(device number, units), ascending."""
 
@@ -160,7 +162,7 @@ def most_free(left: Sequence[int], ask: CardAsk, cards: Cards = PLAIN, memory: i
     if not ask.mode:
         return sum(found)
     found.sort(reverse=True)
-    return found[ask.count - 1] if len(found) >= ask.count else 0
+    return min(found[ask.count - 1], _MOST) if len(found) >= ask.count else 0
 
 
 def without_terms(request: ResourceSet) -> ResourceSet:

@@ -19,7 +19,8 @@ from phalanx.runtime.devices.ancestry import ancestors
 from phalanx.runtime.devices.nvml import NvmlReader
 from phalanx.runtime.devices.opening import open_reader
 from phalanx.runtime.devices.reader import DeviceReader, NoDevicesError
-from phalanx.runtime.devices.recorded import RecordedReader
+from phalanx.runtime.devices.recorded import RecordedReader, declared_cards
+from phalanx.runtime.os.detection import mig_profile
 
 LOST, NOT_SUPPORTED, TIMED_OUT = 15, 3, 10
 
@@ -272,6 +273,23 @@ def test_parts_of_split_gpus_are_read_as_the_node_numbers_them() -> None:
         (0, "MIG-1", 1),
         (1, "MIG-0", 0),
     ]
+
+
+def test_a_file_declares_the_memory_and_the_profiles_of_cards(tmp_path: Path) -> None:
+    path = tmp_path / "devices.json"
+    part = {"memory_total": 10, "profile": "1g.10gb"}
+    path.write_text(json.dumps({"devices": [part, {"memory_total": 40, "profile": "3g.40gb"}]}))
+    assert declared_cards(str(path)) == ((10, 40), ("1g.10gb", "3g.40gb"))
+    assert RecordedReader(str(path)).read()[0].profile == "1g.10gb"
+    path.write_text(json.dumps({"devices": [part, {}]}))
+    assert declared_cards(str(path)) == ((), ("1g.10gb", ""))
+    path.write_text("{")
+    assert declared_cards(str(path)) == ((), ())
+
+
+def test_the_profile_of_a_part_is_in_its_name() -> None:
+    assert mig_profile("NVIDIA H100 80GB HBM3 MIG 1g.10gb") == "1g.10gb"
+    assert mig_profile("NVIDIA H100 80GB HBM3") == ""
 
 
 def test_a_device_that_was_lost_before_is_there_and_lost() -> None:
