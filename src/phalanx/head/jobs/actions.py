@@ -12,7 +12,7 @@ from phalanx.model.jobs.records import WHOLE, JobRecord, MemberRecord
 from phalanx.model.lifecycle import move
 
 TARGETED = (st.RESTART_TASK, st.RESTART_POD, st.RESTART_PARTITION)
-"""Actions on some members, which mean nothing without them."""
+"""The actions that apply to some members, and mean nothing without them."""
 
 
 class JobActions:
@@ -36,8 +36,8 @@ class JobActions:
     ) -> None:
         """Take an action, if it is allowed in the job's state.
 
-        `lived_s`: how many seconds the members lived whose end is the cause; None for any other
-        cause.
+        `lived_s`: if the end of members is the cause, the seconds for which they lived; otherwise
+        None.
         """
         new = judging.ALLOWED[job.state].get(action)
         is_about_nobody = not judging.targets(job, action, group, index)
@@ -60,7 +60,7 @@ class JobActions:
         charge: bool,
         lived_s: float | None,
     ) -> None:
-        again = job.state == st.RESTARTING  # other failures in the meantime belong to this restart
+        again = job.state == st.RESTARTING  # other failures until then belong to this restart
         if charge and not again:
             if job.retries >= job.spec.max_retry:
                 used = f"; all {job.retries} retries are used" if job.retries else ""
@@ -71,7 +71,8 @@ class JobActions:
         if not again:
             self.go(job, st.RESTARTING, f"{action}: {reason}", now)
             if lived_s is not None and resting.crashed(job, lived_s, now):
-                self.withdraw(job, reason)  # else they would begin without those that rest
+                # otherwise the members would begin without those that rest
+                self.withdraw(job, reason)
         chosen = judging.targets(job, action, group, index)
         if action == st.RESUME_JOB:
             chosen = [m for m in chosen if m.state != st.SUCCEEDED]
@@ -120,8 +121,8 @@ class JobActions:
     def requeue(
         self, job: JobRecord, reason: str, now: float, lived_s: float | None = None
     ) -> bool:
-        """Restart the job by its requeue rule; False when it was requeued as often as the rule
-        allows. `lived_s`: see `act`.
+        """Restart the job by its requeue rule. Returns False if the job was requeued as often as
+        the rule allows. `lived_s`: as in `act`.
         """
         rule = job.spec.timing.requeue
         if rule is None or job.state not in time_limits.TIMED or job.requeues >= rule.most:
@@ -133,7 +134,7 @@ class JobActions:
         return True
 
     def run_out(self, job: JobRecord, state: str, reason: str, now: float) -> None:
-        """End the members of a job whose time is over, and then the job, in that state."""
+        """End the members of a job whose time is over; then the job ends in that state."""
         job.ends_as = state
         self.go(job, st.TERMINATING, reason, now)
         self.end_all(job, reason)
@@ -150,7 +151,7 @@ class JobActions:
         has_left = job.state in st.ENDING
         self.go(job, state, reason, now)
         if state == st.ABORTED:
-            return  # it may be resumed
+            return  # the job may be resumed
         job.finished = now
         self._effects.count(job, ENDED)
         if job.spec.array is not None:
@@ -162,7 +163,7 @@ class JobActions:
         self._alarms.by_day(due_at(job), job.uid)
 
     def wait_again(self, job: JobRecord, member: MemberRecord, reason: str) -> None:
-        """Let a member wait, as before its first start."""
+        """Make a member wait, as before its first start."""
         self.move(job, member, st.WAITING, reason)
         member.comes_back = False
         member.node = ""

@@ -12,8 +12,8 @@ from phalanx.model.readable import length_text
 
 
 def with_queue_times(spec: JobSpec, limits: TimeLimits) -> JobSpec:
-    """Return the job, with its queue's default time limit if it names none. Raises JobCommandError
-    for more than the queue allows.
+    """Return the job, with its queue's default time limit if the job has none. Raises
+    JobCommandError if the job asks for more time than the queue allows.
     """
     limit_s = spec.timing.limit_s
     if limit_s is None:

@@ -15,7 +15,7 @@ class Alarm(NamedTuple):
 
 class Alarms:
     """All alarms. Alarms of the steady clock are set again as things change: only the earliest of
-    each job is kept, and one that comes too early does no harm.
+    each job is kept, and an alarm that comes too early does no harm.
     """
 
     def __init__(self) -> None:

@@ -24,10 +24,10 @@ from phalanx.protocol.bundle_messages import RunEnd, RunNews
 
 TABLE: Final = "runs"
 HELD_S: Final = 5.0
-"""Seconds for which an array keeps a place before cycles decide about it again."""
+"""Seconds for which an array keeps a place before cycles decide about the place again."""
 WAITS_S: Final = 0.1
-"""Seconds after which a job of an array that waits for a place goes back into the array, if runs
-take its tasks.
+"""Seconds after which a waiting job of an array goes back into the array, if runs can take its
+tasks.
 """
 ENDS: Final = "ends"
 COMES_BACK: Final = "comes back"
@@ -41,13 +41,15 @@ class Run(msgspec.Struct, kw_only=True, eq=False):
     next: int
     """The number of the next attempt in the place."""
     tasks: dict[int, int] = {}
-    """The index of each array task that has not ended, by its attempt's number, in order."""
+    """The indices of the array tasks that have not ended, in order, each by the number of its
+    attempt.
+    """
     cancelled: list[int] = []
-    """The indices of those that are to be ended for good."""
+    """The indices of the array tasks that are to be ended for good."""
     leaves: str = ""
-    """The fate of the task that runs: ENDS, COMES_BACK, or "" if it goes on."""
+    """The fate of the running task: ENDS, COMES_BACK, or "" if the task goes on."""
     is_stopped: bool = False
-    """Whether the node was asked to return the tasks, and gets no others."""
+    """Whether the node was asked to return the tasks. The run then gets no further tasks."""
 
 
 class RunEffects(Protocol):
@@ -66,7 +68,9 @@ class RunEffects(Protocol):
         ...
 
     def extend(self, gang: Gang, first: int, tasks: Sequence[JobSpec]) -> None:
-        """Order the node of a place to run these tasks, from this number of an attempt on."""
+        """Order the node of a place to run these tasks; the first of them is the attempt of this
+        number.
+        """
         ...
 
     def stop(self, gang: Gang) -> None:
@@ -74,7 +78,7 @@ class RunEffects(Protocol):
         ...
 
     def hand_over(self, gang: Gang, job: JobSpec, number: int) -> None:
-        """Let a gang be the gang of another job, whose first attempt has this number."""
+        """Give a gang to another job, whose first attempt has this number."""
         ...
 
     def give_up(self, gang: Gang) -> None:
@@ -86,11 +90,11 @@ class RunEffects(Protocol):
         ...
 
     def has_no_place(self, uid: JobId) -> bool:
-        """Whether a job waits for its place, and none is on its way."""
+        """Whether a job waits for its place, and no place is on its way to it."""
         ...
 
     def is_alone(self, array: JobId) -> bool:
-        """Whether no gang waits but those of this array."""
+        """Whether all waiting gangs are of this array."""
         ...
 
     def is_free(self, uid: JobId) -> bool:
@@ -98,7 +102,7 @@ class RunEffects(Protocol):
         ...
 
     def record(self, gang: Gang, array: JobRecord, ended: list[tuple[int, RunEnd]]) -> None:
-        """Record the attempts that have ended, each with the index of its task."""
+        """Record the attempts that have ended, each with the index of its array task."""
         ...
 
 
@@ -123,15 +127,17 @@ class ArrayRuns:
         self._gangs: dict[GangId, Gang] = {}
         self._of_arrays: dict[JobId, dict[GangId, None]] = {}
         self._since: dict[GangId, float] = {}
-        """When each place was last given by a cycle."""
+        """The time at which a cycle last gave each place."""
         self._lengths = run_rules.Lengths()
         self._counted: set[GangId] = set()
-        """The places whose array counts one task of the run as running."""
+        """The places for which the array counts one task of the run as running."""
 
     # ---- granting ----------------------------------------------------------------------------
 
     def begun(self, gang: Gang, job: JobRecord) -> None:
-        """Grant tasks behind a job that begins in a place, if its array's tasks are short."""
+        """Add a run of further tasks to the place of a job that begins, if the array's tasks are
+        short.
+        """
         array = self._array_of(job)
         if array is None:
             return
@@ -202,7 +208,9 @@ class ArrayRuns:
     # ---- news of nodes -----------------------------------------------------------------------
 
     def news(self, message: RunNews, node_id: str) -> None:
-        """Fold tasks that have ended into their array, and take those back that are returned."""
+        """Record in the array the tasks that have ended, and take back the tasks that the node
+        returned.
+        """
         run, gang = self._runs.get(message.group), self._gangs.get(message.group)
         array = None if run is None else self._job_of(run.array)
         if run is None or gang is None or array is None:
@@ -228,14 +236,14 @@ class ArrayRuns:
             self._effects.take_in(ev.ArrayTasksChanged(job=array.uid))
         self._arrays.thin_out(array, self._wall() - WAITS_S, self._effects.has_no_place)
         if self._job_of(gang.job) is not None:
-            return  # its end decides what follows
+            return  # the end of the task decides what follows
         if message.returned is None:
             self._refill(gang, array)
         if not run.tasks:
             self._effects.give_up(gang)
 
     def shown(self, gang: Gang, number: int) -> None:
-        """Make the job of a task about which its node has news, and give it the place."""
+        """Make a job for a task about which its node has news, and give the job the place."""
         run = self._runs.get(gang.gang_id)
         array = None if run is None else self._job_of(run.array)
         if run is None or array is None or number not in run.tasks:
@@ -272,15 +280,18 @@ class ArrayRuns:
         self._arrays.run_returned(array, [i for i in indices if i not in gone], gone)
 
     def looked_at(self, gang: Gang) -> None:
-        """Note that a job that had a place is gone: perhaps nothing keeps the place."""
+        """Note that a job that had a place is gone. The place may then have nothing that
+        keeps it.
+        """
         run = self._runs.get(gang.gang_id)
         array = None if run is None else self._job_of(run.array)
         if run is not None and array is not None:
             self._count(gang, array)
 
     def lost(self, gang: Gang, is_held_against: bool) -> None:
-        """Take back the tasks of a run whose place was lost. If they may have brought their node
-        down, the array has no runs any more: deaths of nodes count against tasks with jobs.
+        """Take back the tasks of a run whose place was lost. If these tasks may have brought their
+        node down, the array gets no more runs, because deaths of nodes are counted only against
+        tasks that have jobs.
         """
         run = self._runs.get(gang.gang_id)
         array = None if run is None else self._job_of(run.array)
@@ -302,8 +313,9 @@ class ArrayRuns:
     # ---- numbers and ends --------------------------------------------------------------------
 
     def number(self, gang: Gang, attempt: int) -> int:
-        """Return the number of an attempt of the job that has a place; a new one for a new
-        attempt. Tasks of the run do not begin before it: their node returns them (see ExtendRun).
+        """Return the number of an attempt of the job that has a place; a new attempt gets a new
+        number. Tasks of the run do not begin before this attempt: their node returns them (see
+        ExtendRun).
         """
         place, run = gang.members[0], self._runs.get(gang.gang_id)
         number = attempt + place.ahead
@@ -361,7 +373,9 @@ class ArrayRuns:
             self._stop(self._runs[group], leaves)
 
     def cancel(self, array: JobRecord, indices: Iterable[int]) -> int:
-        """End these tasks of an array for good, where they are in runs; return how many."""
+        """End these tasks of an array for good, if they are in runs. Returns how many were in
+        runs.
+        """
         wanted, count = set(indices), 0
         for group in list(self._of_arrays.get(array.uid, ())):
             run = self._runs[group]
@@ -409,8 +423,8 @@ class ArrayRuns:
                 self._effects.stop(gang)
 
     def restore(self, runs: Iterable[Run], gangs: dict[GroupId, Gang]) -> list[Gang]:
-        """Restore what an earlier head wrote, when arrays, jobs and gangs are known. Returns the
-        gangs of runs that have nothing left.
+        """Restore what an earlier head wrote, once arrays, jobs and gangs are restored. Returns the
+        gangs of runs that have no tasks left.
         """
         empty = []
         for run in runs:
@@ -437,7 +451,9 @@ def _path(message: RunNews, index: int) -> str:
 
 
 def _stretches(tasks: dict[int, int]) -> list[tuple[int, list[int]]]:
-    """Return the indices of tasks with consecutive numbers, each with the first number."""
+    """Group the tasks by consecutive numbers. Returns the indices of each group, with its first
+    number.
+    """
     found: list[tuple[int, list[int]]] = []
     for number, index in tasks.items():
         if found and number == found[-1][0] + len(found[-1][1]):

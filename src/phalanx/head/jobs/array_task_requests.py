@@ -27,11 +27,11 @@ class ArrayTaskRequests:
         self._need = need
 
     def are_meant(self, name: str) -> bool:
-        """Whether a name means array tasks."""
+        """Whether a name stands for array tasks."""
         return split_element(name) is not None
 
     def refuse(self, name: str, what: str) -> None:
-        """Raise JobCommandError if a name means array tasks, because only a whole array can be
+        """Raise JobCommandError if a name stands for array tasks: only a whole array can be
         `what`.
         """
         if (found := split_element(name)) is not None:
@@ -69,8 +69,8 @@ class ArrayTaskRequests:
     # ---- commands ----------------------------------------------------------------------------
 
     def command(self, name: str, command: Command, *, is_again: bool) -> None:
-        """Cancel or requeue array tasks. Raises JobNotFoundError, and JobCommandError for other
-        commands and when none of the tasks is left to end.
+        """Cancel or requeue array tasks. Raises JobNotFoundError; raises JobCommandError for other
+        commands, and if all of the tasks have ended.
         """
         if command not in ("cancel", "requeue"):
             raise JobCommandError(
@@ -86,7 +86,9 @@ class ArrayTaskRequests:
             raise JobCommandError(f"{shown(name)}: none of these array tasks {left}")
 
     def _requeue(self, array: JobRecord, positions: list[int]) -> int:
-        """End the running ones of these tasks so that they wait again; return how many."""
+        """End the running tasks among these so that they wait again. Returns how many there
+        were.
+        """
         indices = self._jobs.arrays.of(array).indices
         found = [self._jobs.table.get(array_task_uid(array.uid, indices.at(p))) for p in positions]
         running = [job for job in found if job is not None and job.count(st.RUNNING)]
@@ -97,8 +99,8 @@ class ArrayTaskRequests:
     # ---- rows for display --------------------------------------------------------------------
 
     def that_waits(self, uid: str) -> str:
-        """Return the job that waits for places under a job's name: of an array, its first pending
-        task.
+        """Return the job with this name that waits for places; for an array, the job of its first
+        pending task.
         """
         job = self._jobs.table.get(uid)
         if job is None or job.spec.array is None:
@@ -106,7 +108,9 @@ class ArrayTaskRequests:
         return self._jobs.arrays.first_pending(job) or uid
 
     def description(self, name: str) -> JobDescription | None:
-        """Return the description of an array task that does not live; None if there is none."""
+        """Return the description of an array task that has no job of its own now; None if no task
+        has this name.
+        """
         found = split_element(name)
         if found is None:
             return None
@@ -120,7 +124,7 @@ class ArrayTaskRequests:
         return array_task_description(array, index, ended, self._jobs.wall())
 
     def rows(self, name: str) -> list[ArrayTaskInfo]:
-        """Return the array tasks that a name means, in groups of equal ones."""
+        """Return rows for the array tasks with this name; equal tasks share a row."""
         if self.are_meant(name):
             array, positions, _ = self._chosen(name)
             if not positions:
@@ -150,7 +154,9 @@ class ArrayTaskRequests:
 
 
 def _spans(tasks: ArrayTasks, positions: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """Yield stretches of the chosen positions whose tasks are alike; each living task is alone."""
+    """Yield stretches of the chosen positions whose tasks are alike. A task with a job of its own
+    is always a stretch of its own.
+    """
     begin = next(positions, None)
     while begin is not None:
         end, here = begin + 1, tasks.ended(begin)

@@ -18,12 +18,13 @@ from phalanx.model.jobs.records import JobRecord
 
 LIVES: Final = "Lives"
 GRANTED: Final = "Granted"
-"""The state of a task that is in a run (see `array_runs`). For people and in the store it waits."""
+"""The state of a task that is in a run (see `array_runs`). People and the store see it as waiting.
+"""
 STATES: Final = (
     st.WAITING, LIVES, st.COMPLETED, st.FAILED, st.TERMINATED, st.TIMED_OUT, st.DEADLINE,
     st.DEPENDENCY_FAILED, st.BLOCKED, GRANTED,
 )  # fmt: skip
-"""The states, at the index that stands for each."""
+"""The states; the index of a state is the number that is stored for it."""
 _NUMBER = {state: number for number, state in enumerate(STATES)}
 COUNTED_AS: Final = {
     st.WAITING: st.WAITING,
@@ -41,9 +42,11 @@ _SHOWN_AS = {_NUMBER[GRANTED]: _NUMBER[st.WAITING]}
 _AS_WAITING = bytes(_SHOWN_AS.get(number, number) for number in range(256))
 NO_CODE: Final = -1
 SIGNALLED_CODES: Final = 256
-"""A signal is kept as a code above this, which no exit code is."""
+"""The base of codes that stand for signals: a signal is stored as this plus its number. Exit codes
+are smaller.
+"""
 PART = 256
-"""How many array tasks are one row of the store."""
+"""The number of array tasks in one row of the store."""
 
 Logs = dict[str, list[tuple[str, str]]]
 
@@ -60,7 +63,7 @@ class ArrayTaskRows(msgspec.Struct, kw_only=True, eq=False):
     codes: list[int]
     starts: bytes
     places: list[int]
-    """For each task, the index of its entry in `logs`."""
+    """The index in `logs` of each task's entry."""
     logs: list[bytes]
 
 
@@ -86,18 +89,20 @@ class ArrayTasks:
         self._places = array("I", [0]) * count
         self._logs: list[bytes] = [_encode({})]
         self._number_of_logs: dict[bytes, int] = {self._logs[0]: 0}
-        """The log files of tasks have names that differ only by index, so equal ones are kept
-        once.
+        """The index of each entry in `logs`. Names of log files differ only by the task's index, so
+        equal entries are kept once.
         """
         self._first = 0
-        """No task before this position waits."""
+        """No task at a position below this one waits."""
 
     def block(self) -> None:
         """Mark all tasks as waiting for tasks of other arrays."""
         self._states = bytearray([_NUMBER[st.BLOCKED]]) * len(self._states)
 
     def next_blocked(self, position: int) -> int | None:
-        """Return the first position from here on whose task waits for a task of another array."""
+        """Return the first position, from this one on, whose task waits for a task of another
+        array.
+        """
         found = self._states.find(_NUMBER[st.BLOCKED], position)
         return None if found < 0 else found
 
@@ -118,15 +123,15 @@ class ArrayTasks:
         return self._states.count(0)
 
     def begin(self, position: int) -> None:
-        """Mark a task as living: it has a job of its own now."""
+        """Mark a task as living: from now on it has a job of its own."""
         self._states[position] = _NUMBER[LIVES]
 
     def grant(self, position: int) -> None:
-        """Mark a task as one of a run."""
+        """Mark a task as part of a run."""
         self._states[position] = _NUMBER[GRANTED]
 
     def wait(self, position: int) -> None:
-        """Mark a task as waiting, as before it began."""
+        """Mark a task as waiting, as it did before it began."""
         self._states[position] = 0
         self._first = min(self._first, position)
 
@@ -170,7 +175,7 @@ class ArrayTasks:
         return {state: self._states.count(number) for number, state in enumerate(STATES)}
 
     def is_like(self, one: int, other: int) -> bool:
-        """Whether two tasks differ only by their index, and by where their output is."""
+        """Whether two tasks differ only by their index and by the location of their output."""
         kept = (self._codes, self._starts)
         states = [_SHOWN_AS.get(self._states[at], self._states[at]) for at in (one, other)]
         return states[0] == states[1] and all(values[one] == values[other] for values in kept)
@@ -207,8 +212,8 @@ _MARK = "/e{}/"
 
 
 def _without(logs: Logs, index: int) -> Logs:
-    """Return the files under names that are equal for all tasks: each task's files have a directory
-    of their own.
+    """Return the files under names that are the same for all tasks: each task's files have a
+    directory of their own.
     """
     return {
         member: [(node, path.replace(f"/e{index}/", _MARK)) for node, path in files]
@@ -217,8 +222,8 @@ def _without(logs: Logs, index: int) -> Logs:
 
 
 def end_of(job: JobRecord) -> tuple[int | None, int, int]:
-    """Return (exit code of the first member that failed, else of any; its signal; the number of its
-    starts).
+    """Return (exit code, signal, number of starts) of the first member that failed, or of any
+    member if none failed.
     """
     ended = [member for member in job.members if member.exit_code is not None]
     one = next((member for member in ended if member.exit_code), ended[0] if ended else None)

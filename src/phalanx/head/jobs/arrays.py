@@ -62,13 +62,11 @@ class Arrays:
         self._job_of = job_of
         self._arrays: dict[str, ArrayTasks] = {}
         self._live: dict[str, dict[JobId, str]] = {}
-        """The living tasks of each array, each with the state as which it counts: PENDING or
-        RUNNING.
-        """
+        """The living tasks of each array. Each task is counted as PENDING or RUNNING."""
         self._windows: dict[str, int] = {}
         """How many tasks may wait for places at once, for arrays with runs (see `array_runs`)."""
         self._paired: dict[str, dict[str, None]] = {}
-        """For each array, the arrays whose tasks wait for its tasks."""
+        """For each array, the other arrays whose tasks wait for tasks of this one."""
         self._unchecked: set[str] = set()
         """Arrays whose blocked tasks must all be checked."""
 
@@ -88,7 +86,7 @@ class Arrays:
     # ---- beginning and ending ----------------------------------------------------------------
 
     def want(self, job: JobRecord, now: float) -> None:
-        """Start as many tasks as may live: up to the array's limit, with at most WINDOW that wait
+        """Start as many tasks as may live: up to the array's limit, and at most WINDOW that wait
         for places.
         """
         tasks, array = self._tasks(job), job.spec.array
@@ -105,7 +103,8 @@ class Arrays:
             begun.append(position)
         if not begun:
             return
-        self._keep(job.uid, begun)  # before their jobs: what is stored of a task is never outdated
+        # stored before the jobs of the tasks, so the stored state of a task is never outdated
+        self._keep(job.uid, begun)
         job.count_element(st.WAITING, st.PENDING, len(begun))
         for position in begun:
             spec = array_task_spec(job, tasks.indices.at(position), now)
@@ -114,7 +113,7 @@ class Arrays:
         self._effects.take_in(ev.ArrayTasksChanged(job=job.uid))
 
     def end(self, job: JobRecord, *, comes_back: bool, spares: Callable[[JobRecord], bool]) -> None:
-        """End the living tasks, except those that are spared."""
+        """End the living tasks, except for the spared ones."""
         for uid in list(self._live.get(job.uid, ())):
             task = self._job_of(uid)
             if task is None or spares(task):
@@ -151,13 +150,13 @@ class Arrays:
         return self._tasks(job).waiting()
 
     def narrow_window(self, uid: str) -> None:
-        """Let one task at a time wait for a place, as a question whether there is more room, while
-        runs take the others.
+        """Let only one task at a time wait for a place, to find out whether there is more room.
+        Runs take the other tasks.
         """
         self._windows.setdefault(uid, 1)
 
     def reset_window(self, uid: str) -> None:
-        """Let as many tasks wait for places as before the array had runs."""
+        """Let the same number of tasks wait for places as before the array had runs."""
         self._windows.pop(uid, None)
 
     def placed(self, job: JobRecord) -> None:
@@ -166,8 +165,9 @@ class Arrays:
             self._windows[job.uid] = min(2 * self._windows[job.uid], WINDOW)
 
     def thin_out(self, job: JobRecord, before: float, has_none: Callable[[JobId], bool]) -> None:
-        """Let tasks wait in the array that have waited for places since before this wall-clock
-        time, except the first one. `has_none`: whether a task has no place, and none on its way.
+        """Put tasks back into the array that have waited for places since before this wall-clock
+        time, except the first one. `has_none`: whether a task has no place, and none is on its way
+        to it.
         """
         live = self._live[job.uid]
         pending = [uid for uid, counted in live.items() if counted == st.PENDING]
@@ -185,7 +185,7 @@ class Arrays:
         return task.submitted
 
     def grant(self, job: JobRecord, most: int, is_free: Callable[[JobId], bool]) -> list[int]:
-        """Mark the first tasks that wait as tasks of a run; return their indices. `is_free`:
+        """Mark the first waiting tasks as tasks of a run, and return their indices. `is_free`:
         whether a task may have a place now.
         """
         tasks = self._tasks(job)
@@ -199,7 +199,7 @@ class Arrays:
         return found
 
     def granted_again(self, job: JobRecord, index: int) -> bool:
-        """Mark a task of a stored run; False if it has ended or lives."""
+        """Mark a task as part of a restored run. Returns False if the task has ended or lives."""
         tasks = self._tasks(job)
         position = tasks.indices.position(index)
         if position is None or tasks.state(position) != st.WAITING:
@@ -208,7 +208,7 @@ class Arrays:
         return True
 
     def lives(self, job: JobRecord, index: int, uid: JobId) -> None:
-        """Mark a task of a run as living: it gets a job of its own."""
+        """Mark a task of a run as living: the task gets a job of its own."""
         tasks = self._tasks(job)
         position = tasks.indices.position(index)
         assert position is not None
@@ -220,8 +220,8 @@ class Arrays:
     def run_ended(
         self, job: JobRecord, indices: Iterable[int], member: str, log: tuple[str, str] | None
     ) -> None:
-        """Note the good ends of tasks of a run. `log`: the node and the path of their output, with
-        `{}` for the index.
+        """Note that tasks of a run have ended well. `log`: the node and the path of their output,
+        with `{}` for the index.
         """
         tasks, positions = self._tasks(job), []
         for index in indices:
@@ -237,7 +237,7 @@ class Arrays:
         self._effects.after(job.uid, lambda: self._tell_paired(job, positions))
 
     def run_returned(self, job: JobRecord, waits: Iterable[int], cancelled: Iterable[int]) -> None:
-        """Let tasks of a run wait again that have not begun; end those that were cancelled."""
+        """Make tasks of a run that have not begun wait again; end the tasks that were cancelled."""
         tasks, ended = self._tasks(job), []
         for index in waits:
             position = tasks.indices.position(index)
@@ -268,8 +268,8 @@ class Arrays:
         self._effects.take_in(ev.ArrayTasksChanged(job=uid))
 
     def task_over(self, task: JobRecord, logs: Logs) -> JobId:
-        """Fold a task into its array before its job is forgotten: the task has ended, or will wait
-        again. Returns the array to look at afterwards; "" for none.
+        """Record a task in its array before the task's job is forgotten: the task has ended, or
+        will wait again. Returns the array to look at afterwards; "" for none.
         """
         assert task.spec.element is not None
         uid, index = task.spec.element.array, task.spec.element.index
@@ -291,7 +291,7 @@ class Arrays:
     # ---- tasks that wait for tasks of other arrays -------------------------------------------
 
     def ended_of(self, task: JobRecord) -> None:
-        """Tell tasks of other arrays that wait for this one that it has ended."""
+        """Tell the tasks of other arrays that wait for this task that it has ended."""
         assert task.spec.element is not None
         job = self._job_of(task.spec.element.array)
         if job is not None and job.uid in self._arrays:
@@ -308,8 +308,8 @@ class Arrays:
             self._unblock(other, tasks, found)
 
     def _unblock_all(self, job: JobRecord, tasks: ArrayTasks) -> None:
-        """Check all blocked tasks of an array, if that was not done yet, or if an array is over
-        that they wait for: its tasks that did not begin never will.
+        """Check all blocked tasks of an array if that was not done yet, or if an array that they
+        wait for is over: tasks of that array that have not begun never will.
         """
         others = [self._job_of(uid) for uid in dependencies.paired(job)]
         are_over = any(other is None or other.is_finished for other in others)
@@ -323,12 +323,12 @@ class Arrays:
         self._unblock(job, tasks, blocked)
 
     def _unblock(self, job: JobRecord, tasks: ArrayTasks, positions: Iterable[int]) -> None:
-        """Let these blocked tasks wait for places if all that they wait for have completed; end
-        those for which one never will.
+        """Let a blocked task wait for places once all tasks that it waits for have completed. End
+        it if one of them never will complete.
         """
         changed = []
         if job.is_finished:
-            return  # they count as ended already
+            return  # the array counts these tasks as ended already
         for position in positions:
             if tasks.state(position) != st.BLOCKED:
                 continue
@@ -348,8 +348,8 @@ class Arrays:
             self._effects.after(job.uid, lambda: self._tell_paired(job, changed))
 
     def _became(self, uid: str, index: int) -> str:
-        """Return whether the task of an array with this index has completed, is still open, or
-        never will complete.
+        """Return whether the array task with this index has completed, is still open, or will never
+        complete.
         """
         other = self._job_of(uid)
         if other is None or other.spec.array is None:
@@ -383,7 +383,7 @@ class Arrays:
         return self._tasks(job)
 
     def ended(self, job: JobRecord, index: int) -> Ended | None:
-        """Return the facts about a task that does not live; None if there is none."""
+        """Return the facts about a task that has no job now; None if the array has no such task."""
         tasks = self._tasks(job)
         position = tasks.indices.position(index)
         if position is None or tasks.state(position) == LIVES:
@@ -391,7 +391,9 @@ class Arrays:
         return tasks.ended(position)
 
     def ended_called(self, uid: str) -> Ended | None:
-        """Return the same by the name of the task."""
+        """Return the facts about the task with this name that has no job now; None if the array has
+        no such task.
+        """
         found = split_element(uid)
         job = None if found is None else self._job_of(found[0])
         if found is None or job is None or job.spec.array is None or not found[1].isdecimal():
@@ -399,7 +401,7 @@ class Arrays:
         return self.ended(job, int(found[1][:12]))
 
     def first_pending(self, job: JobRecord) -> str | None:
-        """Return the first of its tasks that waits for places."""
+        """Return the array's first task that waits for places."""
         live = self._live.get(job.uid, {})
         return next((uid for uid, counted in live.items() if counted == st.PENDING), None)
 
@@ -411,8 +413,8 @@ class Arrays:
             self._effects.keep(TABLE, _key(uid, number), tasks.part(uid, number))
 
     def restore(self, jobs: dict[str, JobRecord], parts: Iterable[ArrayTaskRows]) -> list[JobId]:
-        """Restore what an earlier head wrote, before the jobs live again. Returns the jobs of tasks
-        that were folded already and must be forgotten.
+        """Restore what an earlier head wrote, before the jobs are restored. Returns the jobs of
+        tasks that are recorded in their arrays already; these jobs must be forgotten.
         """
         for job in jobs.values():
             if job.spec.array is not None:
@@ -440,8 +442,8 @@ class Arrays:
         return True
 
     def _count_again(self, job: JobRecord, tasks: ArrayTasks) -> None:
-        """Count an array's tasks again. A task marked as living whose job was not stored yet has
-        begun nowhere, so it waits.
+        """Count an array's tasks again. A task that is marked as living but has no stored job has
+        not begun anywhere, so it waits.
         """
         live = self._live[job.uid]
         counts = tasks.counts()

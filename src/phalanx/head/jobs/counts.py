@@ -10,7 +10,7 @@ from phalanx.observe.metrics.meter import Meter
 
 SUBMITTED: Final = "submitted"
 BEGAN: Final = "began"
-"""It began for the first time."""
+"""The job began for the first time."""
 RETRIED: Final = "retried"
 ENDED: Final = "ended"
 RESULTS = {

@@ -19,10 +19,11 @@ from phalanx.model.jobs.spec import CronSpec, JobSpec
 from phalanx.protocol.wire_errors import is_defect
 
 REPEATS_S = 3 * 3600.0
-"""Seconds by which a clock may be set back without repeating scheduled times that were acted on.
+"""Seconds by which a clock may be set back without a repetition of scheduled times that were acted
+on.
 
-A clock that is set back further was wrong, and times come as it shows them now, as in Debian's
-cron.
+A clock that is set back by more was wrong before. Times then come as the clock shows them now, as
+in Debian's cron.
 """
 MOST_SPANS = 8
 MARK = "volcano.sh/cronjob-scheduled-timestamp"
@@ -39,21 +40,21 @@ class CronEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class CronSubmitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A new cron job, or new fields of an existing one, by the request of this id."""
+    """A cron job was created or changed by the request of this id."""
 
     spec: CronSpec
     request: bytes = b""
 
 
 class CronSuspended(CronEvent, frozen=True, kw_only=True, tag=True):
-    """Stop making jobs, or continue from now."""
+    """A cron job was suspended, or resumed from now on."""
 
     suspend: bool
 
 
 class CronJobEnded(CronEvent, frozen=True, kw_only=True, tag=True):
-    """A job of the cron job finished in this state, or was deleted (""). `reason`: why it could not
-    be made.
+    """A job of the cron job finished in this state, or was deleted (""). `reason`: why the job
+    could not be made.
     """
 
     job: str
@@ -62,7 +63,7 @@ class CronJobEnded(CronEvent, frozen=True, kw_only=True, tag=True):
 
 
 class CronDeleted(CronEvent, frozen=True, kw_only=True, tag=True):
-    """Forget the cron job, and end and forget its jobs."""
+    """A cron job is to be deleted: its jobs are ended and forgotten, too."""
 
 
 Event = CronSubmitted | CronSuspended | CronJobEnded | CronDeleted
@@ -72,15 +73,15 @@ class CronEffects(Protocol):
     """The cron jobs' requests to their shell."""
 
     def make_job(self, cron: CronRecord, job: JobSpec) -> None:
-        """Submit this job; CronJobEnded follows when it has finished, or cannot be made."""
+        """Submit this job. CronJobEnded follows when the job has finished, or cannot be made."""
         ...
 
     def delete_job(self, cron: CronRecord, name: str) -> None:
-        """End that job if it runs, and forget it."""
+        """End that job if it runs, and forget the job."""
         ...
 
     def publish(self, cron: CronRecord) -> None:
-        """Store a cron job that has changed, and report it to those that watch."""
+        """Store a changed cron job, and report the change to its watchers."""
         ...
 
     def forget(self, cron: CronRecord) -> None:
@@ -125,7 +126,7 @@ class CronTable:
         cron = self._crons.get(event.cron)
         if cron is None:
             if isinstance(event, CronJobEnded):
-                return  # it has been deleted since
+                return  # the cron job has been deleted since then
             raise JobCommandError(f"there is no cron job {event.cron!r}")
         if isinstance(event, CronDeleted):
             for known in (self._crons, self._schedules, self._next):
@@ -154,7 +155,7 @@ class CronTable:
     def tick(self, now: float) -> None:
         """Make the jobs that are due."""
         for uid in [uid for uid, at in self._next.items() if at <= now]:
-            del self._next[uid]  # a cron job that raises an error keeps no other one waiting
+            del self._next[uid]  # an error of one cron job delays no other cron job
             self._check(self._crons[uid], now)
 
     def _submit(self, spec: CronSpec, request: bytes, now: float) -> None:
@@ -175,7 +176,7 @@ class CronTable:
         old, cron.spec = cron.spec, spec
         timing = ("schedule", "time_zone", "suspend")
         if any(getattr(old, f) != getattr(spec, f) for f in timing):
-            # what went by under the old schedule, or while suspended, is not made up for
+            # times that passed under the old schedule, or while suspended, are not made up for
             cron.seen, cron.acted = now, []
         if old.suspend != spec.suspend:
             states = {True: "Suspended", False: "Active"}
@@ -235,8 +236,8 @@ class CronTable:
         del cron.acted[:-MOST_SPANS]
 
     def _new_name(self, cron: CronRecord, due: float) -> str:
-        """Return a job's name (see job_name); another one if a clock that was set back repeats a
-        time of `@every` for which a job exists.
+        """Return a job's name (see job_name). If a clock that was set back repeats a time of
+        `@every` for which a job exists, the name is another one.
         """
         schedule, taken = self._schedules[cron.spec.uid], {*cron.active, *cron.succeeded}
         taken.update(cron.failed)
@@ -281,8 +282,8 @@ def _set_back(cron: CronRecord, now: float) -> None:
 
 
 def job_name(spec: CronSpec, schedule: Schedule, due: float) -> str:
-    """Return the name of the job that is due then, always the same. The minute tells the jobs of
-    one schedule apart, the second those of `@every`.
+    """Return the name of the job that is due then; it is the same for each call. The minute tells
+    the jobs of one schedule apart; for `@every`, the second does.
     """
     return f"{spec.name}-{int(due) if schedule.every_s else int(due) // 60}"
 
@@ -339,7 +340,7 @@ class Crons:
     def tick(self) -> None:
         """Make the jobs that are due."""
         if self._state_store.shortage:
-            return  # new work waits for room, and then begins as after any other delay
+            return  # new jobs wait for room, and begin later as after any other delay
         wall = self._jobs.wall()
         while (alarm := self.table.next_alarm()) is not None and alarm <= wall:
             with self._internal_errors.kept_apart("cron"):
@@ -354,7 +355,7 @@ class Crons:
         self._jobs.work_off()
 
     def job_changed(self, job: JobRecord) -> None:
-        """Tell a cron job when its job has finished."""
+        """Tell a cron job that its job has finished."""
         if job.is_finished:
             self._ended(job, job.state)
 

@@ -31,7 +31,7 @@ from phalanx.model.jobs.records import JobRecord
 from phalanx.model.readable import length_text
 
 SHOWN = 3
-"""How many dependencies a sentence names."""
+"""The number of dependencies that a sentence names."""
 _UNTIL = {
     AFTER: "has begun",
     AFTER_ANY: "has ended",
@@ -48,7 +48,9 @@ class Others(Protocol):
         ...
 
     def is_first(self, uid: str, word: str) -> bool:
-        """Whether no job submitted earlier, with that word or of that name, has yet to end."""
+        """Whether the job has no unfinished predecessor: a job submitted earlier with that word or
+        name.
+        """
         ...
 
 
@@ -69,7 +71,7 @@ def outcome(job: JobRecord, need: Dependency, others: Others, now: float) -> Out
         return Outcome() if began is None else Outcome(state=MET, since=began + need.delay_s)
     if (
         need.kind == AFTER_CORR
-    ):  # relevant until each array task knows the outcome of its counterpart
+    ):  # such a job waits until each of its array tasks knows the outcome of its counterpart
         return Outcome(state=WAITS if job.count(st.BLOCKED) else MET)
     if not is_over(other):
         return Outcome()
@@ -93,8 +95,8 @@ def look(job: JobRecord, others: Others, now: float) -> None:
 
 
 def clock_set_back(job: JobRecord, now: float) -> None:
-    """Shorten waits after the clock was set back: a delay after another job's beginning ends
-    at the latest when it has passed from now.
+    """Shorten waits after the clock was set back: a delay that counts from another job's beginning
+    ends at the latest after its full length from now.
     """
     for number, need in enumerate(job.spec.after.needs if job.spec.after is not None else ()):
         one = job.outcomes[number]
@@ -119,7 +121,7 @@ def _by(one: Outcome, now: float) -> str:
 
 
 def next_moment(job: JobRecord, now: float) -> float | None:
-    """Return the first wall-clock time at which another dependency counts as met."""
+    """Return the earliest wall-clock time at which a further dependency counts as met."""
     if verdict(job, now) != WAITS:
         return None
     moments = [one.since for one in job.outcomes if one.since is not None and one.since > now]
@@ -127,7 +129,7 @@ def next_moment(job: JobRecord, now: float) -> float | None:
 
 
 def unheard(job: JobRecord) -> list[str]:
-    """Return the jobs whose outcome the job still waits to hear."""
+    """Return the jobs whose outcomes this job has not heard yet."""
     after = job.spec.after
     if after is None or job.is_finished:
         return []
@@ -137,7 +139,9 @@ def unheard(job: JobRecord) -> list[str]:
 
 
 def paired(job: JobRecord) -> list[str]:
-    """Return the arrays whose tasks its own tasks wait for, one for one."""
+    """Return the arrays for which the tasks of this array wait, each task for the one of equal
+    index.
+    """
     after = job.spec.after
     return [n.job for n in (after.needs if after is not None else ()) if n.kind == AFTER_CORR]
 

@@ -16,19 +16,21 @@ from phalanx.model.nearest import nearest
 
 
 class Dependents:
-    """The jobs that wait for others, and the lines of singletons, of which one at a time runs."""
+    """The jobs that wait for others, and the sequences of singletons, in each of which one job runs
+    at a time.
+    """
 
     def __init__(self, jobs: Mapping[str, JobRecord]) -> None:
         self._jobs = jobs
         self._waiting: dict[str, dict[str, bool]] = {}
-        """For each job by `namespace/name`, the jobs that still wait to hear of it, and whether of
-        its beginning, too.
+        """For each job by `namespace/name`: the jobs that wait for its end, each with whether they
+        also wait for its beginning.
         """
         self._lines: dict[str, dict[str, None]] = {}
         """Jobs that have not ended, by the word of singletons, in the order of submission."""
 
     def known_again(self, job: JobRecord) -> None:
-        """Add a job of an earlier head, which may come before others of its line."""
+        """Add a restored job, which may come before other jobs of its sequence."""
         self.add(job)
         line = self._lines.get(job.uid)
         if line is not None and not dependencies.is_over(job):
@@ -49,7 +51,7 @@ class Dependents:
                 line.setdefault(word)
             if job.queued is None:
                 line.setdefault(job.uid)
-            else:  # it has had its turn, whatever the wall-clock time was
+            else:  # the job has had its turn, whatever the wall-clock time was
                 self._lines[word] = {job.uid: None, **line}
 
     def is_first(self, uid: str, word: str) -> bool:
@@ -61,7 +63,7 @@ class Dependents:
         return job.uid in self._waiting
 
     def to_tell(self, job: JobRecord) -> list[str]:
-        """Return the jobs that must hear that this one has begun, or has ended."""
+        """Return the jobs that must be told that this job has begun, or has ended."""
         waiting = self._waiting.get(job.uid, {})
         if not dependencies.is_over(job):
             has_begun = job.started is not None
@@ -69,8 +71,8 @@ class Dependents:
         return [*waiting, *self._leave_lines(job)]
 
     def drop_heard(self, job: JobRecord) -> list[str]:
-        """Drop what a job no longer waits for, after it was looked at. Returns the jobs that no
-        other job waits for because of that.
+        """Drop the jobs for which this one no longer waits, once it was looked at. Returns the
+        dropped jobs that no other job waits for.
         """
         left = set(dependencies.unheard(job))
         free = []
@@ -90,7 +92,7 @@ class Dependents:
         self._leave_lines(job)
 
     def _leave_lines(self, job: JobRecord) -> list[str]:
-        """Take a job out of its lines; return the jobs that are now first."""
+        """Take a job out of its sequences. Returns the jobs that are now first in them."""
         found = []
         for word in (job.uid, *_words(job)):
             line = self._lines.get(word, {})

@@ -28,13 +28,13 @@ class JobEffects(Protocol):
         ...
 
     def warn_members(self, job: JobRecord, signal: WarningSignal) -> None:
-        """Send this signal to the running members of a job whose time is nearly over, once for each
-        start.
+        """Send this signal to the running members of a job whose time is nearly over. Each start of
+        a member gets the signal once.
         """
         ...
 
     def is_here(self, node_id: str) -> bool:
-        """Whether that node is connected, so that news of its members arrive."""
+        """Whether that node is connected, so that news of its members can arrive."""
         ...
 
     def want_array_tasks(self, job: JobRecord) -> None:
@@ -44,14 +44,14 @@ class JobEffects(Protocol):
         ...
 
     def end_array_tasks(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
-        """End the living tasks of an array, or only those that wait for places; if `comes_back`,
-        they wait again afterwards. ArrayTasksChanged follows.
+        """End the living tasks of an array, or only the tasks that wait for places. If `comes_back`
+        is set, the tasks wait again afterwards. ArrayTasksChanged follows.
         """
         ...
 
     def tell_others(self, jobs: list[str]) -> None:
-        """Report that a job that these jobs wait for has begun or ended: OthersChanged follows for
-        each.
+        """Tell these jobs that a job for which they wait has begun or ended. OthersChanged follows
+        for each of them.
         """
         ...
 
@@ -60,9 +60,9 @@ class JobEffects(Protocol):
         ...
 
     def publish(self, job: JobRecord) -> None:
-        """Store a job that has changed, and notify those that watch."""
+        """Store a changed job, and notify its watchers."""
         ...
 
     def forget(self, job: JobRecord) -> None:
-        """Drop the record of a job that is gone, and what its members left behind."""
+        """Delete the record of a job that is gone, and the files of its members."""
         ...

@@ -20,16 +20,16 @@ DEVICES = VISIBLE["GPU"]
 
 
 def ports_needed(job: JobSpec) -> PortNeed:
-    """Return how many ports the gang needs that are free on all of its nodes, and how many each
-    member needs that are free on its own node.
+    """Return two numbers: how many ports the gang needs that are free on all of its nodes, and how
+    many ports each member needs that are free on its own node.
     """
     ray = job.plugin("ray") is not None
     return PortNeed(gang=4 if ray else 1, member=1 if job.plugin("tensorflow") is not None else 0)
 
 
 def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
-    """Return variables, files and perhaps a command for one member, before the manifest's own
-    apply.
+    """Return the variables and files for one member, and perhaps a command. The manifest's own
+    variables and command are applied to this setup afterwards.
     """
     me = gang.place(group, index)
     own = gang.job.group(group)
@@ -114,7 +114,9 @@ def _within(chosen: str, held: str) -> str:
 
 
 def process_argv(setup: MemberSetup, process: Process, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command line of one process; the plugin's if the manifest has none."""
+    """Return the command line of one process. If the manifest has none, the plugin's command line
+    is used.
+    """
     return tuple(expand(word, env) for word in process.argv or setup.command)
 
 

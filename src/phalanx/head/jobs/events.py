@@ -16,7 +16,7 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A new job, by the request of this id, which may come twice."""
+    """A new job was submitted by the request of this id. The same request may come twice."""
 
     spec: JobSpec
     request: bytes = b""
@@ -38,7 +38,7 @@ class Resized(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class Held(JobEvent, frozen=True, kw_only=True, tag=True):
-    """A user holds the job until it is released, or releases it."""
+    """A user holds the job until it is released, or a user releases the job."""
 
     is_held: bool
 
@@ -50,19 +50,21 @@ class Changed(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class Deleted(JobEvent, frozen=True, kw_only=True, tag=True):
-    """End the job if it lives, then forget it."""
+    """A user deletes the job: if it lives, it is ended; then it is forgotten."""
 
 
 class Stranded(JobEvent, frozen=True, kw_only=True, tag=True):
-    """Some members run, the others cannot be placed: the podgroup is Unknown."""
+    """Some members run, and the others cannot be placed. The podgroup is Unknown."""
 
 
 class OthersChanged(JobEvent, frozen=True, kw_only=True, tag=True):
-    """A job that this one waits for has begun, or has ended."""
+    """A job that this job waits for has begun or ended."""
 
 
 class ArrayTasksChanged(JobEvent, frozen=True, kw_only=True, tag=True):
-    """Tasks of an array have begun or ended, or wait again; its record counts them already."""
+    """Tasks of an array have begun or ended, or wait again. The array's record counts these changes
+    already.
+    """
 
 
 class MemberEvent(JobEvent, frozen=True, kw_only=True, tag=True):
@@ -74,31 +76,35 @@ class MemberEvent(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class MemberRan(MemberEvent, frozen=True, kw_only=True, tag=True):
-    """Its processes run: on this node, for this many seconds."""
+    """The member's processes run on this node, and have run for this many seconds."""
 
     node: str = ""
     ran_s: float = 0.0
 
 
 class MemberExited(MemberEvent, frozen=True, kw_only=True, tag=True):
-    """Its processes ended on their own, or after they were asked to end."""
+    """The member's processes ended by themselves, or because they were asked to."""
 
     exit_code: int
     reason: str = ""
     signal: int = 0
-    """The signal that ended them; 0 if none did."""
+    """The signal that ended the processes; 0 if no signal did."""
     is_parent_killed: bool = False
-    """They ended because a parent of theirs was killed, most likely by themselves."""
+    """Whether the processes ended because a parent process was killed, most likely by the member
+    itself.
+    """
 
 
 class MemberLost(MemberEvent, frozen=True, kw_only=True, tag=True):
-    """It was evicted, or its node is gone: not its own fault, whatever its exit code."""
+    """The member was evicted, or its node is gone. It is not at fault, whatever its exit code."""
 
     reason: str = ""
     is_preempted: bool = False
-    """The scheduler took its place away."""
+    """Whether the scheduler took the member's place away."""
     is_held_against: bool = False
-    """Its node died while it ran there, and it may have brought the node down."""
+    """Whether the node died while the member ran there, so that the member may have brought the
+    node down.
+    """
 
 
 Event = (

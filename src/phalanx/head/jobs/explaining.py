@@ -13,12 +13,12 @@ from phalanx.model.rows.work import JobDescription
 
 
 def explain_job(job: JobRecord) -> Explanation:
-    """Explain a job that has no gang now: by its state."""
+    """Explain the state of a job that has no gang now."""
     return _settled("job", job.uid, _state(job.state, job.reason))
 
 
 def explain_held(job: JobRecord, why: HeldBack) -> Explanation:
-    """Explain a job that may not start any member yet."""
+    """Explain why no member of a job may start yet."""
     reason = _reason(why.code, why.sentence, why.change)
     return Explanation(
         snapshot="",
@@ -57,7 +57,7 @@ def explain_flow(flow: FlowRecord) -> Explanation:
 
 
 def explain_cron(cron: CronRecord, now: float) -> Explanation:
-    """Explain when a cron job makes its next job, or why it does not, and how the last one went.
+    """Explain when a cron job makes its next job, or why it makes none, and how its last job went.
     `now`: the wall-clock time in seconds.
     """
     spec, zone = cron.spec, cron.spec.time_zone
@@ -104,7 +104,7 @@ def _state(state: str, reason: str) -> str:
 
 
 def _short(uid: str) -> str:
-    """Return a name as commands take it."""
+    """Return a name in the form that commands accept."""
     return uid.removeprefix("default/")
 
 

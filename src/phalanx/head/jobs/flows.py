@@ -28,14 +28,14 @@ class FlowEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class FlowSubmitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A new flow, by the request of this id."""
+    """A new flow was submitted by the request of this id."""
 
     spec: FlowSpec
     request: bytes = b""
 
 
 class StepChanged(FlowEvent, frozen=True, kw_only=True, tag=True):
-    """The job of a step has this state and reason; its members are in these states, by group."""
+    """The job of a step has changed its state. `members` counts its members by group and state."""
 
     step: str
     state: str
@@ -44,21 +44,23 @@ class StepChanged(FlowEvent, frozen=True, kw_only=True, tag=True):
 
 
 class StepRefused(FlowEvent, frozen=True, kw_only=True, tag=True):
-    """The job of a step could not be made (no such template, a name taken ...)."""
+    """The job of a step could not be made: its template is missing, its name is taken, or
+    similar.
+    """
 
     step: str
     reason: str
 
 
 class ProbePassed(FlowEvent, frozen=True, kw_only=True, tag=True):
-    """Probe number `probe` of the step, which `watch` asked for, has passed."""
+    """Probe number `probe` of the step, which was requested by `watch`, has passed."""
 
     step: str
     probe: int
 
 
 class FlowDeleted(FlowEvent, frozen=True, kw_only=True, tag=True):
-    """End the flow and its jobs, and forget them."""
+    """A user deletes the flow: the flow and its jobs are ended and forgotten."""
 
 
 Event = FlowSubmitted | StepChanged | StepRefused | ProbePassed | FlowDeleted
@@ -80,7 +82,7 @@ class FlowEffects(Protocol):
         ...
 
     def publish(self, flow: FlowRecord) -> None:
-        """Store a flow that has changed, and report it to those that watch."""
+        """Store a changed flow, and report the change to its watchers."""
         ...
 
     def forget(self, flow: FlowRecord) -> None:
@@ -159,7 +161,7 @@ class FlowTable:
                     self._effects.watch(flow, step, number, probe)
 
     def _go_on(self, flow: FlowRecord, now: float, why: str = "") -> None:
-        """Continue a flow. `why`: what has just happened to a step, in words."""
+        """Continue a flow. `why` describes the change of a step that is the cause."""
         if flow.state in (st.PENDING, st.RUNNING):
             self._judge(flow, now, why)
         if flow.state in (st.PENDING, st.RUNNING):
@@ -191,12 +193,16 @@ class FlowTable:
 
 
 def owned(job: JobSpec, flow: FlowSpec) -> JobSpec:
-    """Return the job of a step as the flow's owner submits it, whoever wrote its template."""
+    """Return the job of a step as if the flow's owner submitted it, even if another user wrote the
+    template.
+    """
     return msgspec.structs.replace(job, user=flow.user, submitted_by=flow.submitted_by)
 
 
 def _is_ready(flow: FlowRecord, step: Step) -> bool:
-    """Whether all targets have completed, or all probes of the step have passed on them."""
+    """Whether all targets of the step have completed or, if it has probes, all probes passed on the
+    targets.
+    """
     targets = [flow.steps[name] for name in step.targets]
     if all(target.state == st.COMPLETED for target in targets):
         return True
@@ -244,8 +250,8 @@ class Flows:
         self._handle(FlowSubmitted(spec=spec, request=request))
 
     def jobs_of(self, flow: FlowSpec) -> list[JobSpec]:
-        """Return the jobs that a flow would make of the current templates. Raises ManifestError for
-        a step whose patch does not make a valid job.
+        """Return the jobs that a flow would make from the current templates. Raises ManifestError
+        for a step whose patch does not make a valid job.
         """
         known = ((s, self.templates.get(f"{flow.namespace}/{s.name}")) for s in flow.steps)
         return [
@@ -270,7 +276,7 @@ class Flows:
         self._jobs.work_off()
 
     def job_changed(self, job: JobRecord) -> None:
-        """Tell a flow about a change of the job of one of its steps."""
+        """Tell a flow that the job of one of its steps has changed."""
         found = self._steps.get(job.uid)
         if found is not None:
             flow, step = found
@@ -313,7 +319,7 @@ class Flows:
             self._handle(refused)
 
     def watch(self, flow: FlowRecord, step: Step, number: int, probe: Probe) -> None:
-        """Probe a port until it answers."""
+        """Probe a port until an answer comes."""
         self._probing.add(Watch(flow.spec.uid, step.name, number), probe)
 
     def _addresses_of(self, watch: Watch, probe: Probe) -> list[str] | None:
@@ -321,7 +327,8 @@ class Flows:
         if flow is None or flow.state not in (st.PENDING, st.RUNNING):
             return None
         if flow.steps[watch.step].state:
-            return None  # its job was made without the probe, as its targets have completed
+            # the step's job was made without the probe, because its targets have completed
+            return None
         targets = next(s.targets for s in flow.spec.steps if s.name == watch.step)
         jobs = [f"{flow.spec.namespace}/{job_name(flow.spec, target)}" for target in targets]
         return [address for job in jobs for address in self._jobs.addresses(job, probe.group)]

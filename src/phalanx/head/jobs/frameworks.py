@@ -61,7 +61,9 @@ def _tensorflow(gang: PlacedGang, chosen: Options, group: str, index: int) -> st
 
 
 def _ray_ports(gang: PlacedGang, chosen: Options) -> dict[str, int]:
-    """Return the ports that the manifest names, otherwise free ones, otherwise Ray's own."""
+    """Return the number of each of Ray's ports: the manifest's if it names one, otherwise a free
+    port of the gang, otherwise Ray's default.
+    """
     free = iter(gang.ports[1:])
     return {
         name: int(chosen[name]) if chosen[name] else next(free, usual)

@@ -21,7 +21,7 @@ from phalanx.model.readable import length_text
 
 LOOK_EVERY_S = 5.0
 COVERED_S = 30.0
-"""A device counts as covered if it was read at most this many seconds ago."""
+"""The largest age of a reading, in seconds, for which the device counts as covered."""
 
 
 class Holding(NamedTuple):
@@ -34,7 +34,7 @@ class Holding(NamedTuple):
 
 
 def holdings(gangs: Iterable[Gang]) -> Iterator[Holding]:
-    """Yield those of these gangs that are jobs and have GPUs."""
+    """Yield a Holding for each of these gangs that is a job and has GPUs."""
     for gang in gangs:
         devices = tuple(
             (member.node, number)
@@ -47,7 +47,7 @@ def holdings(gangs: Iterable[Gang]) -> Iterator[Holding]:
 
 
 class Idle(msgspec.Struct, eq=False):
-    """A job whose GPUs have been idle since this time of the head's clock."""
+    """A job whose GPUs have been idle since this time on the head's clock."""
 
     holding: Holding
     since: float
@@ -66,7 +66,7 @@ class IdleGpus:
         end: Callable[[JobId, str], None],
     ) -> None:
         """`rule_of` returns the rule of a queue. `busy` returns how busy a device of a node was, if
-        it was read within this many seconds. `end` ends a job, for a reason.
+        a reading is not older than this many seconds. `end` ends a job, for a reason.
         """
         self._holding = holding
         self._rule_of = rule_of
@@ -77,7 +77,7 @@ class IdleGpus:
         self._look_at = 0.0
 
     def tick(self, now: float) -> None:
-        """Look for idle GPUs, and warn about jobs or end them."""
+        """Look for idle GPUs, and warn or end the jobs that hold them."""
         if now < self._look_at:
             return
         self._look_at = now + LOOK_EVERY_S

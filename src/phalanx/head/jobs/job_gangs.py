@@ -55,8 +55,8 @@ from phalanx.scheduler.devices.ports import RandomSource
 
 
 class JobRow(msgspec.Struct, kw_only=True, eq=False):
-    """A job as it is stored, with the files of its members' output: (node, path) of each attempt,
-    by member.
+    """A job as the store keeps it, with the output files of its members: (node, path) of each
+    attempt, by member.
     """
 
     record: JobRecord
@@ -64,7 +64,7 @@ class JobRow(msgspec.Struct, kw_only=True, eq=False):
 
 
 class JobGangs:
-    """All jobs, and the gangs of those that have any."""
+    """All jobs, and the gangs of the jobs that have one."""
 
     def __init__(
         self,
@@ -116,14 +116,16 @@ class JobGangs:
             later=self.later,
         )
         self._todo: deque[tuple[str, Callable[[], None]]] = deque()
-        """Actions that effects ask for, each with its job: run once the event that caused them is
-        handled.
+        """Actions that effects ask for, each with its job. They run after the event that caused
+        them is handled.
         """
         self._is_busy = False
         self.on_change: Callable[[JobRecord], None] = lambda job: None
         self.on_forget: Callable[[JobRecord], None] = lambda job: None
         self.reserved_until: Callable[[JobSpec], float | None] = lambda spec: None
-        """Returns when the reservation ends in which a job begins now."""
+        """Returns when the reservation ends in which a job that begins now would run; None for no
+        reservation.
+        """
 
     # ---- events ------------------------------------------------------------------------------
 
@@ -143,7 +145,8 @@ class JobGangs:
         self.handle(ev.Resized(job=job.uid, spec=spec))
         gang = self.members.gangs.get(job.uid)
         if gang is not None:
-            self._gang_news.gang_changed(gang)  # it may have waited only for a smaller minimum
+            # the gang may have waited only for a smaller minimum
+            self._gang_news.gang_changed(gang)
 
     def wall(self) -> float:
         """Return the wall-clock time in seconds since the epoch."""
@@ -185,8 +188,8 @@ class JobGangs:
         self.work_off()
 
     def _failed(self, uid: str, error: Exception) -> None:
-        """Record an internal error about one job: the others continue, and people see it at this
-        job.
+        """Record an internal error about one job. Other jobs continue, and people see the error at
+        this job.
         """
         self.errors[uid] = describe(error)
         self._internal_errors.add("job", error, uid)
@@ -278,9 +281,10 @@ class JobGangs:
         self.after(job.uid, lambda: self.on_change(job))
 
     def forget(self, job: JobRecord) -> None:
-        """Drop a job that is gone; fold an array task into its array before."""
+        """Forget a job that is gone. An array task is recorded in its array before."""
         row = self._rows.pop(job.uid, None)
-        if job.spec.element is not None:  # the facts about it are stored before its row goes
+        # the facts about the array task are stored before its row is deleted
+        if job.spec.element is not None:
             array = self.arrays.task_over(job, row.logs if row is not None else {})
             if (gang := self.members.gangs.get(job.uid)) is not None:
                 self.runs.looked_at(gang)
@@ -296,7 +300,8 @@ class JobGangs:
     def _forgotten(self, job: JobRecord) -> None:
         gang = self.members.gangs.get(job.uid)
         is_kept = gang is not None and self.runs.keeps(gang)
-        if gang is not None and not is_kept:  # a new job of its name waits until it is over
+        # a new job of the same name waits until this gang is over
+        if gang is not None and not is_kept:
             self._reservations.remove(gang)
         if job.spec.element is None:
             self._outbox.broadcast(ForgetJob(job.uid))  # an array's files are deleted all at once
@@ -309,7 +314,7 @@ class JobGangs:
         self.members.hand_over(gang, job)
 
     def number_step(self, job: JobRecord) -> int:
-        """Return a number that no other step of the job has or had."""
+        """Return a number for a step that no step of the job has had before."""
         job.step_count += 1
         self.publish(job)
         self.work_off()
@@ -328,8 +333,8 @@ class JobGangs:
         self.work_off()
 
     def node_joined(self, node_id: str) -> None:
-        """Repeat orders about members to a node that is connected again; it may not have received
-        them.
+        """Repeat the orders about members to a node that is connected again, because the node may
+        have missed them.
         """
         for gang in list(self.members.gangs.values()):
             job = self.table.get(gang.job)
@@ -338,7 +343,7 @@ class JobGangs:
         self.runs.give_again(node_id)
 
     def node_away(self, node_id: str) -> None:
-        """Take note that a node's connection has ended: no news of its members arrives until it is
+        """Note that a node's connection has ended: no news of its members arrives until the node is
         back.
         """
         for gang in self.members.gangs.values():
@@ -348,7 +353,7 @@ class JobGangs:
     # ---- news --------------------------------------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
-        """Start members that have their places, or end those that are not wanted any more."""
+        """Start members that have their places now; end the members that are no longer wanted."""
         job = self.table.get(gang.job)
         wanted = [i for i in members if job and is_in(job, key_of(gang, i), st.PENDING)]
         if job is not None and wanted:
@@ -359,8 +364,8 @@ class JobGangs:
             self._reservations.end(gang, [i for i in members if i not in wanted])
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """Report to their job that members have lost their places; they wait again, or until it
-        asks for them.
+        """Tell a job that members have lost their places. These members wait again, either at once
+        or when the job asks for them.
         """
         job = None if gang.is_removed else self.table.get(gang.job)
         dismissed = []
@@ -381,7 +386,7 @@ class JobGangs:
             place.why_gone = place.gave_way = place.node_death = ""
             if member is None or member.attempt == attempt or member.state != st.PENDING:
                 dismissed += [index] if gang.members[index].state == WAITING else []
-                # Its next attempt may have been meant for this place, and never began there.
+                # Its next attempt may have been meant for this place, and did not begin there.
                 attempt = member.attempt if member is not None else attempt
             if job is not None:
                 self.later(
@@ -399,13 +404,15 @@ class JobGangs:
         self.work_off()
 
     def stranded(self, gang: Gang) -> None:
-        """Report a gang as stranded: too few members run, and the others find no room."""
+        """Tell a job that its gang is stranded: too few members run, and there is no room for the
+        others.
+        """
         self._registry.keep(gang)
         if self.table.get(gang.job) is not None:
             self.handle(ev.Stranded(job=gang.job))
 
     def over(self, gang: Gang) -> None:
-        """Forget a gang without members; members that are wanted by now get a new one."""
+        """Forget a gang that has no members. Members that are wanted by now get a new gang."""
         self.steps.gang_over(gang.gang_id, self.wall())
         self.runs.over(gang)
         if self.members.gangs.get(gang.job) is not gang:
@@ -419,7 +426,7 @@ class JobGangs:
         """Handle a node's news that a member runs, or has ended."""
         gang = self._registry.gangs.get(message.group)
         if gang is None or not gang.job or gang.is_removed:
-            return  # another job may have its name by now
+            return  # another job may have this name by now
         place = gang.members[message.index]
         if place.node != node_id:
             return  # it was given another place while its node was away
@@ -437,7 +444,7 @@ class JobGangs:
             self.handle(ev.MemberRan(**about, node=node_id, ran_s=message.ran_s))
             return
         if message.is_nodes_fault:
-            if place.state == HELD:  # otherwise it is leaving its place already
+            if place.state == HELD:  # if not, the member is leaving its place already
                 self._reservations.refused_by_node(gang, message.index, message.reason)
                 self.work_off()
             return
@@ -456,12 +463,12 @@ class JobGangs:
             return
         if (
             place.state == HELD and place.attempt == message.attempt
-        ):  # otherwise it has started again
+        ):  # if not, the member has started again
             self._reservations.end(gang, [message.index])
 
     def _keeps_place(self, gang: Gang, job: JobRecord | None, message: MemberNews) -> bool:
-        """Whether an array keeps the place of a task that has ended. Decided, and stored, before
-        the task's job is gone.
+        """Whether an array keeps the place of a task that has ended. This is decided and stored
+        before the task's job is forgotten.
         """
         place = gang.members[message.index]
         if job is None or message.code or message.used is None or place.state != HELD:
@@ -469,7 +476,7 @@ class JobGangs:
         member = job.member(place.of_group, place.index)
         if member is not None and member.state in (st.PENDING, st.RUNNING):
             return self.runs.goes_on(gang, job, message.used.ran_s)
-        return self.runs.keeps(gang)  # it was to end, but the next task of the run has begun
+        return self.runs.keeps(gang)  # the task was to end, but the next task of the run has begun
 
     def run_news(self, node_id: str, message: RunNews) -> None:
         """Handle a node's news of the tasks of a run."""
@@ -477,7 +484,7 @@ class JobGangs:
         self.work_off()
 
     def member_used(self, message: MemberUsed) -> None:
-        """Record what a member used that lost its place."""
+        """Record the usage of a member that lost its place."""
         gang = self._registry.gangs.get(message.group)
         if gang is not None and gang.job:
             self.records.used(gang, message.index, message.attempt, message.used)
@@ -506,8 +513,8 @@ class JobGangs:
         return {} if ended is None else ended.logs
 
     def addresses(self, uid: str, group: str) -> list[str]:
-        """Return the addresses where members of a group of a job ("" for any group) run, each
-        once.
+        """Return the addresses of the nodes on which members of a group ("" for any group) run,
+        each once.
         """
         job = self.table.get(uid)
         if job is None:
@@ -527,12 +534,14 @@ class JobGangs:
     # ---- state store -----------------------------------------------------------------------
 
     def know_gang(self, gang: Gang) -> None:
-        """Note a gang that an earlier head knew, if it is a job's."""
+        """Note a restored gang, if it belongs to a job."""
         if gang.job:
             self.members.gangs[gang.job] = gang
 
     def load(self, rows: Iterable[JobRow], tasks: Iterable[ArrayTaskRows]) -> None:
-        """Load stored jobs, before gangs are restored, which look at them."""
+        """Load stored jobs. This comes before gangs are restored, because they look at their
+        jobs.
+        """
         for row in rows:
             self._rows[row.record.uid] = row
         jobs = {uid: row.record for uid, row in self._rows.items()}
@@ -541,7 +550,7 @@ class JobGangs:
             self._state_store.keep("batch_jobs", uid.encode(), None)
 
     def restore(self, runs: Iterable[Run]) -> None:
-        """Continue the jobs; their gangs are restored before."""
+        """Continue the jobs. Their gangs must have been restored before."""
         self.members.is_restoring = True
         rows = sorted(self._rows.values(), key=lambda row: row.record.submitted)
         for row in rows:
@@ -563,11 +572,11 @@ class JobGangs:
                 self._reservations.end(gang, [0])
         for gang in list(self.members.gangs.values()):
             if not gang.waits:
-                self._reservations.end(gang, ())  # none of its members may be wanted any more
+                self._reservations.end(gang, ())  # perhaps none of its members is wanted any more
 
     def _lost_meanwhile(self, gang: Gang) -> list[int]:
-        """Return the members that were started and have no place any more: an earlier head died
-        before their job knew, or their node died while no head ran.
+        """Return the started members that have no place any more: an earlier head died before their
+        job was told, or their node died while no head ran.
         """
         job = self.table.get(gang.job)
         lost = []

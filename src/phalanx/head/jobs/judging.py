@@ -11,7 +11,7 @@ from phalanx.model.jobs.spec import Policy, TaskGroup
 _BEGUN = (st.RUNNING, st.TERMINATING, st.SUCCEEDED, st.FAILED)
 LIVE = (st.PENDING, st.RUNNING, st.TERMINATING)
 FREE_OF_CHARGE = frozenset({st.POD_EVICTED, st.UNKNOWN_EVENT, st.JOB_UPDATED, st.COMMAND_ISSUED})
-"""Causes that are not the job's fault: a restart for them takes none of its retries."""
+"""Causes that are not the job's fault. A restart for one of them does not count as a retry."""
 
 ALLOWED = {
     st.PENDING: {
@@ -34,7 +34,7 @@ ALLOWED = {
     st.DEADLINE: {},
     st.DEPENDENCY_FAILED: {},
 }
-"""For each state and action: the next state. An action that is not in a state's row does
+"""The next state for each state and action. An action without an entry in a state's row does
 nothing.
 """
 ALLOWED[st.RUNNING] = ALLOWED[st.PENDING]
@@ -42,7 +42,7 @@ ALLOWED[st.RESTARTING] = ALLOWED[st.PENDING]
 
 
 def is_released(job: JobRecord, group: TaskGroup) -> bool:
-    """Whether the groups that this one waits for have their minimum running or done."""
+    """Whether each group that this one waits for has its minimum of members running or done."""
     if group.depends_on is None:
         return True
     met = (_has_minimum(job, name) for name in group.depends_on.names)
@@ -63,7 +63,9 @@ def gang_minimum(job: JobRecord) -> int:
 
 
 def minimums(job: JobRecord) -> tuple[int, list[int | None]]:
-    """Return the same, and how many members of each group count (see `group_minimum`)."""
+    """Return the minimum of the gang, and how many members of each group count (see
+    `group_minimum`).
+    """
     spec = job.spec
     counted = [group_minimum(job, group) for group in spec.groups]
     if spec.array is not None:
@@ -93,7 +95,7 @@ def group_minimum(job: JobRecord, group: TaskGroup) -> int | None:
 
 
 def find_policy(job: JobRecord, group: str, event: str, code: int | None = None) -> Policy | None:
-    """Return the group's first policy for this event, otherwise the job's first."""
+    """Return the group's first policy for this event, or else the job's first one."""
     own = job.spec.group(group)
     for policy in (*(own.policies if own else ()), *job.spec.policies):
         if policy.exit_code is not None:
@@ -175,7 +177,7 @@ def verdict(job: JobRecord) -> tuple[str, str] | None:
 
 
 def members(count: int) -> str:
-    """Return this number of members, in words."""
+    """Return a phrase with this number of members."""
     return "1 member" if count == 1 else f"{count} members"
 
 

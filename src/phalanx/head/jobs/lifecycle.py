@@ -51,7 +51,9 @@ class JobTable:
         return self._jobs.get(uid)
 
     def is_first(self, uid: str, word: str) -> bool:
-        """Whether no job submitted earlier, with that word or of that name, has yet to end."""
+        """Whether the job has no unfinished predecessor: a job submitted earlier with that word or
+        name.
+        """
         return self._dependents.is_first(uid, word)
 
     def all(self) -> list[JobRecord]:
@@ -59,8 +61,8 @@ class JobTable:
         return list(self._jobs.values())
 
     def restore(self, records: Iterable[JobRecord], now: float, steady: float) -> None:
-        """Restore stored jobs. Earlier effects are requested again: the shell knows which of them
-        are done.
+        """Restore stored jobs. Their earlier effects are requested again, because the shell knows
+        which ones are done.
         """
         stored = list(records)
         for over in sorted((one for one in stored if one.finished is not None), key=_ended):
@@ -88,7 +90,7 @@ class JobTable:
                     self._effects.end_members(job, members, job.reason)
 
     def connections_changed(self, uid: str, now: float, steady: float) -> None:
-        """Update a job's clock after news of its members can arrive again, or not any more."""
+        """Update a job's clock after news of its members has begun or ceased to arrive."""
         job = self._jobs.get(uid)
         if job is not None:
             self.clocks.keep(job, steady)
@@ -96,8 +98,8 @@ class JobTable:
             self._look_again(job, now, steady)
 
     def clock_stepped(self, step_s: float, now: float, steady: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds, to
-        `now`. No job begins or ends sooner or later for that, unless it begins at a date.
+        """Move noted moments along after the clock was stepped by this many seconds, to `now`. The
+        step does not change when jobs begin or end, except for jobs that begin at a date.
         """
         self._alarms.forget_by_day()
         for job in self._jobs.values():
@@ -107,14 +109,14 @@ class JobTable:
             self._effects.publish(job)
 
     def due(self, now: float, steady: float) -> str | None:
-        """Return the job with which `tick` begins, if one is due."""
+        """Return the first job that `tick` would handle; None if none is due."""
         return self._alarms.due(now, steady)
 
     # ---- events ------------------------------------------------------------------------------
 
     def handle(self, event: ev.Event, now: float, steady: float) -> None:
-        """Handle an event. Raises JobCommandError for a command that does not fit; then nothing has
-        changed. News of members that do not exist any more is ignored.
+        """Handle an event. News of members that do not exist any more is ignored. Raises
+        JobCommandError for a command that is not possible; the job is then unchanged.
         """
         if isinstance(event, ev.Submitted):
             self._submit(event.spec, event.request, now, steady)
@@ -154,21 +156,21 @@ class JobTable:
                 if st.TERMINATE_JOB in judging.ALLOWED[job.state]:
                     self._actions.act(job, st.TERMINATE_JOB, "the job was deleted", now)
             case ev.OthersChanged() | ev.ArrayTasksChanged():
-                pass  # the job is looked at when it settles
+                pass  # the job is looked at when it is settled
             case _:
                 self._policies.follow(
                     job, None, st.UNKNOWN_EVENT, "the gang cannot be placed whole", now
                 )
 
     def tick(self, now: float, steady: float) -> None:
-        """Do what has become due: delayed actions, ends of time, and forgetting jobs that ended
-        long ago.
+        """Do what has become due: delayed actions, ends of time limits, and forgetting old finished
+        jobs.
         """
         while self.due(now, steady) is not None:
             self.tick_one(now, steady)
 
     def tick_one(self, now: float, steady: float) -> None:
-        """Do what has become due about one job."""
+        """Do what has become due for one job."""
         job = self._jobs.get(self._alarms.pop(now, steady))
         if job is None:
             return
@@ -205,7 +207,7 @@ class JobTable:
         try:
             self._settle(job, now, steady)
         except BaseException:
-            self._drop(job)  # the submitter is answered with this error
+            self._drop(job)  # the submitter gets this error as the answer
             raise
         self._effects.count(job, SUBMITTED)
 
@@ -256,8 +258,8 @@ class JobTable:
     def _why_not_requeued(
         self, job: JobRecord, member: MemberRecord, event: ev.MemberLost, reason: str, now: float
     ) -> str:
-        """Return why the job does not wait again after a running member lost its place in this way;
-        empty if it does.
+        """Return why the job is not requeued after a running member lost its place in this way;
+        empty if the job is requeued.
         """
         if event.is_held_against:
             why = self._one_more_death(member, reason, now, is_of_node=True)
@@ -282,7 +284,7 @@ class JobTable:
         if len(member.node_deaths) < MOST:
             return ""
         why = why_stopped if member.parents_killed else why_not_again
-        member.node_deaths = []  # a user who runs the job again knows of them
+        member.node_deaths = []  # a user who runs the job again knows about them
         return why(member.name, reason)
 
     def _exited(
@@ -370,7 +372,9 @@ class JobTable:
             job.released = now
 
     def _change(self, job: JobRecord, spec: JobSpec, now: float) -> None:
-        """Give a waiting job another queue, priority or time: it asks for its places again."""
+        """Change the queue, priority or time limit of a waiting job. The job then asks for its
+        places again.
+        """
         if job.state != st.PENDING or job.count(st.RUNNING):
             raise JobCommandError(
                 f"job {job.uid} {_does(job)}: its queue, priority and time can only be "
@@ -384,7 +388,9 @@ class JobTable:
     # ---- time --------------------------------------------------------------------------------
 
     def _runs_out_of_time(self, job: JobRecord, now: float) -> bool:
-        """End a job whose time is over, and warn it before; return whether its time is over."""
+        """End a job whose time is over, and warn the job before. Returns whether its time is
+        over.
+        """
         if time_limits.is_timeless(job):
             return False
         over = time_limits.time_is_up(job, now)
@@ -434,20 +440,22 @@ class JobTable:
                 self._drop(settled)
 
     def _go_on(self, job: JobRecord, now: float, steady: float) -> None:
-        """Continue the job as far as its members' states allow, and its clock with it."""
+        """Continue the job as far as its members' states allow, and update its clock."""
         while self._step(job, now):
             pass
         self.clocks.look(job, now, steady)
 
     def _hear_of_others(self, job: JobRecord, now: float) -> None:
-        """Note the outcomes of the jobs that it waits for, and set an alarm for the next look."""
+        """Note the outcomes of the jobs for which this job waits, and set an alarm for the next
+        look.
+        """
         dependencies.look(job, self, now)
         moment = dependencies.next_moment(job, now)
         if moment is not None:
             self._alarms.by_day(moment, job.uid)
 
     def _ends_in_vain(self, job: JobRecord, now: float) -> bool:
-        """End a job that would wait for ever; return whether it does."""
+        """End a job that would wait for ever. Returns whether the job was ended."""
         is_waiting = job.state in (st.PENDING, st.ABORTED)
         if not is_waiting or dependencies.verdict(job, now) != NEVER:
             return False
@@ -499,7 +507,7 @@ class JobTable:
         return False
 
     def _release(self, job: JobRecord, now: float) -> None:
-        """Ask for the members whose group need not wait (any longer)."""
+        """Ask for the members of groups that need not wait, or no longer."""
         asked: list[MemberRecord] = []
         for group in job.spec.groups:
             if job.count(st.WAITING, group=group.name) and judging.is_released(job, group):
@@ -517,7 +525,7 @@ class JobTable:
 
     def _is_over(self, job: JobRecord, now: float) -> bool:
         if not dependencies.is_over(job) or self._dependents.is_awaited(job):
-            return False  # a job that waits for this one must hear of its end first
+            return False  # a job that waits for this job must hear of its end first
         return job.is_deleted or self._finished.is_due(job, now)
 
     def _drop(self, job: JobRecord) -> None:
@@ -547,7 +555,7 @@ def _ended(job: JobRecord) -> float:
 
 
 def _does(job: JobRecord) -> str:
-    """Return a verb phrase about the job: that it runs, or its state."""
+    """Return a verb phrase about the job: "runs", or its state."""
     return "runs" if job.count(st.RUNNING) else f"is {job.state}"
 
 

@@ -19,7 +19,7 @@ KEEP_ASKED = 1_000
 
 
 class Logs:
-    """The questions about members that are on their way to nodes."""
+    """Requests about members that wait for an answer of a node."""
 
     def __init__(self, outbox: Outbox, nodes: NodeDirectory, jobs: JobGangs) -> None:
         self._outbox = outbox
@@ -40,7 +40,7 @@ class Logs:
         return LATER
 
     def use(self, asker: Asker[MemberUse], request: GetMemberUse) -> MemberUse | Later:
-        """Answer with the usage of a member, after its node has told it."""
+        """Answer with the usage of a member, after its node has reported the usage."""
         node_id, path = self._file(request.job, request.member, -1)
         if not self._is_reached(node_id):
             return MemberUse()
@@ -61,7 +61,7 @@ class Logs:
         return record is not None and self._outbox.is_connected(record.prefix)
 
     def _remember(self, asker: Asker[Any]) -> int:
-        """Keep an asker, and return the token by which the node's answer finds it."""
+        """Keep an asker. Returns the token that the node's answer will carry."""
         token = next(self._tokens)
         self._asked[token] = asker
         if len(self._asked) > KEEP_ASKED:
@@ -69,7 +69,7 @@ class Logs:
         return token
 
     def answered(self, message: LogRead | MemberUseRead) -> None:
-        """Answer the asker whose question a node has answered."""
+        """Send a node's answer to the asker."""
         asker = self._asked.pop(message.token, None)
         if asker is None:
             return

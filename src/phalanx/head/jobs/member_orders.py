@@ -24,7 +24,7 @@ Key = tuple[str, int]
 
 
 class StepOrder(NamedTuple):
-    """An order for one more program: its node, and the member's place in its gang."""
+    """The order to run one more program: its node, and the member's place in its gang."""
 
     node_id: str
     group: GangId
@@ -34,7 +34,7 @@ class StepOrder(NamedTuple):
 
 
 class MemberOrders:
-    """Sends the orders, each to the node on which a member has its place."""
+    """Sends orders about members to the nodes on which these members have their places."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class MemberOrders:
         self._starter = starter
 
     def start(self, job: JobRecord, gang: Gang, keys: Iterable[Key]) -> None:
-        """Order nodes to start these members, which have their places."""
+        """Order nodes to start these members, which must have their places."""
         chosen = [gang.index_of(*key) for key in keys]
         held = [i for i in chosen if i is not None and gang.members[i].state == HELD]
         orders = self._starter.orders(job, gang, held, self._end_of(job))
@@ -76,14 +76,16 @@ class MemberOrders:
         return StepOrder(place.node, gang.gang_id, index, place.attempt, command)
 
     def _end_of(self, job: JobRecord) -> float | None:
-        """Return the wall-clock time by which the job will have ended; None if it may run on."""
+        """Return the wall-clock time by which the job will have ended; None if no limit applies."""
         self._run_clocks.keep(job, self._clock.now())
         now = self._clock.wall()
         left_s = time_limits.left_s(job, now)
         return None if left_s is None else now + left_s
 
     def warn(self, job: JobRecord, gang: Gang, signal: WarningSignal, node_id: str = "") -> None:
-        """Send a signal to the job's running members; only to those on one node, if it is named."""
+        """Send a signal to the job's running members; if `node` is given, only to the members on
+        that node.
+        """
         for index in gang.among(HELD):
             place, member = gang.members[index], member_at(job, gang, index)
             is_it = member is not None and member.attempt == place.start
@@ -102,7 +104,9 @@ class MemberOrders:
         self._outbox.order(place.node, EndMember(gang.gang_id, index, place.attempt))
 
     def give_again(self, job: JobRecord, gang: Gang, node_id: str) -> None:
-        """Repeat the orders to a node that is connected again; it may not have received them."""
+        """Repeat the orders to a node that is connected again, because the node may have missed
+        them.
+        """
         if job.is_warned and job.spec.timing.signal is not None:
             self.warn(job, gang, job.spec.timing.signal, node_id)
         for index in gang.among(HELD):
@@ -116,7 +120,7 @@ class MemberOrders:
 
 
 def is_in(job: JobRecord, key: Key, state: str) -> bool:
-    """Whether the job has that member, in that state."""
+    """Whether the job has that member, and the member is in that state."""
     member = job.member(*key)
     return member is not None and member.state == state
 

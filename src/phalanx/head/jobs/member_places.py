@@ -23,23 +23,23 @@ from phalanx.scheduler.devices.ports import RandomSource
 
 
 class GangNews(Protocol):
-    """Hears what jobs do to their gangs."""
+    """Is told what jobs do to their gangs."""
 
     def gang_changed(self, gang: Gang) -> None:
         """Take note that a gang is new, or has different members or another minimum."""
         ...
 
     def gang_amended(self, gang: Gang) -> None:
-        """Take note that a gang's terms may have changed, because its job has."""
+        """Note that a gang's terms may have changed, because its job has changed."""
         ...
 
     def rename(self, gang: Gang, name: str, job: JobId) -> None:
-        """Let a gang have the name of another job."""
+        """Give a gang the name of another job."""
         ...
 
 
 class MemberPlaces:
-    """The gangs of all jobs that have one."""
+    """The gangs of all jobs that have one, and the places of their members."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class MemberPlaces:
         self.gangs: dict[str, Gang] = {}
         """The gang of each job, by the job's full name."""
         self.is_restoring = False
-        """Whether gangs and jobs of an earlier head are being put together."""
+        """Whether stored gangs and jobs are being put together at the start of a head."""
 
     def want(self, job: JobRecord, keys: Iterable[tuple[str, int]]) -> None:
         """Get places for these members."""
@@ -79,14 +79,14 @@ class MemberPlaces:
             self._reservations.end(gang, gang.among(WAITING))  # its queue or priority has changed
             return
         if gang.is_removed:
-            return  # they are asked for again when it is over
+            return  # these members are asked for again when the gang is over
         known = {(member.of_group, member.index): i for i, member in enumerate(gang.members)}
         new = sorted(wanted - known.keys())
         if new:
             self._grow(job, gang, new)
             known |= {key: len(known) + i for i, key in enumerate(new)}
         chosen = sorted(known[key] for key in wanted)
-        if self.is_restoring:  # a member that has a place has it for the attempt that is wanted
+        if self.is_restoring:  # the place of a member is for the attempt that is wanted
             held = [index for index in chosen if gang.members[index].state == HELD]
             if held:
                 self.start(job, [key_of(gang, index) for index in held])
@@ -112,8 +112,8 @@ class MemberPlaces:
         self._gang_news.gang_changed(gang)
 
     def hand_over(self, gang: Gang, job: JobSpec) -> None:
-        """Let the gang of a job that has ended there be the gang of another array task. A job that
-        is to begin again gets another place.
+        """Give the gang of a job that has ended to another array task. A job that is to begin again
+        gets another place.
         """
         before = self._record_of(gang.job)
         if self.gangs.get(gang.job) is gang:
@@ -154,7 +154,7 @@ class MemberPlaces:
         return (gang, index) if place.state == HELD and is_it and place.attempt else None
 
     def has_begun(self, job: JobRecord) -> bool:
-        """Whether members of a job run, or were ordered to begin: they may have ended by now."""
+        """Whether members of a job run or were ordered to begin. They may have ended since."""
         gang = self.gangs.get(job.uid)
         places = [] if gang is None else [gang.members[index] for index in gang.among(HELD)]
         return bool(job.count(st.RUNNING)) or any(
@@ -171,7 +171,7 @@ class MemberPlaces:
             self._orders.warn(job, gang, signal)
 
     def end(self, job: JobRecord, ends: Iterable[tuple[str, int, int]]) -> None:
-        """End these members, wherever they are on their way. A member that holds a place for an
+        """End these members, in whatever state their places are. A member that holds a place for an
         earlier attempt has just ended there, and was not started again.
         """
         gang = self.gangs.get(job.uid)

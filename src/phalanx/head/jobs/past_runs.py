@@ -21,7 +21,7 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
 class PastJobs:
-    """Past runs of jobs, by kind."""
+    """Learns from the past runs of jobs how long jobs of each kind run."""
 
     def __init__(self, job_of: Callable[[str], JobRecord | None]) -> None:
         """`job_of` finds a job by its uid, which is also the uid of its podgroup."""
@@ -32,10 +32,12 @@ class PastJobs:
         still change.
         """
         self._kinds: dict[str, tuple[JobSpec, bytes]] = {}
-        """The kinds of recently requested jobs: a cycle asks for all waiting ones."""
+        """The kinds of jobs for which a kind was requested recently: each cycle asks for all
+        waiting jobs.
+        """
 
     def job_changed(self, job: JobRecord) -> None:
-        """Learn from a job whose state or terms have changed."""
+        """Take note of a job whose state or terms have changed."""
         if job.state == st.RUNNING and job.run_started is not None:
             self.learnt.told.started(job.uid, job.run_started)
         elif job.is_finished:

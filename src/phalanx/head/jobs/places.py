@@ -12,7 +12,7 @@ from phalanx.manifests.plugins import options
 from phalanx.model.jobs.spec import JobSpec
 
 Key = tuple[str, int]
-"""A member: its group and its index."""
+"""A member, as (group, index)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +40,9 @@ class MemberPlace(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     ports: tuple[int, ...] = ()
     devices: tuple[int, ...] = ()
-    """Its GPUs."""
+    """The member's GPUs, by number."""
     others: Mapping[str, tuple[int, ...]] = {}
-    """Its numbered devices of other kinds, by resource."""
+    """The member's numbered devices of other kinds, by resource."""
     attempt: int = 1
 
 
@@ -79,22 +79,23 @@ class PlacedGang:
         return self._by_group.get(group, [])
 
     def addresses(self, group: str) -> list[str]:
-        """Return the addresses of the placed members of a group, by index; a node appears once for
-        each member.
+        """Return the addresses of the placed members of a group, by index. A node's address appears
+        once for each member on it.
         """
         return [self.places[key].address for key in self.members(group)]
 
     @cached_property
     def ranks(self) -> Ranks:
-        """All members that have or will have places, by group as in the manifest, then by index. So
-        no rank changes or is given twice when members arrive that waited for others.
+        """Rank all members that have or will have places, in the manifest's order of groups, then
+        by index. Members that wait for others are ranked as well, so no rank changes when they
+        arrive.
         """
         return self._ranked([group.name for group in self.job.groups])
 
     @cached_property
     def rendezvous(self) -> Ranks:
-        """The members that meet in torch.distributed: all, or with the pytorch plugin only its
-        master and its workers, the master first, as in Volcano.
+        """Return the members that meet in torch.distributed: all of them. With the pytorch plugin,
+        only its master and its workers meet, the master first, as in Volcano.
         """
         arguments = self.job.plugin("pytorch")
         if arguments is None:
@@ -132,7 +133,7 @@ class PlacedGang:
 
     @cached_property
     def hosts(self) -> tuple[dict[str, str], dict[str, str]]:
-        """The members' addresses by group, as variables and as files, as in Volcano's svc
+        """Return the members' addresses by group, as variables and as files, as in Volcano's svc
         plugin.
         """
         env, files = {}, {}
@@ -146,8 +147,8 @@ class PlacedGang:
 
 
 class MemberSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """Variables, files (by name, in the gang's directory), and the command for a process that has
-    none of its own.
+    """The variables of a process, its files by name in the gang's directory, and its command if the
+    manifest has none.
     """
 
     env: Mapping[str, str]
@@ -156,7 +157,7 @@ class MemberSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PortNeed(msgspec.Struct, frozen=True):
-    """How many ports must be free on all nodes of a gang, and how many for each member on its own
+    """How many ports must be free on all nodes of a gang, and how many each member needs on its own
     node.
     """
 

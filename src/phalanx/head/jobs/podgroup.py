@@ -23,14 +23,14 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> PodGroupSpec:
     """Return the gang that must be placed together now. Members that wait for other groups do not
-    count, and members of a group that have ended reduce the number that it needs.
+    count, and members that have ended reduce the number that their group needs.
     """
     of_all, of_groups = minimums(job)
     left = [
         (group.name, (minimum or 0) - job.count(st.SUCCEEDED, st.FAILED, group=group.name))
         for group, minimum in zip(job.spec.groups, of_groups, strict=True)
     ]
-    limit_s = job.spec.timing.limit_s  # the limit counts from the last start on
+    limit_s = job.spec.timing.limit_s  # the limit counts from the last start
     return PodGroupSpec(
         name=job.spec.name,
         namespace=job.spec.namespace,
@@ -53,7 +53,7 @@ def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> Po
 
 
 def min_member_of(job: JobRecord) -> int:
-    """Return only the minimum of the same podgroup, which is requested at every step of its
+    """Return the minimum of the same podgroup alone. It is requested at every step of its
     members.
     """
     return max(gang_minimum(job) - job.count(st.SUCCEEDED, st.FAILED), 0)
@@ -98,9 +98,7 @@ def gang_of(job: JobRecord, group: GangId, priority: int, wanted: set[tuple[str,
 def members_of(
     spec: JobSpec, keys: Iterable[tuple[str, int]], wanted: set[tuple[str, int]]
 ) -> list[Member]:
-    """Return gang members for these members of a job; those that are not `wanted` yet are
-    absent.
-    """
+    """Return gang members for these members of a job, without those that are not `wanted` yet."""
     needs = {group.name: group.template.needs for group in spec.groups}
     return [
         Member(

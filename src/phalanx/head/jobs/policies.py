@@ -27,7 +27,9 @@ class JobPolicies:
         group: str = "",
         code: int | None = None,
     ) -> bool:
-        """Do what the job's policies say about an event. False when none does."""
+        """Take the action that the job's policies name for an event. Returns False if no policy
+        applies.
+        """
         group = member.group if member else group
         policy = judging.find_policy(job, group, event, code)
         if policy is None:

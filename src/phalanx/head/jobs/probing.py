@@ -11,7 +11,7 @@ LOOK_EVERY_S = 0.25
 
 
 class Watch(NamedTuple):
-    """Probe `number` of a flow's step."""
+    """Identifies probe `number` of a flow's step."""
 
     flow: str
     step: str
@@ -19,7 +19,7 @@ class Watch(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A probe, and the addresses at any of which it may pass."""
+    """A probe, and the addresses to try: the probe passes if any of them answers."""
 
     watch: Watch
     probe: Probe
@@ -30,13 +30,11 @@ class Prober(Protocol):
     """Probes addresses without making callers wait."""
 
     def ask(self, questions: list[Question]) -> None:
-        """Begin to probe. Call it only after the last questions have been answered."""
+        """Begin to probe. Callers must wait for the answers to the last questions first."""
         ...
 
     def answers(self) -> list[Watch] | None:
-        """Return the probes among the last questions that passed; None while they are being
-        asked.
-        """
+        """Return the probes that passed, among the last questions; None until all are answered."""
         ...
 
 
@@ -52,7 +50,7 @@ class NoAnswers:
 
 
 AddressesOf = Callable[[Watch, Probe], list[str] | None]
-"""Returns the addresses of the members that a probe is about; None when the probe is not needed any
+"""Returns the addresses of the members that a probe is about; None if the probe is not needed any
 more.
 """
 
@@ -73,7 +71,7 @@ class Probing:
         self._is_asking = False
 
     def add(self, watch: Watch, probe: Probe) -> None:
-        """Report when this probe passes."""
+        """Add a probe; `passed` is called when it passes."""
         self._probes[watch] = probe
 
     def tick(self, now: float) -> None:

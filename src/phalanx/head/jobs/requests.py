@@ -79,7 +79,7 @@ KINDS: dict[str, Any] = {
     "Reservation": Reservation,
 }
 MAX_ANNOTATIONS_BYTES = 256 * 1024
-"""The most that all notes of a job may take after a change, as in Kubernetes."""
+"""The largest size of all annotations of a job, in bytes, as in Kubernetes."""
 _DEFECT = "internal error of the head: "
 NAMESPACED = ("Job", "JobTemplate", "JobFlow", "CronJob")
 COMMANDS = {
@@ -94,7 +94,7 @@ FOLLOWS = {
     "cancel": (st.TERMINATING, st.TERMINATED),
     "requeue": (st.RESTARTING, st.PENDING, st.RUNNING),
 }
-"""The states that a job may have after each command."""
+"""The states in which a job may be after each command."""
 
 
 class JobRequests:
@@ -136,8 +136,8 @@ class JobRequests:
         """
         self.within: Callable[[JobSpec], JobSpec] = lambda spec: spec
         self.submitted: Callable[[JobSpec], None] = lambda spec: None
-        """`within` returns a job as the limits of its owner allow it, and `submitted` hears of each
-        job before it is made; both raise JobCommandError for one above a limit.
+        """`within` returns a job with the limits of its owner applied. `submitted` is called with
+        each job before it is made. Both raise JobCommandError for a job above a limit.
         """
 
     def _forgotten(self, job: JobRecord) -> None:
@@ -201,8 +201,8 @@ class JobRequests:
         return done
 
     def is_repeated(self, request: ApplyManifests) -> bool:
-        """Whether an earlier head has handled the request: its last object exists and was created
-        by it.
+        """Whether an earlier head has handled the request: the last object of the request exists
+        and was created by it.
         """
         if not request.manifests:
             return False
@@ -213,8 +213,8 @@ class JobRequests:
             return False
 
     def _is_made(self, kind: str, spec: Any, request: bytes) -> bool:
-        """Whether this request has created the object. That is known only for jobs, flows and cron
-        jobs.
+        """Whether this request has created the object. Only jobs, flows and cron jobs record their
+        request.
         """
         known: JobRecord | FlowRecord | CronRecord | None = None
         if kind == "Job":
@@ -410,12 +410,12 @@ class JobRequests:
         return [with_wait(row, waits.get(f"{row.namespace}/{row.name}")) for row in rows]
 
     def rows_of(self, uids: Iterable[str]) -> list[tuple[str, JobInfo]]:
-        """Return the known jobs among these names, without the reasons why they wait."""
+        """Return rows of the known jobs among these names, without the reasons why they wait."""
         known = ((uid, self._jobs.table.get(uid)) for uid in uids)
         return [(uid, self._row(job)) for uid, job in known if job is not None]
 
     def waiting(self) -> list[WaitInfo]:
-        """Return why jobs wait, and when they should start."""
+        """Return why jobs wait, and their expected starts."""
         reasons = self._explanations.reasons()
         found = []
         for job in self._jobs.table.all() if reasons else ():
@@ -438,8 +438,8 @@ class JobRequests:
         return job_description(job, priority, self._clock.wall(), gang, self._jobs.logs(job.uid))
 
     def explain(self, name: str) -> Explanation:
-        """Return why a gang or job waits; for a flow, a cron job, or a job that has no gang now,
-        what it does instead. Raises JobNotFoundError.
+        """Return why a gang or job waits. For a flow, a cron job, or a job that has no gang now,
+        return what it does. Raises JobNotFoundError.
         """
         uid = _uid(name)
         job = self._jobs.table.get(uid)
@@ -452,7 +452,8 @@ class JobRequests:
         if job is not None and (pending := self.array_tasks.that_waits(uid)) != uid:
             return self._explanations.explain(pending)
         if job is None and (array_task := self.array_tasks.description(name)) is not None:
-            return explain_array_task(array_task)  # the place that it had may be another task's now
+            # the place that the task had may belong to another task now
+            return explain_array_task(array_task)
         if self._explanations.find(name) is not None:
             return self._explanations.explain(name)
         if job is not None:
@@ -512,8 +513,8 @@ class JobRequests:
 
 def _read(manifest: Manifest) -> Any:
     """Return the object that was sent. Raises ValueError for an unknown kind or unreadable bytes,
-    and JobCommandError for one that no manifest would be accepted for: the asker may not have
-    checked it.
+    and JobCommandError for an object that would be refused in a manifest: the asker may not have
+    checked the object.
     """
     kind = manifest.kind
     if kind not in KINDS:
@@ -528,8 +529,8 @@ def _read(manifest: Manifest) -> Any:
 
 
 def _with_annotations(spec: JobSpec, annotations: Mapping[str, str]) -> JobSpec:
-    """Return the job with these notes set. Raises JobCommandError where all notes together are
-    larger than Kubernetes allows.
+    """Return the job with these annotations set. Raises JobCommandError if all annotations together
+    are larger than Kubernetes allows.
     """
     kept = dict(spec.annotations) | dict(annotations)
     size = sum(len(key.encode()) + len(value.encode()) for key, value in kept.items())

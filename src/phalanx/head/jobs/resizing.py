@@ -70,10 +70,10 @@ def _group(spec: JobSpec, group: TaskGroup, replicas: int) -> TaskGroup:
 
 
 def fit_members(job: JobRecord, spec: JobSpec) -> list[MemberRecord]:
-    """Give the job the members that `spec`, its own from now on, has replicas for.
+    """Change the job's members to the replicas of `spec`, which is its spec from now on.
 
-    New members wait; surplus members that have ended are dropped. Surplus members that live are
-    returned, and must be ended.
+    New members wait. Surplus members that have ended are dropped. Surplus members that live are
+    returned, and the caller must end them.
     """
     job.spec = spec
     halted = job.state in (st.ABORTING, st.ABORTED)
@@ -90,7 +90,7 @@ def fit_members(job: JobRecord, spec: JobSpec) -> list[MemberRecord]:
                 )
         for member in have.values():
             member.retires = member.index >= group.replicas
-            member.comes_back = not halted  # even if it was about to retire
+            member.comes_back = not halted  # even if the member was about to retire
         going = [m for m in have.values() if m.retires]
         last = max((m.attempt for m in going), default=0)
         job.retired[group.name] = max(last, job.retired.get(group.name, 0))

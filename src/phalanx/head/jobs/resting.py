@@ -11,11 +11,13 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import WHOLE, JobRecord, MemberRecord
 
 _ENDS = frozenset({st.POD_FAILED, st.TASK_FAILED, st.TASK_COMPLETED})
-"""Events by which a member has ended by itself."""
+"""Events for members that ended by themselves."""
 
 
 def crashed(one: JobRecord | MemberRecord, lived_s: float, now: float) -> float:
-    """It starts again after a crash: how long it rests before. `now`: the wall-clock time."""
+    """Count a crash of a job or member that is to start again. Returns how many seconds it rests
+    before. `now`: the wall-clock time.
+    """
     one.crashes = 1 if lived_s >= STEADY_S else one.crashes + 1
     rest_s = pause_s(one.crashes)
     one.rests_until = now + rest_s
@@ -23,7 +25,7 @@ def crashed(one: JobRecord | MemberRecord, lived_s: float, now: float) -> float:
 
 
 def lived_s(member: MemberRecord, now: float) -> float:
-    """How long a member has lived that has just ended, since it last began."""
+    """Return how many seconds a member that has just ended lived, since it last began."""
     if member.started is None:
         return 0.0
     began = max(member.started, member.rests_until or member.started)
@@ -31,7 +33,9 @@ def lived_s(member: MemberRecord, now: float) -> float:
 
 
 def lived_before(job: JobRecord, event: str, group: str, index: int, now: float) -> float | None:
-    """How long those members lived whose end is this event; None for an event that is no end."""
+    """Return how many seconds the members lived whose end is this event; None if the event is not
+    an end.
+    """
     if event not in _ENDS:
         return None
     members = [m for m in job.groups.get(group, []) if index in (WHOLE, m.index)]
@@ -39,27 +43,31 @@ def lived_before(job: JobRecord, event: str, group: str, index: int, now: float)
 
 
 def left_s(one: JobRecord | MemberRecord, now: float) -> float:
-    """How long it still rests. Where the clock was set back, a rest is over at once."""
+    """Return how many seconds of the rest are left; 0 if the clock was set back."""
     left = 0.0 if one.rests_until is None else one.rests_until - now
     return left if 0 < left <= LONGEST_PAUSE_S else 0.0
 
 
 def clear(job: JobRecord) -> None:
-    """Somebody had the job start again: what it did before does not count."""
+    """Forget past crashes, because somebody started the job again."""
     resting: list[JobRecord | MemberRecord] = [job, *job.members]
     for one in resting:
         one.crashes, one.rests_until = 0, None
 
 
 def first(job: JobRecord, now: float) -> MemberRecord | None:
-    """The first of its members that rests before it starts again in its place; None: none does."""
+    """Return the job's first member that rests before it starts again in its place; None if no
+    member does.
+    """
     if not job.restarts or job.state not in (st.PENDING, st.RUNNING):
         return None
     return next((member for member in job.members if left_s(member, now)), None)
 
 
 def why_rests(one: JobRecord | MemberRecord, now: float) -> str:
-    """In one clause, until when it rests and why; empty when it does not."""
+    """Return a clause about why a job or member rests, and until when; empty if it does not
+    rest.
+    """
     if not left_s(one, now):
         return ""
     assert one.rests_until is not None

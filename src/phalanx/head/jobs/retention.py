@@ -11,7 +11,7 @@ from phalanx.model.jobs.records import JobRecord
 from phalanx.model.jobs.spec import JobSpec, Process
 
 KEPT_S = 30 * 86_400.0
-"""Seconds for which a finished job is kept, as its output is."""
+"""Seconds for which a finished job and its output are kept."""
 KEPT = 10_000
 """The most finished jobs that are kept; the first that ended go first."""
 
@@ -24,7 +24,7 @@ class FinishedJobs:
         self._surplus: set[str] = set()
 
     def add(self, uid: str) -> str | None:
-        """Note that a job is over; return the job that is to go for it, if any."""
+        """Note that a job is over. Returns a job that must be forgotten to make room, if any."""
         if uid in self._kept or uid in self._surplus:
             return None
         self._kept[uid] = None
@@ -46,13 +46,13 @@ class FinishedJobs:
 
 
 def due_at(job: JobRecord) -> float:
-    """Return the wall-clock time at which a finished job goes."""
+    """Return the wall-clock time at which a finished job is forgotten."""
     assert job.finished is not None
     return job.finished + (KEPT_S if job.spec.ttl_s is None else job.spec.ttl_s)
 
 
 def without_environment(spec: JobSpec) -> JobSpec:
-    """Return a job without the variables of its commands, which will not run again."""
+    """Return a job without the environment variables of its commands, which will not run again."""
     replace = msgspec.structs.replace
 
     def bare(processes: tuple[Process, ...]) -> tuple[Process, ...]:

@@ -23,7 +23,7 @@ from phalanx.model.rows.work import (
 )
 
 _NOT_QUEUED = ("held", "dependency")
-"""Codes of what keeps a job from waiting, with no known end."""
+"""Codes of the reasons that keep a job from waiting in its queue for an unknown time."""
 GPU = "GPU"
 KINDS = ("mpi", "pytorch", "tensorflow", "ray")
 
@@ -86,7 +86,9 @@ def _gpus(spec: JobSpec) -> float:
 
 
 def _reason(job: JobRecord, now: float) -> str:
-    """Return the job's reason, or that of the first member that rests before it starts again."""
+    """Return the job's reason. Without one, return the reason of the first member that rests before
+    it starts again.
+    """
     rests = resting.first(job, now)
     return job.reason if rests is None else f"{rests.name}: {_with_rest(rests, now)}"
 

@@ -22,13 +22,15 @@ class RunClocks:
         """`is_here`: whether the node of that id is connected."""
         self._is_here = is_here
         self._since: dict[str, float] = {}
-        """For each running gang: the steady clock's value when `ran_s` of its job was right."""
+        """For each running gang, the value of the steady clock at which the `ran_s` of its job was
+        right.
+        """
         self._first: dict[str, float] = {}
-        """The steady clock's value when each job was first seen."""
+        """The value of the steady clock at which each job was first seen."""
 
     def begin(self, job: JobRecord, now: float, steady: float) -> None:
-        """Begin the clock of a job that is new or restored: a restored gang's clock continues from
-        its record.
+        """Begin the clock of a new or restored job. The clock of a restored gang continues from the
+        job's record.
         """
         self._first[job.uid] = steady
         self.set_back(job, now, steady)
@@ -36,7 +38,7 @@ class RunClocks:
             self._since[job.uid] = steady
 
     def is_going(self, job: JobRecord) -> bool:
-        """Whether the gang runs, as far as is known."""
+        """Whether the gang runs, as far as this head knows."""
         return job.uid in self._since
 
     def _is_heard(self, job: JobRecord) -> bool:
@@ -53,15 +55,15 @@ class RunClocks:
         self._first.pop(job.uid, None)
 
     def set_back(self, job: JobRecord, now: float, steady: float) -> None:
-        """Correct the waiting time of a job if the clock was set back to before its
-        submission while no head ran: then the time counts that this head has seen it wait.
+        """Correct the waiting time of a job if the clock was set back to before the job's
+        submission while no head ran. The time counts for which this head has seen the job wait.
         """
         first = self._first.get(job.uid)
         if first is not None and now < job.submitted - job.set_back_s:
             job.set_back_s = job.submitted - now + (steady - first)
 
     def ran_s(self, job: JobRecord, steady: float) -> float:
-        """Return how many seconds the gang has run this time."""
+        """Return how many seconds the gang has run since its last start."""
         since = self._since.get(job.uid)
         return job.ran_s if since is None else job.ran_s + max(steady - since, 0.0)
 
@@ -91,8 +93,8 @@ class RunClocks:
                 member.asked_s = 0.0
 
     def heard(self, job: JobRecord, member: MemberRecord, ran_s: float, now: float) -> None:
-        """Count at least as much as a node reports that a running member has run. Call it right
-        after `look`.
+        """Raise the counted time to what a node reports for a running member. Call this right after
+        `look`.
         """
         least_s = member.asked_s + ran_s
         if job.uid in self._since and least_s > job.ran_s:

@@ -23,7 +23,7 @@ from phalanx.protocol.bundle_messages import RunEnd, StopRun
 
 
 class RunJobs(Protocol):
-    """The jobs to which runs belong."""
+    """The jobs to which runs belong, as RunPlaces uses them."""
 
     def take_in(self, event: ev.Event) -> None:
         """Handle an event without doing what follows."""
@@ -34,7 +34,7 @@ class RunJobs(Protocol):
         ...
 
     def hand_over(self, gang: Gang, job: JobSpec) -> None:
-        """Let a gang be the gang of another job."""
+        """Give a gang to another job."""
         ...
 
 
@@ -80,7 +80,7 @@ class RunPlaces:
         self._outbox.order(gang.members[0].node, StopRun(gang.gang_id, 0))
 
     def hand_over(self, gang: Gang, job: JobSpec, number: int) -> None:
-        """Let a gang be the gang of another job, whose first attempt has this number."""
+        """Give a gang to another job, whose first attempt has this number."""
         place = gang.members[0]
         place.attempt, place.ahead = number, number - 1
         self._jobs.hand_over(gang, job)
@@ -95,12 +95,12 @@ class RunPlaces:
         return place.state == HELD and not gang.is_removed and self._takes_work(place.node)
 
     def has_no_place(self, uid: JobId) -> bool:
-        """Whether a job waits for its place, and none is on its way."""
+        """Whether a job waits for its place, and no place is on its way to it."""
         gang = self._registry.named.get(uid)
         return gang is not None and not gang.holds
 
     def is_alone(self, array: JobId) -> bool:
-        """Whether no gang waits but those of this array."""
+        """Whether all waiting gangs are of this array."""
         return all(_array_of(gang.job) == array for gang in self._registry.waiting.values())
 
     def is_free(self, uid: JobId) -> bool:
@@ -108,7 +108,7 @@ class RunPlaces:
         return uid not in self._registry.named
 
     def record(self, gang: Gang, array: JobRecord, ended: list[tuple[int, RunEnd]]) -> None:
-        """Record the attempts that have ended, each with the index of its task."""
+        """Record the attempts that have ended, each with the index of its array task."""
         self._records.run_ended(gang, array, ended, self._wall())
 
 

@@ -8,20 +8,20 @@ from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import NODE, PREEMPTED
 
 WORK_S = 0.5
-"""Seconds of work that a run has at most."""
+"""The most seconds of work in one run."""
 MOST = 128
-"""The most tasks of a run."""
+"""The largest number of tasks in one run."""
 _NEWEST = 0.1
 """The weight of the newest length in the mean."""
 _WITH_FILES = frozenset({"svc", "mpi", "ray", "pytorch", "tensorflow", "ssh"})
 """Plugins that write files, or that name other members."""
 _FAILURES = frozenset({st.POD_FAILED, st.POD_EVICTED, st.TASK_FAILED})
-"""Events of tasks that have jobs of their own by then."""
+"""The ends after which a task has a job of its own."""
 
 
 def is_plain(spec: JobSpec) -> bool:
-    """Whether the tasks of an array may be in runs: one command each, without anything that the
-    head or the node must do for a task before it begins or after a good end.
+    """Whether tasks of an array may be in runs. Each must be one command, and neither the head nor
+    the node may have to do anything for a task before it begins or after it ended well.
     """
     if len(spec.groups) != 1 or spec.array is None:
         return False
@@ -56,21 +56,21 @@ def is_plain(spec: JobSpec) -> bool:
 
 
 class Lengths:
-    """How long the tasks of each array take, as a mean that forgets."""
+    """The mean length of each array's tasks; newer tasks weigh more."""
 
     def __init__(self) -> None:
         self._mean_s: dict[str, float] = {}
         self._forbidden: set[str] = set()
 
     def ended(self, array: str, ran_s: float) -> None:
-        """Learn from a task that has ended well."""
+        """Include a task that has ended well in the mean."""
         before = self._mean_s.get(array)
         mean_s = ran_s if before is None else before + _NEWEST * (ran_s - before)
         self._mean_s[array] = max(mean_s, ran_s if ran_s > WORK_S else 0.0)
 
     def most(self, array: str, waiting: int, places: int) -> int:
-        """Return how many tasks a run of the array has at most; 0 while its tasks are long, or of
-        unknown length. `waiting`: how many tasks wait. `places`: how many places the array has.
+        """Return how many tasks a run of the array may have; 0 while the length of its tasks is
+        long or unknown. `waiting`: how many tasks wait. `places`: how many places the array has.
         """
         mean_s = self._mean_s.get(array)
         if mean_s is None or mean_s > WORK_S or array in self._forbidden:
@@ -79,7 +79,7 @@ class Lengths:
         return min(MOST, fair, max(int(WORK_S / max(mean_s, 1e-4)), 1))
 
     def forbid(self, array: str) -> None:
-        """Let an array have no runs any more."""
+        """Allow no further runs of an array."""
         self._forbidden.add(array)
 
     def forget(self, array: str) -> None:

@@ -21,7 +21,7 @@ LARGEST = 64
 
 
 class Signals:
-    """Passes signals on to the nodes of members, once each."""
+    """Passes signals on to the nodes of members, each signal once."""
 
     def __init__(
         self, outbox: Outbox, nodes: NodeDirectory, jobs: JobGangs, requests: JobRequests

@@ -12,7 +12,7 @@ from phalanx.head.jobs.places import MemberPlace, PlacedGang
 from phalanx.manifests.plugins import Options
 
 _DIGITS = 8
-"""Digits of the largest number of tasks."""
+"""The number of digits of the largest number of tasks."""
 
 
 def member_slurm_variables(gang: PlacedGang, chosen: Options, me: MemberPlace) -> dict[str, str]:
@@ -45,8 +45,8 @@ def slurm_variables(
 ) -> dict[str, str]:
     """Return the variables that are equal for all members.
 
-    `nodes`: each member's node, by rank; `hosts`: a node's address; `tasks`: 0 for as many as fit;
-    `cpus`: of a member, 0 if unknown.
+    `nodes`: each member's node, by rank; `hosts`: a node's address; `tasks`: the number of tasks, 0
+    for as many as fit; `cpus`: the CPUs of a member, 0 if unknown.
     """
     wanted = tasks or len(nodes) * tasks_per_member
     on_node = dict.fromkeys(nodes, 0)
@@ -94,8 +94,8 @@ def own_step_variables(nodes: Sequence[str], hosts: Mapping[str, str]) -> dict[s
 def own_slurm_variables(
     nodes: Sequence[str], hosts: Mapping[str, str], node: str, devices: Sequence[int], cpus: int = 0
 ) -> dict[str, str]:
-    """Return the variables of the first task of one member on `node`. `cpus`: of a member, 0 if
-    unknown.
+    """Return the variables of the first task of one member on `node`. `cpus`: the member's CPUs; 0
+    if unknown.
     """
     rank_of_node = list(dict.fromkeys(nodes)).index(node) if node in nodes else 0
     env = {

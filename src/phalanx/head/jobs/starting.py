@@ -82,7 +82,7 @@ class Starter:
         )
 
     def run(self, gang: Gang, first: int, tasks: Sequence[JobSpec]) -> ExtendRun:
-        """Return the order to run these array tasks one after another in a place, each for the
+        """Return the order to run these array tasks one after another in a place. Each runs for the
         first time.
         """
         member = gang.members[0]
@@ -96,7 +96,8 @@ class Starter:
             run.append(RunTask(spec.uid, command.argv, own))
         like.attempt, like.start = first, 1
         like.grant = self._grant(tasks[0], first, place)
-        # How the place's last attempt ends is not known: it may fail before this order arrives.
+        # The end of the place's last attempt is not known: the attempt may fail before this order
+        # arrives.
         return ExtendRun(first, run, like, member.attempt - 1)
 
     def _grant(self, spec: JobSpec, attempt: int, place: MemberPlace) -> Grant | None:
@@ -112,9 +113,8 @@ class Starter:
         order = self.orders(record, gang, [index], ends)[index]
         first = order.commands[0]
         env = {**first.variables, **wanted.variables}
-        env.pop(
-            "TORCHELASTIC_ERROR_FILE", None
-        )  # it reports why the member failed, not one of its steps
+        # the variable's file reports why the member failed, not why a step did
+        env.pop("TORCHELASTIC_ERROR_FILE", None)
         directory = wanted.directory or first.directory
         umask = first.umask if wanted.umask < 0 else wanted.umask
         return Command(wanted.argv, env, directory, first.memory_limit, wanted.streams, umask)
@@ -155,7 +155,9 @@ class Starter:
 
 
 def _run_order(gang: Gang, member: Member, place: MemberPlace, spec: JobSpec) -> StartMember:
-    """Return the order for one array task of a run, as if it were alone in the place."""
+    """Return the order for one array task of a run, as it would be if the task were alone in the
+    place.
+    """
     name, index = member.of_group, member.index
     placed = PlacedGang(
         job=spec,
@@ -193,8 +195,8 @@ class WantedStep(msgspec.Struct, frozen=True):
 
 
 def streams_of(gang: Gang, index: int, attempt: int) -> bytes:
-    """Return the id of the process that has the streams of a member's first program. It can be
-    computed from the member, and begins with the id of its node.
+    """Return the id of the process that has the streams of a member's first program. The id is
+    computed from the member, and begins with the id of the node.
     """
     number = (index % _WRAP).to_bytes(3, "big") + (attempt % _WRAP).to_bytes(3, "big")
     return node_prefix(gang.members[index].node) + gang.gang_id[:4] + number
@@ -207,7 +209,7 @@ def _command(
     stands: bytes = b"",
     umask: int = -1,
 ) -> Command:
-    """Return the command of one process. `stands`: the process that has the streams of the member's
+    """Return the command of one process. `stands`: the process with the streams of the member's
     first program, if any.
     """
     env = process_environment(setup, process)

@@ -27,7 +27,7 @@ MAX_TASKS = 100_000
 
 
 class _Asked(NamedTuple):
-    """A request that is on its way to a node."""
+    """A request that waits for a node's answer."""
 
     asker: Asker[bytes]
     process: bytes
@@ -36,7 +36,7 @@ class _Asked(NamedTuple):
 
 
 class Steps:
-    """Requests for steps that are on their way to nodes."""
+    """The steps that were requested, until their nodes have answered."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class Steps:
         return number
 
     def run(self, asker: Asker[bytes], request: RunStep) -> Later:
-        """Ask a member's node to run a task of a step; answer later with the process that has its
-        streams.
+        """Ask a member's node to run a task of a step. The later answer names the process that has
+        the task's streams.
         """
         job = self._requests.need(request.job)
         member = _member_of(job, request.member)
@@ -115,7 +115,7 @@ class Steps:
         return LATER
 
     def started(self, message: StepStarted) -> None:
-        """Answer the asker once a node reports whether a task of a step begins."""
+        """Answer the asker after a node has reported whether a task of a step begins."""
         asked = self._asked.pop(message.token, None)
         if asked is None:
             return

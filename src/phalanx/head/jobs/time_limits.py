@@ -16,7 +16,9 @@ from phalanx.model.jobs.records import JobRecord
 from phalanx.model.readable import length_text
 
 TIMED = (st.PENDING, st.RUNNING)
-"""The states in which the time of a gang is limited: in all others it ends anyway, or has ended."""
+"""The states in which the time of a gang is limited. In all other states the gang ends anyway, or
+has ended.
+"""
 WITH_DEADLINE = (*TIMED, st.ABORTED)
 SOONEST_S = 0.001
 """Seconds between two looks at a job, at least: sums of times are not exact."""
@@ -25,8 +27,8 @@ SOONEST_S = 0.001
 def deadline_of(job: JobRecord) -> float | None:
     """Return the wall-clock time by which the job must have ended.
 
-    If the wall-clock time has jumped ahead since the job was submitted, a date counts once as much
-    time has really passed: no job ends because of a wrong clock.
+    If the clock has jumped ahead since the job was submitted, a date is reached only after as many
+    real seconds: no job ends because of a wrong clock.
     """
     deadline = job.spec.timing.deadline
     if deadline is None:
@@ -76,7 +78,9 @@ def is_held_back(job: JobRecord, now: float) -> bool:
 
 
 class HeldBack(NamedTuple):
-    """Why no member of a job may start yet: a code, a sentence, and what would change that."""
+    """The reason why no member of a job may start yet: a code, a sentence, and what would change
+    the situation.
+    """
 
     code: str
     sentence: str
@@ -84,7 +88,7 @@ class HeldBack(NamedTuple):
 
 
 def why_held_back(job: JobRecord, now: float) -> HeldBack | None:
-    """Return why no member of the job may start yet; None when one may."""
+    """Return why no member of the job may start yet; None if a member may start."""
     if not is_held_back(job, now):
         return None
     if job.is_held:
@@ -100,7 +104,7 @@ def why_held_back(job: JobRecord, now: float) -> HeldBack | None:
 
 
 def is_timeless(job: JobRecord) -> bool:
-    """Whether no time matters for the job, as for most: then the functions below have nothing to
+    """Whether the job has no times at all, as most jobs: the functions below then have nothing to
     answer.
     """
     timing = job.spec.timing
@@ -109,7 +113,7 @@ def is_timeless(job: JobRecord) -> bool:
 
 
 def left_s(job: JobRecord, now: float) -> float | None:
-    """Return in how many seconds a running gang must have ended; None if it may run on."""
+    """Return in how many seconds a running gang must have ended; None if no limit applies."""
     limit_s, deadline = limit_of(job), deadline_of(job)
     ends = [] if limit_s is None else [limit_s - job.ran_s]
     if job.reserved_until is not None:
@@ -118,8 +122,8 @@ def left_s(job: JobRecord, now: float) -> float | None:
 
 
 def time_is_up(job: JobRecord, now: float) -> tuple[str, str] | None:
-    """Return (TimeOut or Deadline, why) for a job whose time is over, or cannot suffice any
-    more.
+    """Return (TimeOut or Deadline, why) for a job whose time is over, or whose remaining time is
+    too short.
     """
     limit_s, deadline = limit_of(job), deadline_of(job)
     has_begun = job.run_started is not None
@@ -141,9 +145,9 @@ def time_is_up(job: JobRecord, now: float) -> tuple[str, str] | None:
 
 
 def must_warn(job: JobRecord, now: float) -> bool:
-    """Whether the job's members must now be sent the signal before the end."""
+    """Whether the job's members must now be sent the signal that comes before the end."""
     if job.spec.array is not None:
-        return False  # its tasks are warned themselves
+        return False  # the tasks of an array are warned themselves
     signal, left = job.spec.timing.signal, left_s(job, now)
     is_running = job.state in TIMED and bool(job.count(st.RUNNING))
     if signal is None or left is None or job.is_warned or not is_running:
@@ -152,8 +156,8 @@ def must_warn(job: JobRecord, now: float) -> bool:
 
 
 def next_look_s(job: JobRecord, now: float, is_going: bool) -> float | None:
-    """Return in how many seconds one of these answers may change; None if not by time alone.
-    `is_going`: the gang's clock goes.
+    """Return in how many seconds one of these answers may change; None if time alone changes none.
+    `is_going`: whether the gang's clock goes.
     """
     if job.state not in WITH_DEADLINE:
         return None

@@ -15,8 +15,8 @@ ONE_ROLE = "default"
 
 
 def torchrun_variables(gang: PlacedGang, group: str, index: int) -> dict[str, str]:
-    """Return the variables of a member; for a member without a rank, only those of the others'
-    meeting point.
+    """Return the variables of a member. A member without a rank gets only the address at which the
+    others meet.
     """
     ranks, me = gang.rendezvous, (group, index)
     env = {"MASTER_PORT": port} if (port := _port(gang)) else {}
@@ -52,7 +52,7 @@ def _own(gang: PlacedGang, group: str, index: int) -> dict[str, str]:
         "TORCHELASTIC_RUN_ID": f"{gang.job.namespace}.{gang.job.name}",
         "TORCHELASTIC_RESTART_COUNT": str(gang.restarts or 0),
         "TORCHELASTIC_MAX_RESTARTS": str(gang.job.max_retry),
-        # Rank 0 hosts the store at which the others meet; no agent does.
+        # Rank 0 hosts the store at which the members meet; no agent does.
         "TORCHELASTIC_USE_AGENT_STORE": "False",
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
     }

@@ -27,15 +27,15 @@ NODES = "COUNT:NODE (like that node), or COUNT:CPU=64,GPU=8,memory=512Gi"
 
 
 class Supposition(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes that are all made together."""
+    """Supposed changes, all made together."""
 
     add_nodes: tuple[str, ...] = ()
-    """Each COUNT:NODE or COUNT:NAME=AMOUNT,..."""
+    """Nodes to add, each as COUNT:NODE or COUNT:NAME=AMOUNT,..."""
     remove_nodes: tuple[str, ...] = ()
     weights: tuple[str, ...] = ()
-    """Each QUEUE=N."""
+    """Weights to change, each as QUEUE=N."""
     manifests: tuple[tuple[str, bytes], ...] = ()
-    """(name for errors, text) of manifests to add; their jobs wait with the others."""
+    """Manifests to add, as (name for errors, text); their jobs wait with the others."""
 
     @property
     def is_empty(self) -> bool:
@@ -44,7 +44,9 @@ class Supposition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def suppose(snapshot: Snapshot, supposed: Supposition) -> Comparison:
-    """Return the starts before and after the changes. Raises ValueError that says what is wrong."""
+    """Return the starts before and after the changes. Raises ValueError for changes that are not
+    possible.
+    """
     after = without_nodes(snapshot, supposed.remove_nodes)
     for one in supposed.add_nodes:
         after = _with_nodes(after, one)
@@ -81,7 +83,8 @@ def _with_nodes(snapshot: Snapshot, written: str) -> Snapshot:
 def _jobs(snapshot: Snapshot, name: str, text: bytes) -> list[Submission]:
     """Return the jobs of a manifest as they would wait. Raises ValueError for an unknown queue.
 
-    Only the cluster knows priority classes: a job has the priority that it names itself.
+    Only the cluster knows priority classes, so a job has the priority that its manifest gives as a
+    number.
     """
     try:
         manifests, _ = read_checked(text, name)
