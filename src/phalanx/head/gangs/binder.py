@@ -57,17 +57,17 @@ class ReservationEffects(Protocol):
     """The binder's requests to nodes. Any request may be answered before the method returns."""
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Ask the node to set these members' bundles aside, all or none; `prepared` follows."""
+        """Ask the node to set these members' bundles aside, all or none. `prepared` follows."""
         ...
 
     def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Ask the node to keep the bundles that it set aside; `committed` follows."""
+        """Ask the node to keep the bundles that it has set aside. `committed` follows."""
         ...
 
     def give_back(
         self, node_id: str, group: GroupId, number: int, indexes: list[int], ending: Ending
     ) -> None:
-        """Ask the node to end these bundles; `returned` follows when they are free."""
+        """Ask the node to end these bundles. `returned` follows when they are free."""
         ...
 
     def when_written(self, action: Callable[[], None]) -> None:
@@ -75,8 +75,8 @@ class ReservationEffects(Protocol):
         ...
 
     def changed(self, gang: Gang) -> None:
-        """Report that the gang's members have other places, or that the gang is removed, to those
-        that look at its bundles.
+        """Report that the places of the gang's members have changed, or that the gang is removed,
+        to readers of its bundles.
         """
         ...
 
@@ -102,7 +102,7 @@ class Listener(Protocol):
 
 
 class GangBinder:
-    """Moves the members of gangs to their places, and away from them."""
+    """Takes the members of gangs through the steps of getting and losing their places."""
 
     def __init__(
         self,
@@ -130,8 +130,8 @@ class GangBinder:
         self._effects.changed(gang)
 
     def place(self, gang: Gang, choice: Mapping[int, str]) -> bool:
-        """Ask nodes to keep the bundles of these members, all or none. False when other members of
-        the gang are on their way; then these members wait as before.
+        """Ask nodes to keep the bundles of these members, all or none. Returns False if other
+        members of the gang are on their way; then these members wait as before.
         """
         if gang.is_removed or self.attempts.get(gang.gang_id) is not None:
             return False
@@ -145,12 +145,12 @@ class GangBinder:
         return True
 
     def handle(self, gang: Gang, indexes: Iterable[int], event: Event) -> None:
-        """Apply an event to these members, and do what follows from it."""
+        """Apply an event to these members, and carry out what follows."""
         following = self._lifecycle.handle(gang, indexes, event)
         self._follow(gang, following)
 
     def dismiss(self, gang: Gang, indexes: Iterable[int]) -> None:
-        """Let these members wait for no place for now.
+        """Make these members wait for no place for now.
 
         The caller checks later whether the gang is over, because the members' job may want them
         again at once.
@@ -165,14 +165,14 @@ class GangBinder:
         self.handle(gang, indexes, Ended())
 
     def refused_by_node(self, gang: Gang, index: int, why: str) -> None:
-        """Evict a member that has its place but cannot begin there by the node's fault. The member
-        waits for another place, as after the death of its node.
+        """Evict a member that has its place but cannot begin there for a reason of the node. The
+        member waits for another place, as it does after the death of its node.
         """
         _note(gang, [index], why)
         self.handle(gang, [index], Evicted())
 
     def remove(self, gang: Gang) -> None:
-        """End the whole gang at once, also members that are on their way."""
+        """End the whole gang at once, including members that are on their way."""
         if gang.is_removed:
             return
         self._lifecycle.handle(gang, range(len(gang.members)), Ended())
@@ -182,8 +182,8 @@ class GangBinder:
         self._forget_if_free(gang)
 
     def rest(self, gang: Gang) -> None:
-        """Make cycles pass over the gang for a while, because a node had no room for it after
-        all.
+        """Make cycles pass over the gang for a while, because a node that seemed to have room had
+        none.
         """
         gang.backoff_s = min(gang.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S) or FIRST_BACKOFF_S
         gang.rests_until = self._clock.now() + gang.backoff_s
@@ -228,7 +228,7 @@ class GangBinder:
                     self._give_back(gang, members, ending)
 
     def _give_back(self, gang: Gang, indexes: list[int], ending: Ending) -> None:
-        gang.number += 1  # an answer to an earlier request does not answer this one
+        gang.number += 1  # this answer belongs to an earlier request
         number = gang.number
         self._lifecycle.handle(gang, indexes, Released(number))
         self._registry.keep(gang)
@@ -248,12 +248,12 @@ class GangBinder:
     # ---- attempts ----------------------------------------------------------------------------
 
     def prepare(self, attempt: Attempt, node_id: str) -> None:
-        """Ask the node to set aside its bundles of the attempt."""
+        """Ask the node to set aside its bundles of this attempt."""
         gang = self._registry.gangs[attempt.group]
         self._effects.prepare(gang, attempt.number, node_id, attempt.bundles[node_id])
 
     def commit(self, attempt: Attempt, node_id: str) -> None:
-        """Ask the node to keep its bundles of the attempt."""
+        """Ask the node to keep its bundles of this attempt."""
         gang = self._registry.gangs[attempt.group]
         self._effects.commit(gang, attempt.number, node_id, attempt.bundles[node_id])
 
@@ -269,8 +269,8 @@ class GangBinder:
         self._effects.changed(gang)
 
     def may_begin(self, attempt: Attempt) -> bool:
-        """Whether the gang still has its minimum. Members may have been lost since nodes were
-        asked, or may be ending so that their job starts them again.
+        """Whether the gang still has its minimum. Since nodes were asked, members may have been
+        lost, or may be ending so that their job can start them again.
         """
         return self._has_minimum(self._registry.gangs[attempt.group])
 
@@ -284,15 +284,15 @@ class GangBinder:
         self._follow(gang, {})
 
     def on_settled(self, attempt: Attempt, now: float) -> None:
-        """Start the members whose bundles are kept; the others are lost. Members on a node that
-        died in between have been moved by then.
+        """Start the members whose bundles are kept; the other members lose their places. Members on
+        a node that died in between have other states by then.
         """
         gang = self._registry.gangs[attempt.group]
         gang.is_prepared = False
         on_way, kept = set(gang.within(ON_THE_WAY)), attempt.kept
         following = self._lifecycle.handle(gang, sorted(on_way - kept.keys()), Lost())
-        self._recall_rest(gang)  # before the others arrive: too few of them would not begin
-        if not self._has_minimum(gang):  # only a job's record says how many members it needs
+        self._recall_rest(gang)  # before the others start: if too few arrive, none may begin
+        if not self._has_minimum(gang):  # only a job's record says how many members the job needs
             self._lifecycle.handle(gang, gang.among(PLACING), Evicted())
         arrived = [index for index in kept if index in on_way]
         if any(gang.members[index].state == PLACING for index in arrived):
@@ -316,7 +316,7 @@ class GangBinder:
             self.handle(gang, freed, Freed())
 
     def node_gone(self, node_id: str, now: float, death: str = ORDERLY) -> None:
-        """Take from members all that they had on a dead node. `death` says how the node ended."""
+        """Free everything that members had on a dead node. `death`: how the node ended."""
         asked = self._lose_node(node_id, death)
         self.attempts.node_gone(node_id, now)
         # The ends above may have asked the node to free more bundles, and a dead node answers
@@ -326,8 +326,8 @@ class GangBinder:
             self._follow(gang, {})
 
     def _lose_node(self, node_id: str, death: str) -> list[GroupId]:
-        """Take from members what they have on the node; return the gangs whose bundles it was asked
-        to free.
+        """Free everything that the gang's members have on the node. Returns the gangs whose bundles
+        the node was asked to free.
         """
         asked = list(self.give_backs.node_gone(node_id))
         for gang in list(self._registry.active.values()):
@@ -343,8 +343,8 @@ class GangBinder:
         return asked
 
     def _lose(self, gang: Gang, indexes: Iterable[int]) -> dict[str, list[int]]:
-        """Take from members what they have on a dead node. When an attempt is not prepared,
-        Attempts refuses the whole attempt, so its members are left out here.
+        """Free everything that members have on a dead node. If an attempt is not prepared, Attempts
+        refuses the whole attempt, so its members are left out here.
         """
         following: dict[str, list[int]] = {}
         states = HAVING | ON_THE_WAY if gang.is_prepared else HAVING
@@ -359,7 +359,7 @@ class GangBinder:
     ) -> list[tuple[GroupId, int, int, bool]]:
         """Compare the bundles of a node that joined with the gangs.
 
-        The node gives back bundles that their gang does not expect, and members whose bundles are
+        The node gives back bundles that their gang does not expect. Members whose bundles are
         missing lose their places. Returns the bundles that belong to no gang.
         """
         others: list[tuple[GroupId, int, int, bool]] = []
@@ -412,7 +412,7 @@ class GangBinder:
             self._effects.changed(gang)
 
     def _keeps(self, gang: Gang, index: int, node_id: str, number: int, is_committed: bool) -> bool:
-        """Whether the node should hold this bundle, which it holds from attempt `number`."""
+        """Whether the node should keep this bundle, which was reserved by attempt `number`."""
         if gang.is_removed or index >= len(gang.members):
             return False
         attempt = self.attempts.get(gang.gang_id)
@@ -437,13 +437,13 @@ class GangBinder:
     def restore(self, gang: Gang, is_alive: Callable[[str], bool]) -> None:
         """Restore a gang that an earlier head knew.
 
-        No listener hears of what its members have lost since; callers look at the gangs when all
-        are restored.
+        Listeners are not told what the gang's members have lost since then. Callers look at the
+        gangs once all are restored.
         """
         gang.rests_until = gang.backoff_s = 0.0
         self._registry.know(gang)
         is_moving = gang.holds or gang.is_prepared or gang.is_removed
-        if gang.waits and not is_moving:  # nothing changed for it
+        if gang.waits and not is_moving:  # nothing has changed for this member
             self._effects.changed(gang)
             return
         on_way = gang.within(ON_THE_WAY)
@@ -472,8 +472,8 @@ class GangBinder:
             self._follow(gang, {})
 
     def _ask_again(self, gang: Gang, now: float) -> None:
-        """Ask nodes again to free bundles, because this head does not know what they have
-        answered.
+        """Ask nodes again to free bundles, because this head does not know their earlier
+        answers.
         """
         asked: dict[tuple[str, int, Ending], list[int]] = {}
         for index in gang.within(GIVING_BACK):
@@ -505,13 +505,13 @@ def goes_on(gang: Gang, index: int, former: str, number: int, is_committed: bool
 
 
 def _frees(gang: Gang, index: int, node_id: str, number: int) -> bool:
-    """Whether this answer of the node concerns the place that the member gives back now."""
+    """Whether this answer of the node is about the place that the member gives back now."""
     member = gang.members[index]
     is_it = member.node == node_id and member.number == number
     return is_it and member.state in GIVING_BACK
 
 
 def _note(gang: Gang, indexes: Iterable[int], why: str) -> None:
-    """Note why these members lose their places, unless a reason is noted already."""
+    """Record why these members lose their places, unless a reason is recorded already."""
     for index in indexes:
         gang.members[index].why_gone = gang.members[index].why_gone or why

@@ -46,7 +46,7 @@ class GangGroup:
 
     @property
     def nodes(self) -> Sequence[str]:
-        """The node of each member's bundle; empty while the bundle is not confirmed."""
+        """The node of each member's bundle; empty while that bundle is not confirmed."""
         unconfirmed = set(self.unconfirmed)
         return [
             member.node if member.state in HAVING or index in unconfirmed else ""
@@ -55,7 +55,7 @@ class GangGroup:
 
     @property
     def unconfirmed(self) -> Sequence[int]:
-        """The members whose nodes have set bundles aside and have not confirmed yet."""
+        """The members whose nodes have set bundles aside but have not confirmed the bundles yet."""
         return self.gang.within(ON_THE_WAY) if self.gang.is_prepared else ()
 
     @property
@@ -92,8 +92,8 @@ class GangGroup:
 
 
 class BundleOrders:
-    """Carries out what the gang binder asks for: sends it to nodes, counts it in, and shows the
-    group.
+    """Carries out the orders of the gang binder: sends each to its node, updates the node's free
+    resources, and shows the gang's group.
     """
 
     def __init__(
@@ -114,21 +114,21 @@ class BundleOrders:
         self._remove = remove
         self._shown: dict[bytes, GangGroup] = {}
         self._last: dict[bytes, tuple[object, ...]] = {}
-        """The values that were last shown of each gang."""
+        """The values of each gang as they were last shown."""
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Ask the node to set bundles aside, and count them in at once."""
+        """Ask the node to set bundles aside, and count these bundles as taken at once."""
         for index in indexes:
             need = ResourceSet.from_mapping(gang.members[index].need)
             self._cluster.count_in(node_id, need, True)
         bundles = {index: gang.members[index].need for index in indexes}
-        # The gang's own members may already listen on its ports.
+        # The ports of the gang may already be in use by its own members.
         ports = [] if gang.count(HELD) else gang.ports
         self._outbox.send_node(node_id, PrepareBundles(gang.gang_id, number, bundles, ports))
 
     def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Ask the node to keep bundles. Members of jobs get the view of their gang with their
-        commands.
+        """Ask the node to keep bundles. Members of jobs get the view of their gang together with
+        their commands.
         """
         new = [index for index in indexes if gang.members[index].state == PLACING]
         views = {} if gang.job else self._rendezvous.views(gang, new)
@@ -146,7 +146,7 @@ class BundleOrders:
         self._state_store.when_written(action)
 
     def changed(self, gang: Gang) -> None:
-        """Show the gang's group, if it looks different from what was last shown."""
+        """Show the gang's group if it differs from what was last shown."""
         shown = self._shown.get(gang.gang_id)
         if shown is None:
             shown = self._shown[gang.gang_id] = GangGroup(gang, self._remove)

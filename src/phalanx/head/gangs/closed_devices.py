@@ -15,11 +15,12 @@ _LACKS = frozenset({"resource", _NEVER_FITS})
 """Codes of reasons that more of a resource would resolve."""
 _GPUS = ("GPU", "nvidia.com/gpu")
 _NAMED = 4
-"""How many devices a sentence names."""
+"""The number of devices that a sentence names."""
 
 
 def because_of_closed(because: Sequence[Reason], closed: Sequence[str]) -> list[Reason]:
-    """Return the main reasons, with the closed devices in place of reasons that they explain.
+    """Return the main reasons. Reasons that are explained by closed devices are replaced by a
+    sentence about these devices.
 
     `closed`: as in with_closed_devices.
     """
@@ -66,12 +67,12 @@ def closed_sentence(closed: Sequence[str]) -> str:
 
 
 def is_for_closed(code: str, detail: Mapping[str, Any]) -> bool:
-    """Whether a reason says that no node has that many GPUs."""
+    """Whether a reason says that no node has the requested number of GPUs."""
     return code == _NEVER_FITS and _is_of_gpus(code, detail)
 
 
 def _put(said: Reason, because: Sequence[Reason]) -> list[Reason]:
-    """Return the reasons, with `said` in place of those that it explains."""
+    """Return the reasons, with `said` in place of the reasons that it explains."""
     left = _without(because)
     return [said, *left] if len(left) < len(because) else left
 

@@ -18,11 +18,11 @@ from phalanx.scheduler.cycle.explain import sentence
 from phalanx.scheduler.cycle.plan import Plan, Rejection
 
 KEEP_CYCLES = 200
-"""How many cycles are kept; consecutive cycles that decide nothing count as one."""
+"""The number of cycles that are kept; consecutive cycles that decide nothing count as one."""
 NAMED = 200
-"""How many gangs of each list a cycle names."""
+"""The number of gangs that each list of a cycle names."""
 NODES = 16
-"""How many nodes of a gang are named."""
+"""The number of a gang's nodes that are named."""
 ACTION = "action"
 _LISTS = ("placed", "evicted", "promised", "left")
 
@@ -30,14 +30,14 @@ _LISTS = ("placed", "evicted", "promised", "left")
 class _Kept(NamedTuple):
     info: CycleInfo
     refused: dict[str, Rejection]
-    """Rejections of gangs as a whole; put into words when somebody asks."""
+    """Rejections of gangs as a whole. They are put into words when somebody asks."""
 
 
 class CycleLog:
     """The log of the last cycles, written after each cycle and read by people."""
 
     def __init__(self, clock: Clock, member_of: Mapping[str, tuple[Gang, int]]) -> None:
-        """`member_of`: the gang and the member index of each task."""
+        """`member_of`: returns the gang and the member index of a task."""
         self._clock = clock
         self._member_of = member_of
         self._cycles: deque[_Kept] = deque(maxlen=KEEP_CYCLES)
@@ -129,8 +129,8 @@ class CycleLog:
     # ---- questions ---------------------------------------------------------------------------
 
     def rows(self, number: int | None) -> list[CycleInfo]:
-        """Return all cycles, the oldest first, without names; or for a number, that cycle with all
-        names, after the cycle before it if that is known.
+        """Return all cycles without names, the oldest first. For a number, return that cycle with
+        all names, after the cycle before it if that cycle is known.
 
         Raises JobNotFoundError for a number that is not known (any more).
         """
@@ -148,7 +148,7 @@ class CycleLog:
 
 
 def _chosen(plan: Plan, uid: str) -> dict[str, Any]:
-    """Return why a gang's first member got its node, if that was noted."""
+    """Return why the node of a gang's first member was chosen, if the reason was noted."""
     choice = plan.choices.get(uid)
     if choice is None:
         return {}
@@ -169,7 +169,7 @@ def _whole(kept: _Kept) -> CycleInfo:
 
 
 def _is_same(before: CycleInfo, now: CycleInfo) -> bool:
-    """Whether both cycles decided nothing, for the same gangs."""
+    """Whether both cycles had the same gangs and decided nothing."""
     is_nothing = not any(
         one.counts[name] for one in (before, now) for name in ("placed", "evicted", "promised")
     )

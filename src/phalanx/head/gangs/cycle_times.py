@@ -13,7 +13,9 @@ from phalanx.observe.metrics.meter import Meter
 from phalanx.scheduler.cycle.plan import Plan
 
 HOOKS_EVERY_S = 10.0
-"""Seconds between cycles in which each hook of each plugin is timed, which slows the cycle down."""
+"""Seconds between cycles in which each hook of each plugin is timed. The timing slows a cycle
+down.
+"""
 
 
 class CycleTimes:
@@ -32,8 +34,8 @@ class CycleTimes:
         return self._clock.now()
 
     def plan_hook_timing(self) -> bool:
-        """Return whether the cycle that begins should time its hooks; if so, the next such cycle is
-        due HOOKS_EVERY_S later.
+        """Return whether the next cycle should time its hooks. If so, hooks are timed again after
+        HOOKS_EVERY_S.
         """
         now = self._clock.now()
         is_due = now >= self._hooks_at
@@ -47,7 +49,7 @@ class CycleTimes:
         self._meter.observe("phalanx_snapshot_seconds", self._read_s)
 
     def decided(self, plan: Plan, waiting: Collection[Gang], began: float) -> None:
-        """Record a cycle over these waiting gangs, whose plan has been carried out."""
+        """Record a cycle over these waiting gangs, after its plan was carried out."""
         took_s = self._clock.now() - began
         if self._log is not None:
             self._log.decided(plan, waiting, took_s=took_s, read_s=self._read_s)

@@ -18,11 +18,13 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.model.ids import GroupId
 
 WINDOW = 32
-"""How many equal gangs are looked at together, shared among their users (one each at least)."""
+"""The number of equal gangs that cycles look at together. It is shared among the users of these
+gangs, with at least one gang for each user.
+"""
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 _Kind = tuple[bytes, str]
-"""The terms that equal gangs have in common, and their user."""
+"""The terms that equal gangs have in common, and the user of the gangs."""
 
 
 class CycleWindow:
@@ -30,17 +32,18 @@ class CycleWindow:
 
     def __init__(self) -> None:
         self.most = WINDOW
-        """The largest number of equal gangs looked at together after all before them found room.
+        """The largest number of equal gangs that cycles look at together after all earlier ones
+        found room.
 
-        A shell whose thread has nothing else to do sets more, because the fixed cost of a cycle is
-        then shared by more gangs.
+        A shell whose thread has nothing else to do sets a larger number, because more gangs then
+        share the fixed cost of a cycle.
         """
         self._sizes: dict[_Kind, int] = {}
         """How many gangs of a kind were last looked at together."""
         self.seen: dict[GroupId, Gang] = {}
         self._behind: dict[_Kind, deque[Gang]] = {}
         self._gone: set[bytes] = set()
-        """Gangs that ended while they were behind."""
+        """Gangs that ended while cycles did not look at them yet."""
 
     def add(self, gang: Gang) -> None:
         """Add a new gang; a gang that holds places already is seen at once."""
@@ -60,7 +63,7 @@ class CycleWindow:
 
     @property
     def is_holding_back(self) -> bool:
-        """Whether some gangs are not shown yet."""
+        """Whether cycles do not look at some of the gangs yet."""
         return bool(self._behind)
 
     def next(self, waiting: Iterable[Gang]) -> Iterator[Gang]:
@@ -87,8 +90,8 @@ class CycleWindow:
 
 
 def _kind(gang: Gang) -> _Kind:
-    """Return the terms that equal gangs have in common; computed here unless the gang's creator set
-    them.
+    """Return the terms that equal gangs have in common. They are computed here unless the gang's
+    creator set them.
     """
     if not gang.kind:
         first = gang.members[0].need

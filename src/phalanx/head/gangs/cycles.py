@@ -59,13 +59,13 @@ weights say what queues deserve (`head.queues.deserved`). Capacity stands in con
 because the first tier that names victims decides.
 """
 AFTER_DEFECT_S = 1.0
-"""Seconds after which a failed cycle is tried again."""
+"""Seconds until a cycle is tried again after it failed."""
 NEVER = float("inf")
 DEFAULT_PLACEMENT = PlacementPolicy()
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """The least time between cycles, and between cycles that may evict.
+    """The shortest time between cycles, and between cycles that may evict.
 
     A pause is at least `pause_s` seconds, and at least `pause` times as long as the last cycle
     took, because other work runs in the same thread. `eviction_pause_s` and `eviction_pause` are
@@ -77,7 +77,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     eviction_pause_s: float = 0.05
     eviction_pause: float = 10.0
     always_evicts: bool = False
-    """Whether gangs may be evicted for other reasons than priority and queues."""
+    """Whether gangs may be evicted for reasons other than priority and queues."""
 
 
 class CycleEffects(Protocol):
@@ -88,7 +88,7 @@ class CycleEffects(Protocol):
         ...
 
     def stranded(self, gang: Gang) -> None:
-        """Handle a gang of which too few members run, while the others found no room."""
+        """Handle a gang of which too few members run while there is no room for the others."""
         ...
 
     def claim_room(self, now: float) -> float:
@@ -102,7 +102,7 @@ class CycleEffects(Protocol):
         ...
 
     def report_defect(self, error: Exception) -> None:
-        """Report a failed cycle, which will be tried again."""
+        """Report a failed cycle. The cycle will be tried again."""
         ...
 
 
@@ -113,8 +113,9 @@ BY_PATHS = """\
     enablePreemptable: false
     enableReclaimable: false
 """
-"""Orders queues with paths. Their deserved amounts follow the weights of their paths, too, so that
-capacity takes resources back for them; drf alone stops one task before the shares are equal.
+"""Orders queues with paths. Deserved amounts then follow the weights of the paths as well, so that
+capacity takes resources back for these queues; drf alone stops one task before the shares are
+equal.
 """
 
 
@@ -129,8 +130,8 @@ def configuration(
 
 
 def default_text(placement: PlacementPolicy, *, has_paths: bool = False) -> str:
-    """Return the same rules as text in Volcano's format. If the selector is the cluster's policy,
-    the selector chooses nodes in binpack's place.
+    """Return the default rules as text in Volcano's format. If the selector is the cluster's
+    policy, the selector replaces binpack in the choice of nodes.
     """
     text = CONFIGURATION
     if has_paths:
@@ -168,7 +169,7 @@ class Cycles:
     # ---- requests for a cycle ----------------------------------------------------------------
 
     def request_cycle(self, within_s: float = 0.0) -> None:
-        """Run a cycle within this many seconds, because something changed."""
+        """Request that a cycle runs within this many seconds, because something changed."""
         self._next = min(self._next, self._clock.now() + within_s)
 
     def members_moved(self, gang: Gang, move: Move) -> None:
@@ -187,12 +188,13 @@ class Cycles:
         return max(self._next, self._not_before)
 
     def round(self, now: float) -> None:
-        """Run a cycle if one is due, after all messages that had come are handled."""
+        """Run a cycle if one is due. Call this after all messages that had come are handled."""
         if now < self.wake_at:
             return
         try:
             self._cycle(now)
-        except Exception as error:  # a defect in a plugin, say: running work must not end with it
+        # a defect in a plugin, for example: running work must not end because of it
+        except Exception as error:
             self._times.failed()
             self._effects.report_defect(error)
             self.request_cycle(AFTER_DEFECT_S)
@@ -223,10 +225,10 @@ class Cycles:
         self._effects.apply(plan)
         self._times.decided(plan, waiting, now)
         self._next = min(self._next, self._effects.claim_room(now))
-        if evicts or not may_evict:  # otherwise room may still be made for them
+        if evicts or not may_evict:  # otherwise there may still be room for these gangs later
             self._look_for_stranded(waiting, plan, now)
         if plan.binds and self._registry.window.is_holding_back:
-            self.request_cycle()  # the gangs behind may find room as well
+            self.request_cycle()  # the gangs that cycles did not look at may find room as well
         if evicts:
             done = self._clock.now()
             pace = self.pace
@@ -236,17 +238,19 @@ class Cycles:
             self._next = min(self._next, self._no_eviction_before)
 
     def _look_for_stranded(self, waiting: Iterable[Gang], plan: Plan, now: float) -> None:
-        """Report gangs of which too few members run, if the cycle found no room for the others."""
+        """Report gangs of which too few members run, if the cycle found no room for their other
+        members.
+        """
         active = self._registry.active
         for gang in waiting:
             if gang.gang_id not in active:
-                continue  # none of its members runs
+                continue  # no member of this gang runs
             held = gang.count(HELD)
             is_moving = any(m.state in ON_THE_WAY or m.state in GOING for m in gang.members)
             if not held or not gang.waits or is_moving or gang.rests_until > now:
                 continue
             if any(gang.task(index) in plan.pipelined for index in gang.among(WAITING)):
-                continue  # victims end for these members
+                continue  # victims are being ended for these members
             if held < self._specs.min_member(gang):
                 self._effects.stranded(gang)
 

@@ -54,8 +54,8 @@ until planning has taken at most a tenth of the head's time.
 
 
 class Wait(NamedTuple):
-    """Why a gang waits in few words, its position in its queue, its expected start, the code of the
-    first reason, and the plugin that gave it, if any.
+    """The state of a waiting gang: why it waits, in few words; its position in its queue; its
+    expected start; the code of the first reason; and the plugin that gave this reason, if any.
     """
 
     reason: str
@@ -96,13 +96,13 @@ class Explanations:
         self._reasons = KeptReasons(clock, self._work_out)
         self._planning = Share(clock, PLANNING_SHORT_S)
         self._planned: dict[str, ExpectedStart | None] = {}
-        """The expected start of the gang for which it was worked out last."""
+        """The expected start of one gang: the one for which it was last computed."""
 
     def explain(self, name: str) -> Explanation:
-        """Return why a gang or job waits: reasons, what would change them, and its position in its
-        queue.
+        """Return why a gang or job waits: reasons, what would change these reasons, and its
+        position in its queue.
 
-        `name`: of a job or gang, or the group of a gang in hex. Raises JobNotFoundError.
+        `name`: the name of a job or gang, or the group of a gang in hex. Raises JobNotFoundError.
         """
         gang = self.find(name)
         if gang is None:
@@ -125,8 +125,8 @@ class Explanations:
         )
 
     def _explained(self, gang: Gang) -> tuple[Snapshot, Explanation]:
-        """Return an explanation, and the snapshot by which it was decided. Decided on the columns
-        that cycles keep, if any; otherwise on a snapshot that is read again in full.
+        """Return an explanation, and the snapshot from which it was decided. If cycles keep
+        columns, these are used; otherwise a snapshot is read again in full.
         """
         seen = self._seen()
         waiting = [one for one in (*self._registry.looked_at(), gang) if one.waits]
@@ -154,8 +154,8 @@ class Explanations:
         return None if listed is None else listed.expected_start
 
     def _as_cycles(self, picture: Snapshot, waiting: Iterable[Gang]) -> Snapshot:
-        """Return the snapshot without evictions if cycles look for none because no gang has a right
-        to any: looking for them is most of the cost of deciding on a full cluster.
+        """Return the snapshot as cycles use it. If no gang has a right to evict another one, cycles
+        skip evictions: the search for them is most of the cost of a cycle on a full cluster.
         """
         if self._may_evict(waiting):
             return picture
@@ -163,7 +163,7 @@ class Explanations:
 
     def reasons(self) -> dict[str, Wait]:
         """Return why each waiting gang waits, by name. On a crowded cluster the answer may be some
-        seconds old, and gangs that came since have no reason yet.
+        seconds old; gangs that came after that have no reason yet.
         """
         if not self._registry.waiting:
             return {}
@@ -218,13 +218,14 @@ class Explanations:
         before = registry.lines.earlier(gang, any_priority=not is_by_priority)
         if is_by_priority:
             before += registry.lines.of_higher_priority(gang)
-        # A seen gang goes before all unseen gangs of its priority, whenever it came.
+        # A gang that cycles see goes before all unseen gangs of its priority, even if it came
+        # later.
         late = (_place(one, is_by_priority) for one in looked_at)
         return 1 + before + sum(one[0] == mine[0] and one >= mine for one in late)
 
     def _positions(self, is_by_priority: bool, order: Mapping[str, int]) -> dict[str, int]:
         """Return the positions of all waiting gangs. `order`: positions among the gangs that cycles
-        see; unseen gangs stand behind all seen gangs of their priority.
+        see. Other gangs stand behind all seen gangs of their priority.
         """
         sees = self._registry.window.sees
 
@@ -244,8 +245,8 @@ class Explanations:
         return [g for g in self._registry.window.seen.values() if g not in self._set_aside]
 
     def plan(self) -> TimePlan:
-        """Return when each of the first waiting gangs starts, and until when running gangs hold
-        their places.
+        """Return when each of the first waiting gangs is expected to start, and until when running
+        gangs hold their places.
         """
         self._show_next()
         living = (g for g in self._registry.gangs.values() if g not in self._set_aside)
@@ -264,7 +265,7 @@ def _kind(gang: Gang) -> str:
 
 
 def _state(gang: Gang) -> str:
-    """Return what a gang does that has no member waiting for a place."""
+    """Return the state of a gang that has no member waiting for a place."""
     if gang.count(*ON_THE_WAY):
         return "is being placed: its nodes are asked for its places"
     if gang.count(EVICTED, LEAVING):
@@ -303,5 +304,7 @@ def _is_by_priority(picture: Snapshot) -> bool:
 
 
 def _place(gang: Gang, is_by_priority: bool) -> tuple[int, float, str]:
-    """Return the sort key for gangs of one queue and user that cycles do not see."""
+    """Return the sort key for a gang that cycles do not see, among the gangs of its queue and
+    user.
+    """
     return (-gang.priority if is_by_priority else 0, gang.created, gang.uid)

@@ -37,9 +37,9 @@ def new_feasible_gang(
 ) -> Gang:
     """Return the gang, with all its members waiting.
 
-    `limits`: the most that its queue may use; `domains`: for each domain in which the gang may be
-    placed whole, the totals of each node. Raises GangInfeasibleError for a gang that no domain
-    could ever hold, and ValueError for impossible numbers of members or amounts.
+    `limits`: the most that the gang's queue may use. `domains`: for each domain in which the gang
+    may be placed as a whole, the totals of each node. Raises GangInfeasibleError for a gang that no
+    domain could ever hold, and ValueError for impossible numbers of members or amounts.
     """
     if not 0 <= min_members <= len(needs) or not needs:
         raise ValueError(f"a gang of {len(needs)} members cannot need {min_members} of them")
@@ -101,8 +101,8 @@ def check_sum(
     limits: Amounts,
     nodes: Sequence[Amounts],
 ) -> None:
-    """Raise GangInfeasibleError when differing `needs` add up to more than these nodes have, or
-    than the queue may use: then they can never be placed side by side.
+    """Raise GangInfeasibleError if the sum of differing `needs` is more than these nodes have, or
+    more than the queue may use: then the members can never be placed at the same time.
     """
     for name in sorted({name for need in needs for name in need} - TERMS):
         if name == GPU and any(MEMORY in need for need in needs):
@@ -123,10 +123,11 @@ def check_sum(
 def most_members(
     members: Sequence[Amounts], nodes: Sequence[Amounts], capability: Amounts | None = None
 ) -> int:
-    """Return how many of these members, in order, empty nodes hold side by side, within the most
-    that their queue may use.
+    """Return how many of these members, in order, fit on empty nodes at the same time, within the
+    most that their queue may use.
 
-    Members go to the first node that has room, so the answer is exact if all ask for the same.
+    Each member goes to the first node that has room, so the answer is exact if all members ask for
+    the same.
     """
     if any(not TERMS.isdisjoint(member) for member in members):
         return _most_on_cards(members, nodes, capability or {})
@@ -192,7 +193,9 @@ def _within(limits: Amounts, held: dict[str, float], member: Amounts) -> bool:
 
 
 def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
-    """Say what one member asks for that no node has; "" if some node holds the member."""
+    """Return a sentence about what one member asks for and no node has; "" if some node could hold
+    the member.
+    """
     asked = ResourceSet.from_mapping(member)
     if any(asked.is_subset(ResourceSet.from_mapping(node)) for node in nodes):
         return ""

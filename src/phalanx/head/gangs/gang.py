@@ -20,41 +20,47 @@ NAMESPACE = "default"
 class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     """A member of a gang. Only `member_lifecycle` changes its state and its node.
 
-    `need` uses the resource names and units of leases.
+    `need` is in the resource names and units of leases.
     """
 
     need: dict[str, float]
     state: str = WAITING
     node: str = ""
-    """The node where its bundle is requested, kept, or being freed; empty while it has no place."""
+    """The node where the member's bundle is requested, kept, or being freed; empty while the member
+    has no place.
+    """
     number: int = 0
-    """The number of the attempt that placed it, or of the request that frees its bundle."""
+    """The number of the attempt that placed the member, or of the request that frees its bundle."""
     last_node: str = ""
-    """The last node that kept its bundle: members that have ended still count as ranks there."""
+    """The last node that kept the member's bundle. Members that have ended still count as ranks
+    there.
+    """
     started: float | None = None
-    """When its node began to keep its bundle, in seconds since the epoch."""
+    """The time when the node began to keep the member's bundle, in seconds since the epoch."""
     why_gone: str = ""
-    """The reason why it lost or gives up its place, if it was not evicted."""
+    """The reason why the member lost or gives up its place, if it was not evicted."""
     node_death: str = ""
-    """How the node ended with which it lost its place (see `model.node_deaths`)."""
+    """How the node ended on which the member lost its place (see `model.node_deaths`)."""
     gave_way: str = ""
-    """The work for which it was evicted, in words."""
+    """The work for which the member was evicted, in words."""
     devices: dict[str, list[int]] = {}
-    """The devices that were last set aside for it, by resource."""
+    """The devices that were last set aside for the member, by resource."""
     of_group: str = ""
-    """For a member of a job: its group. `index` is its index in that group, and `attempt` is the
-    attempt that was started last.
+    """The group of a job's member. `index` is the member's index in this group, and `attempt` is
+    the attempt that was started last.
     """
     index: int = 0
     attempt: int = 0
     ahead: int = 0
-    """By how much `attempt` is ahead of the job's own count, in a place that other tasks of the
-    job's array had before.
+    """By how much `attempt` is ahead of the job's own count, if other tasks of the job's array had
+    the place before.
     """
 
     @property
     def start(self) -> int:
-        """The attempt that was started last, as its job counts; 0: none was."""
+        """The number of the attempt that was started last, as the job counts; 0 if no attempt
+        was.
+        """
         return self.attempt - self.ahead
 
 
@@ -70,7 +76,9 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     queue: str
     priority: int
     min_members: int
-    """How many members must run for any to run. 0 for a job, whose record has the number."""
+    """The number of members without which no member may run. 0 for a job, whose record has the
+    number.
+    """
     members: list[Member]
     creator: bytes
     created: float
@@ -80,9 +88,9 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     port_count: int = 1
     grace_s: float = 0.0
     user: str = ""
-    """The user whose usage it counts towards, if known."""
+    """The user to whom the gang's usage is charged, if known."""
     job: JobId = JobId("")
-    """The job whose commands its members are; empty when they are tasks or actors."""
+    """The job whose commands are the members; empty if the members are tasks or actors."""
     revision: int = 0
     """For a gang of a job: the revision of the job's record when the gang was made."""
     kind: bytes = b""
@@ -90,25 +98,31 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     number: int = 0
     """The number of the last attempt to place members, or of the last request to free bundles."""
     is_prepared: bool = False
-    """Nodes have set aside the bundles of members on their way, and are asked to keep them."""
+    """Whether nodes have set aside the bundles of the members on their way, and are now asked to
+    keep these bundles.
+    """
     is_removed: bool = False
-    """All its members have ended. The gang is forgotten when it holds nothing any more."""
+    """Whether all members have ended. The gang is forgotten when none of its resources are taken
+    any more.
+    """
     ports: list[int] = []
     started: float | None = None
     """When members last began to run, in seconds since the epoch."""
     is_stranded: bool = False
-    """Some members run, but fewer than it needs, and there is no room for the others."""
+    """Whether some members run, but fewer than the minimum, and there is no room for the others."""
     is_promised: bool = False
-    """Evictions made room for it that it does not have yet."""
+    """Whether evictions made room that the gang does not have yet."""
     preempted: int = 0
-    """How many times members were evicted."""
+    """How many times members of the gang were evicted."""
     rests_until: float = 0.0
-    """The time, on the head's clock, until which cycles pass it over after a node's refusal."""
+    """The time, on the head's clock, until which cycles pass over the gang after a node's
+    refusal.
+    """
     backoff_s: float = 0.0
 
     @cached_property
     def uid(self) -> str:
-        """The name of its podgroup."""
+        """The name of the gang's podgroup."""
         return f"{self.namespace}/{self.name}"
 
     def clock_stepped(self, step_s: float) -> None:
@@ -130,7 +144,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
         return self.within(states)
 
     def within(self, states: Iterable[str]) -> list[int]:
-        """Return the members in any of these states."""
+        """Return the members that are in any of these states."""
         return [index for index, member in enumerate(self.members) if member.state in states]
 
     def count(self, *states: str) -> int:
@@ -138,7 +152,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
         return sum(member.state in states for member in self.members)
 
     def index_of(self, of_group: str, index: int) -> int | None:
-        """Return the member of a job with this index in this group."""
+        """Return the gang member that stands for the job's member with this index in this group."""
         for at, member in enumerate(self.members):
             if member.index == index and member.of_group == of_group:
                 return at
@@ -146,7 +160,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
 
     @property
     def waits(self) -> bool:
-        """Whether any member waits for a place."""
+        """Whether any member of the gang waits for a place."""
         for member in self.members:  # noqa: SIM110  (asked of every gang; a generator is dearer)
             if member.state == WAITING:
                 return True
@@ -154,7 +168,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
 
     @property
     def holds(self) -> bool:
-        """Whether any member takes, or may take, resources of a node."""
+        """Whether any member of the gang takes, or may take, resources of a node."""
         for member in self.members:  # noqa: SIM110
             if member.state not in PLACELESS:
                 return True
@@ -162,7 +176,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
 
     @property
     def is_over(self) -> bool:
-        """Whether no member waits for a place or has one."""
+        """Whether no member of the gang waits for a place or has one."""
         for member in self.members:
             if member.state not in PLACELESS or member.state == WAITING:
                 return False
@@ -180,5 +194,5 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
 
 
 def ended_count(gang: Gang) -> int:
-    """Return how many members have ended, including those that still hold a place."""
+    """Return how many members have ended, including members that still hold a place."""
     return sum(member.state in ENDED for member in gang.members)

@@ -14,7 +14,7 @@ from phalanx.model.ids import GroupId, JobId
 from phalanx.model.rows.work import Amounts
 
 Keep = Callable[[str, bytes, Gang | None], None]
-"""Stores a gang in a table under its group; None deletes it."""
+"""Stores a gang in a table, by its group; None in place of the gang deletes the row."""
 
 
 def one_of_each_name(gangs: Iterable[Gang]) -> tuple[list[Gang], list[Gang]]:
@@ -46,16 +46,16 @@ class GangRegistry:
         """Called with every gang that changes or is over."""
         self.gangs: dict[GroupId, Gang] = {}
         self.named: dict[str, Gang] = {}
-        """The same gangs by their `uid`."""
+        """All gangs by their `uid`."""
         self.member_of: dict[str, tuple[Gang, int]] = {}
         self.waiting: dict[GroupId, Gang] = {}
         """Gangs with members that wait for places."""
         self.lines = QueuePositions()
-        """The waiting gangs, in the order in which they came."""
+        """The positions of waiting gangs, which stand in the order in which they came."""
         self.active: dict[GroupId, Gang] = {}
         """Gangs with members that take, or may take, resources of nodes."""
         self.priorities: dict[str, Counter[int]] = {}
-        """For each queue, how many active gangs it has of each priority."""
+        """For each queue, the number of its active gangs of each priority."""
         self._queues: dict[str, dict[GroupId, Gang]] = {}
         self.window = CycleWindow()
 
@@ -65,7 +65,7 @@ class GangRegistry:
         self.keep(gang)
 
     def know(self, gang: Gang) -> None:
-        """Add a gang that is stored already."""
+        """Add a gang that is already stored."""
         self.gangs[gang.gang_id] = self.named[gang.uid] = gang
         if gang.queue not in self._queues:
             self._queues[gang.queue] = {}
@@ -86,7 +86,7 @@ class GangRegistry:
             self.member_of[gang.task(index)] = (gang, index)
 
     def rename(self, gang: Gang, name: str, job: JobId) -> None:
-        """Let a gang have the name of another job, which it now belongs to."""
+        """Give a gang the name of another job, to which the gang now belongs."""
         del self.named[gang.uid]
         for index in range(len(gang.members)):
             del self.member_of[gang.task(index)]
@@ -120,8 +120,8 @@ class GangRegistry:
         self.follow(gang)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds. The
-        order in which gangs came stays.
+        """Move noted moments along after the clock was stepped by this many seconds. Gangs keep
+        their order.
         """
         for gang in self.gangs.values():
             gang.clock_stepped(step_s)
@@ -166,7 +166,7 @@ class GangRegistry:
         return frozenset(self._queues)
 
     def looked_at(self) -> list[Gang]:
-        """Return the gangs that cycles look at and that have waiting members."""
+        """Return the gangs with waiting members at which cycles look."""
         seen, waiting = self.window.seen, self.waiting
         few, many = (seen, waiting) if len(seen) < len(waiting) else (waiting, seen)
         return [gang for group, gang in few.items() if group in many]
@@ -176,7 +176,9 @@ class GangRegistry:
         return self._queues.get(queue, {})
 
     def amounts(self, queue: str) -> tuple[Amounts, Amounts]:
-        """Return what gangs of a queue hold, and what they wait for, in the units of leases."""
+        """Return the amounts that the queue's gangs hold, and the amounts that they wait for, in
+        the units of leases.
+        """
         held: Amounts = {}
         asked: Amounts = {}
         for gang in self.of_queue(queue).values():

@@ -133,7 +133,7 @@ class GangScheduler:
         self._nodes = nodes
         self._internal_errors = internal_errors
         self._weights: dict[str, float] = {}
-        """Each queue's weight, as last sent to nodes."""
+        """The weight of each queue, as last sent to nodes."""
         # The work that waits and runs, and the cluster as the scheduler sees it.
         self.registry = registry = GangRegistry(state_store.keep, self._busy_changed)
         self.queues = Queues(
@@ -148,7 +148,7 @@ class GangScheduler:
             nodes, self.queues, self.domains, registry, self._outside_work, calendar
         )
         seen, member_of = registry.window.seen, registry.member_of
-        # The rules, and the usage that they count: a cycle decides by both.
+        # The rules, and the usage that the rules count: both go into the decisions of a cycle.
         self.quarantine = Quarantine(
             lambda error, gang: internal_errors.add("gang", error, gang.name)
         )
@@ -203,7 +203,7 @@ class GangScheduler:
         self._claims = RoomClaims(
             outbox, clock, nodes, self._outside_work, registry.member_of, self.pictures.truth
         )
-        # Jobs: gangs of commands. The scheduler learns a gang's terms from its job.
+        # Jobs, which are gangs of commands. The scheduler learns a gang's terms from its job.
         self.priorities = Priorities(state_store)
         self.jobs = JobGangs(
             effects,
@@ -222,7 +222,8 @@ class GangScheduler:
         if self._skips_tried:
             live.tried = self._refusals.of
         self.logs = Logs(outbox, nodes, self.jobs)
-        # Explanations and promises: when what waits is expected to start, by past run times.
+        # Explanations and promises: the expected starts of waiting work, computed from past run
+        # times.
         self._past = past = PastJobs(self.jobs.table.get)
         self._promises = KeptPromises(Planner(past.learnt), state_store.keep)
         shells |= lent(self._promises.planner)
@@ -249,7 +250,7 @@ class GangScheduler:
             past=past,
             calendar=calendar,
         )
-        # People: what they ask, watch and limit.
+        # Requests of people, their views of the cluster, and their limits.
         self.idle = IdleGpus(
             lambda: holdings(registry.gangs.values()),
             self.queues.idle_rule,
@@ -335,8 +336,8 @@ class GangScheduler:
     # ---- members and their nodes -------------------------------------------------------------
 
     def member_views(self, gang: Gang, members: list[int]) -> dict[int, EncodedView]:
-        """Return the current view of the gang for each of these members, which have their
-        places.
+        """Return the current view of the gang for each of these members. All of the members must
+        have their places.
         """
         return self._rendezvous.views(gang, members)
 
@@ -346,7 +347,7 @@ class GangScheduler:
     # ---- news of nodes and processes --------------------------------------------------------
 
     def node_changed(self, record: NodeRecord) -> None:
-        """Look at the cluster again: a node is about to join, drains, or has different totals."""
+        """Note that a node is about to join, drains, or has different totals; request a cycle."""
         self._nodes_changed(record)
 
     def inventory(self, node_id: str, there: BundleInventory, now: float) -> list[Held]:
@@ -368,7 +369,7 @@ class GangScheduler:
         )
 
     def node_joined(self, record: NodeRecord) -> None:
-        """Send the node the queues' weights, and let jobs continue there."""
+        """Send the queues' weights to the node, and let jobs continue there."""
         self._outbox.send(record.prefix, QueueWeights(self.queues.weights()))
         self.jobs.node_joined(record.node_id)
 
@@ -377,19 +378,21 @@ class GangScheduler:
         self.jobs.node_away(node_id)
 
     def node_reported(self, node_id: str, is_news: bool) -> None:
-        """Count again what ordinary tasks hold on the node; request a cycle if that is news."""
+        """Update what ordinary tasks hold on the node. Request a cycle if the report contains
+        news.
+        """
         self._outside_work.node_changed(node_id)
         if is_news:
             self._request_cycle(REPORTS_PAUSE_S)
 
     def node_dead(self, record: NodeRecord, now: float) -> None:
-        """Take from members what they had on a dead node, and look at the cluster again."""
+        """Free everything that members had on a dead node, and request a cycle."""
         self.reservations.node_gone(record.node_id, now, record.death)
         self._nodes_changed(record)
 
     def vacate(self, node_id: str) -> None:
-        """Make the members on the node wait again. If that leaves a gang with less than its
-        minimum, its members on other nodes wait again, too.
+        """Make the members on the node wait again. If a gang is then below its minimum, its members
+        on other nodes wait again, too.
         """
         self.applier.vacate(node_id)
 
@@ -398,7 +401,7 @@ class GangScheduler:
         self.calendar.nodes_changed()
         self._outside_work.node_changed(record.node_id)
         self.cache.nodes_changed()
-        self.cache.queues_changed()  # what queues deserve is a part of what all nodes have
+        self.cache.queues_changed()  # deserved amounts are parts of the totals of all nodes
         self._request_cycle()
 
     def prepared(self, node_id: str, message: Prepared, now: float) -> None:
@@ -424,7 +427,7 @@ class GangScheduler:
         self.reservations.attempts.prepared(node_id, group, number, ok, now)
 
     def committed(self, node_id: str, message: Committed, now: float) -> None:
-        """Pass the node's answer to the attempt."""
+        """Pass the node's answer to the attempt that it concerns."""
         group, number, ok = message.group, message.attempt, message.ok
         self.reservations.attempts.committed(node_id, group, number, ok, now)
 
@@ -446,7 +449,7 @@ class GangScheduler:
             self.jobs.member_news(node_id, message)
 
     def node_answered(self, message: LogRead | MemberUseRead | StepStarted) -> None:
-        """Pass what was read of a member to its readers, and the start of a step to Steps."""
+        """Pass a node's answer about a member to its readers, and the start of a step to Steps."""
         if isinstance(message, StepStarted):
             self.steps.started(message)
         else:
@@ -494,7 +497,7 @@ class GangScheduler:
         return (job.state for job in self.jobs.table.all() if job.spec.element is None)
 
     def _end_idle(self, job: JobId, why: str) -> None:
-        with contextlib.suppress(JobCommandError):  # the job ends already
+        with contextlib.suppress(JobCommandError):  # the job is ended already
             self.jobs.handle(Commanded(job=job, action=TERMINATE_JOB, reason=why))
 
     def round(self, now: float) -> float:
@@ -516,12 +519,14 @@ class GangScheduler:
             self.jobs.arrived(gang, members)
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """Report lost members to their job; members that are tasks or actors wait without help."""
+        """Report lost members to their job. Members that are tasks or actors wait again by
+        themselves.
+        """
         if gang.job:
             self.jobs.lost(gang, members)
 
     def rests(self, gang: Gang) -> None:
-        """Make cycles pass over the gang, and request a cycle for the end of its backoff."""
+        """Make cycles pass over the gang, and request a cycle for the time when its rest ends."""
         self.cache.gang_rests(gang)
         self._request_cycle(gang.backoff_s)
 
@@ -550,7 +555,7 @@ class GangScheduler:
         self._recorders.evicted(gang, members, action, claimant)
 
     def placing(self, gang: Gang, nodes: Collection[str]) -> bool:
-        """Choose ports for the gang on these nodes; False when none are free."""
+        """Choose ports for the gang on these nodes. Returns False if no ports are free."""
         return self._rendezvous.choose_ports(gang, nodes)
 
     def stranded(self, gang: Gang) -> None:
@@ -584,14 +589,15 @@ class GangScheduler:
         self.cache.gang_renamed(gang, *before)
 
     def gang_amended(self, gang: Gang) -> None:
-        """Have the gang's terms read again."""
+        """Note that the gang's terms must be read again."""
         self.cache.gang_amended(gang)
 
     def _request_cycle(self, within_s: float = 0.0) -> None:
         self.cycles.request_cycle(within_s)
 
     def _busy_changed(self) -> None:
-        self.cache.queues_changed()  # queues with work share what queues without work deserve
+        # queues with work share the deserved amounts of queues without work
+        self.cache.queues_changed()
 
     def _queues_changed(self) -> None:
         self.books.only(one.name for one in self.queues.table.all())
@@ -615,7 +621,9 @@ class GangScheduler:
     # ---- a restarted head --------------------------------------------------------------------
 
     def restore(self, stored: Mapping[str, list[bytes]]) -> None:
-        """Restore what an earlier head wrote (rows by table); nodes are restored before."""
+        """Restore what an earlier head wrote (rows by table). Nodes must have been restored
+        before.
+        """
 
         def rows(table: str, of: type[T]) -> list[T]:
             return [msgspec.msgpack.decode(row, type=of) for row in stored[table]]

@@ -21,14 +21,16 @@ class GangStarts:
         self._meter = meter
         self._clock = clock
         self._placed: dict[bytes, float] = {}
-        """When a plan gave places to the members of a gang that are on their way, on the head's
-        clock.
+        """For members on their way: the time of the plan that gave places to the gang, on the
+        head's clock.
         """
         self._told: dict[str, float] = {}
-        """The first expected start that was shown for each waiting gang, by the wall-clock time."""
+        """The first expected start that was shown for each waiting gang, in wall-clock time."""
 
     def told(self, starts: Mapping[str, ExpectedStart], there: Collection[str]) -> None:
-        """Note the starts that people are shown. `there`: all gangs that have not ended."""
+        """Note the expected starts that people are shown. `there`: all gangs that have not
+        ended.
+        """
         kept = {uid: at_s for uid, at_s in self._told.items() if uid in there}
         self._told = {uid: start.at_s for uid, start in starts.items()} | kept
 
@@ -37,7 +39,7 @@ class GangStarts:
         self._told = {uid: at_s + step_s for uid, at_s in self._told.items()}
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """Measure how long an attempt took, or count its refusal."""
+        """Measure how long an attempt took, or count the attempt as refused."""
         if isinstance(move.event, Placed):
             self._placed.setdefault(gang.gang_id, self._clock.now())
             return

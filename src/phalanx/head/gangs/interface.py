@@ -59,13 +59,13 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def node_reported(self, node_id: str, is_news: bool) -> None:
-        """Take note of a node's report of its free resources; `is_news`: the report differs from
+        """Handle a node's report of its free resources. `is_news`: whether the report differs from
         what the head expected.
         """
         ...
 
     def node_dead(self, record: NodeRecord, now: float) -> None:
-        """Give up a dead node and everything that members had there."""
+        """Give up a dead node, and all places that members had there."""
         ...
 
     def vacate(self, node_id: str) -> None:
@@ -73,14 +73,14 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def prepared(self, node_id: str, message: Prepared, now: float) -> None:
-        """Handle a node's answer to a prepare request: it has set bundles aside, or says why it
-        cannot.
+        """Handle a node's answer to a prepare request: the node has set bundles aside, or says why
+        it cannot.
         """
         ...
 
     def committed(self, node_id: str, message: Committed, now: float) -> None:
-        """Handle a node's answer to a commit request: it keeps bundles, or had given them back
-        already.
+        """Handle a node's answer to a commit request: the node keeps the bundles, or had given them
+        back before.
         """
         ...
 
@@ -91,15 +91,15 @@ class GangSchedulerInterface(Protocol):
     def member_news(
         self, node_id: str, message: MemberNews | MemberUsed | RunNews | StepEnded
     ) -> None:
-        """Handle a node's news of a job: a member runs or has ended (MemberNews), what a member
-        used that lost its place (MemberUsed), what became of tasks of a run (RunNews), or how a
-        task of a step ended (StepEnded).
+        """Handle a node's news of a job: a member runs or has ended (MemberNews), the usage of a
+        member that lost its place (MemberUsed), the ends of tasks of a run (RunNews), or the end of
+        a step's task (StepEnded).
         """
         ...
 
     def node_answered(self, message: LogRead | MemberUseRead | StepStarted) -> None:
-        """Handle what a node has read of a member (its log, its usage), or its answer about the
-        start of a step.
+        """Handle a node's answer about a member: a part of its log, its usage, or the start of a
+        step.
         """
         ...
 
@@ -108,7 +108,7 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def bundle_left(self, group: GroupId, index: int) -> None:
-        """End the member whose actor, which lived in its bundle, is dead for good."""
+        """End the member whose actor is dead for good. The actor lived in the member's bundle."""
         ...
 
     def tick(self, now: float) -> None:
@@ -133,7 +133,7 @@ class NullGangScheduler:
         """Do nothing: there are no gangs."""
 
     def inventory(self, node_id: str, there: BundleInventory, now: float) -> list[Held]:
-        """Return all of the node's bundles: none belongs to a gang."""
+        """Return all bundles of the node: without gangs, none of the bundles belongs to a gang."""
         return there.held
 
     def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:

@@ -21,7 +21,7 @@ class KeptPromises:
         self.planner = planner
         self._keep = keep
         self._written: dict[str, tuple[Kept, int]] = {}
-        """The stored promises, each with its place in the order."""
+        """The stored promises, each with its number in the order."""
 
     def look(self) -> None:
         """Store the promises that a cycle has changed."""

@@ -11,9 +11,11 @@ Found = TypeVar("Found")
 T = TypeVar("T")
 
 SHORT_S = 0.05
-"""An answer that took no more seconds than this is worked out again each time."""
+"""The time in seconds up to which an answer counts as cheap: a cheap answer is computed again each
+time.
+"""
 PAUSE = 9.0
-"""An answer stays valid for this many times the time that it took, so that all requests together
+"""An answer is used for this many times the seconds that it took, so that all requests together
 take a tenth of the head's time.
 """
 
@@ -33,7 +35,7 @@ class Share:
         return self._clock.now() < self._until
 
     def spend(self, work_out: Callable[[], T]) -> T:
-        """Work something out, and count the time that it takes."""
+        """Call this function, and measure how long it takes."""
         begun = self._clock.now()
         found = work_out()
         done = self._clock.now()
@@ -43,7 +45,9 @@ class Share:
 
 
 class KeptReasons(Generic[Found]):
-    """The last answer, used while working out another would slow other requests down too much."""
+    """Keeps the last answer, and returns it again while a new answer would delay other requests too
+    much.
+    """
 
     def __init__(self, clock: Clock, work_out: Callable[[], Mapping[str, Found]]) -> None:
         self._share = Share(clock)
@@ -52,7 +56,9 @@ class KeptReasons(Generic[Found]):
         """The last answer, whatever its age."""
 
     def get(self) -> Mapping[str, Found]:
-        """Return why each gang waits, by name; when many wait, the answer may be a moment old."""
+        """Return why each gang waits, by name. If many gangs wait, the answer may be a moment
+        old.
+        """
         if not self._share.is_spent:
             self.last = self._share.spend(self._work_out)
         return self.last

@@ -47,7 +47,7 @@ class LiveCluster(PodGroups):
         return (_node_spec(record) for record in self._nodes.living())
 
     def queues(self) -> Iterable[QueueSpec]:
-        """Return the queues with what they deserve while only some of them have work."""
+        """Return the queues, with the amounts that they deserve given which of them have work."""
         total: dict[str, float] = {}
         for record in self._nodes.living():
             for name, amount in record.totals.items():
@@ -55,11 +55,11 @@ class LiveCluster(PodGroups):
         return self._queues.specs(self._registry.queues, total)
 
     def taken_changes(self) -> Mapping[str, Amounts]:
-        """Return the changes of what work outside of gangs takes on nodes."""
+        """Return the changed amounts that work outside of gangs takes on nodes."""
         return self._outside_work.changes()
 
     def hypernodes(self) -> tuple[HyperNodeSpec, ...]:
-        """Return all domains with these nodes."""
+        """Return all domains, with the nodes in each."""
         return self._domains.specs(self._nodes.living())
 
 

@@ -34,50 +34,52 @@ from phalanx.model.lifecycle import IllegalTransition
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Its job wants it to have a place, for the first time or again."""
+    """The member's job wants the member to have a place, for the first time or again."""
 
 
 class Dismissed(msgspec.Struct, frozen=True):
-    """Its job does not want it to have a place for now."""
+    """The member's job does not want the member to have a place for now."""
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A plan gives these members nodes, which the attempt of this number asks."""
+    """A plan gives these members nodes. The attempt of this number asks the nodes."""
 
     nodes: Mapping[int, str]
     number: int
 
 
 class Arrived(msgspec.Struct, frozen=True):
-    """Its node keeps its bundle, `at` seconds since the epoch."""
+    """The member's node keeps its bundle since `at`, in seconds since the epoch."""
 
     at: float
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The attempt that should have placed it failed."""
+    """The attempt that should have placed the member failed."""
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """Its node is dead, or does not have its bundle any more."""
+    """The member's node is dead, or no longer has the member's bundle."""
 
 
 class Evicted(msgspec.Struct, frozen=True):
-    """It must give up its place and wait for another one."""
+    """The member must give up its place and wait for another one."""
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """It is over, and not wanted any more."""
+    """The member is over, and is not wanted any more."""
 
 
 class Released(msgspec.Struct, frozen=True):
-    """Its node is asked to free its bundle, under this number."""
+    """The member's node is asked, under this number, to free the member's bundle."""
 
     number: int
 
 
 class Freed(msgspec.Struct, frozen=True):
-    """Its node has freed its bundle, or is dead (`is_lost`), so that nothing is taken there."""
+    """The member's node has freed the bundle, or is dead (`is_lost`): the member takes nothing
+    there.
+    """
 
     is_lost: bool = False
 
@@ -106,11 +108,13 @@ Event = (
 
 NOTHING: Final = ""
 BEGINS: Final = "begins"
-"""It has its place: its starter is notified."""
+"""The member has its place now: its starter is notified."""
 LOSES: Final = "loses"
-"""It had a place and has none any more: its starter is notified."""
+"""The member has lost its place: its starter is notified."""
 RELEASE: Final = "release"
-"""Its bundle must be given back as soon as no member of its gang is on its way to a node."""
+"""The member's bundle must be given back as soon as no member of its gang is on its way to a
+node.
+"""
 
 _Row = Mapping[type[Event], tuple[str, str]]
 
@@ -146,7 +150,7 @@ TABLE: Final[Mapping[str, _Row]] = {
         Refused: (DONE, NOTHING),
         Lost: (DONE, NOTHING),
         Ended: (CANCELLED, NOTHING),
-        Released: (ENDING, NOTHING),  # its whole gang is removed while the member is on its way
+        Released: (ENDING, NOTHING),  # the whole gang was removed while the member was on its way
     },
     HELD: {
         Wanted: (EVICTED, RELEASE),  # the member starts again elsewhere, once its old place is free
@@ -184,16 +188,16 @@ TABLE: Final[Mapping[str, _Row]] = {
         Ended: (DONE, NOTHING),
     },
 }
-"""For each state and event: the next state and what follows. Missing pairs are illegal."""
+"""For each state and event: the next state and what follows. A missing pair is illegal."""
 
 # ---- the machine ---------------------------------------------------------------------------------
 
 KEEP_STEPS = 40
-"""How many steps of each gang's story are kept."""
+"""The number of steps that are kept of each gang's story."""
 
 
 class Move(NamedTuple):
-    """The members that an event moved, with the states and nodes that they had before."""
+    """The members that an event moved, with the states and nodes that they had before the event."""
 
     event: Event
     indexes: Sequence[int]
@@ -205,12 +209,14 @@ class Follower(Protocol):
     """Keeps something that follows from the states of members."""
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """Update what follows from the states of these members, which have just changed."""
+        """Update whatever depends on the states of these members, which have just changed."""
         ...
 
 
 class MemberLifecycle:
-    """Moves members, notifies the followers of their states, and remembers the members' stories."""
+    """Moves members from state to state, notifies followers, and remembers the story of each
+    gang.
+    """
 
     def __init__(self, *followers: Follower) -> None:
         self._followers = followers

@@ -5,40 +5,42 @@ from __future__ import annotations
 from typing import Final
 
 ABSENT: Final = "absent"
-"""Its job does not want it, yet or for now."""
+"""The member's job does not want the member: not yet, or not at present."""
 WAITING: Final = "waiting"
-"""It waits for a place."""
+"""The member waits for a place."""
 PLACING: Final = "placing"
-"""Its node is being asked for its bundle."""
+"""The member's node is being asked for the member's bundle."""
 RECALLED: Final = "recalled"
-"""It was evicted on its way: it gives its place back once it has it, then waits again."""
+"""The member was evicted on its way. It gives its place back once it has the place, then waits
+again.
+"""
 CANCELLED: Final = "cancelled"
-"""It ended on its way: it gives its place back once it has it."""
+"""The member ended on its way. It gives its place back once it has the place."""
 HELD: Final = "held"
-"""It has its bundle."""
+"""The member has its bundle."""
 EVICTED: Final = "evicted"
-"""It has a bundle that must be given back; then it waits again."""
+"""The member was evicted, and its bundle must be given back; then the member waits again."""
 LEAVING: Final = "leaving"
-"""Like evicted, and its node has been asked to free the bundle."""
+"""As EVICTED, but the member's node has been asked to free the bundle."""
 OVER: Final = "over"
-"""It has a bundle that must be given back, for good."""
+"""The member is over, and its bundle must be given back for good."""
 ENDING: Final = "ending"
-"""Like over, and its node has been asked to free the bundle."""
+"""As OVER, but the member's node has been asked to free the bundle."""
 DONE: Final = "done"
-"""It has ended and holds nothing."""
+"""The member has ended and holds nothing."""
 
 PLACELESS: Final = frozenset({ABSENT, WAITING, DONE})
 ON_THE_WAY: Final = frozenset({PLACING, RECALLED, CANCELLED})
-"""An attempt is under way to place it."""
+"""The states in which an attempt to place the member is under way."""
 HAVING: Final = frozenset({HELD, EVICTED, OVER})
-"""Its node keeps its bundle."""
+"""The states in which the member's node keeps its bundle."""
 GIVING_BACK: Final = frozenset({LEAVING, ENDING})
 HOLDING: Final = ON_THE_WAY | HAVING | GIVING_BACK
-"""It takes, or may take, resources of a node."""
+"""The states in which the member takes, or may take, resources of a node."""
 ENDED: Final = frozenset({CANCELLED, OVER, ENDING, DONE})
-"""It is not wanted any more, even if it still holds something."""
+"""The states in which the member is not wanted any more, even if it still holds something."""
 GOING: Final = HOLDING - {PLACING, HELD}
-"""Its resources will be free soon."""
+"""The states in which the member's resources will be free soon."""
 
 SHOWN: Final = {
     ABSENT: "absent",

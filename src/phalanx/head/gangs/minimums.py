@@ -12,7 +12,7 @@ class GangSpecs(Protocol):
     """Answers questions about gangs that depend on their jobs."""
 
     def min_member(self, gang: Gang) -> int:
-        """Return how many members must have places now, not counting those that have ended."""
+        """Return how many members must have places now, without members that have ended."""
         ...
 
     def is_live(self, gang: Gang, index: int) -> bool:
@@ -21,7 +21,7 @@ class GangSpecs(Protocol):
 
 
 def has_minimum(gang: Gang, specs: GangSpecs, more: int = 0) -> bool:
-    """Whether the gang has its minimum, counting this many members more."""
+    """Whether the gang has its minimum if this many further members count as placed."""
     here = more
     for index, member in enumerate(gang.members):
         here += member.state == PLACING or (member.state == HELD and specs.is_live(gang, index))

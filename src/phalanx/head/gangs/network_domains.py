@@ -19,9 +19,9 @@ from phalanx.scheduler.cycle.jobs import is_bound
 from phalanx.scheduler.cycle.specs import HyperNodeSpec
 
 RACK = "rack"
-"""The label of nodes that names their rack, and the name of the tier of racks."""
+"""The label of a node that names its rack; also the name of the tier of racks."""
 NODE, NVLINK = "node", "nvlink"
-"""The tier of single nodes, and another word for it: the devices of a node are wired together."""
+"""The tier of single nodes, and another name for it: the devices of a node are wired together."""
 NODE_TIER, RACK_TIER = 1, 2
 """The tiers of nodes and racks if no HyperNode is declared."""
 
@@ -29,7 +29,9 @@ Totals = dict[str, float]
 
 
 class _Wholes(Sequence[Totals]):
-    """The totals of each node, computed on access: most gangs find room on the first nodes."""
+    """The totals of each node, computed on access, because most gangs find room on the first
+    nodes.
+    """
 
     def __init__(self, records: Sequence[NodeRecord]) -> None:
         self._records = records
@@ -60,7 +62,7 @@ class Domains:
         return done
 
     def has(self, name: str) -> bool:
-        """Whether a manifest has declared this domain."""
+        """Whether this domain was declared in a manifest."""
         return name in self._declared
 
     def delete(self, name: str) -> bool:
@@ -79,7 +81,7 @@ class Domains:
     # ---- questions ---------------------------------------------------------------------------
 
     def specs(self, records: Sequence[NodeRecord]) -> tuple[HyperNodeSpec, ...]:
-        """Return all domains with these nodes."""
+        """Return all domains, with the nodes in each."""
         declared = [self._declared[name] for name in sorted(self._declared)]
         if not declared:
             return (*_nodes(records, NODE_TIER), *_racks(records))
@@ -106,7 +108,8 @@ class Domains:
     def within(
         self, topology: NetworkTopology | None, records: Sequence[NodeRecord]
     ) -> list[Sequence[Totals]]:
-        """Return, for each domain in which such a gang may be placed whole, its nodes' totals.
+        """For each domain in which such a gang may be placed as a whole, return the totals of its
+        nodes.
 
         Raises ValueError for an unknown tier name.
         """
@@ -167,7 +170,7 @@ def _racks(records: Iterable[NodeRecord]) -> Iterable[HyperNodeSpec]:
 
 
 def _of_domains(domain: HyperNodeSpec) -> HyperNodeSpec:
-    """Return the domain with its own nodes as domains."""
+    """Return a domain of domains with its own nodes in their place."""
     children = (*domain.children, *map(_domain_of, domain.nodes))
     return HyperNodeSpec(
         name=domain.name,

@@ -17,7 +17,7 @@ from phalanx.protocol.requests.news import MAX_ROWS, ClusterNews, GetNews, Since
 from phalanx.protocol.requests.request import Asker
 
 COUNTED_EVERY_S = 0.5e-3
-"""Queues are counted again after this many seconds for each gang."""
+"""Seconds for each gang after which the resources of queues are counted again."""
 
 
 class News:
@@ -33,7 +33,7 @@ class News:
     ) -> None:
         self._clock = clock
         self._began = clock.wall()
-        """Tells this head apart from earlier and later ones."""
+        """A value by which watchers tell this head from earlier and later heads."""
         self._queues: list[QueueInfo] = []
         self._queues_due = clock.now()
         self._nodes = nodes
@@ -53,8 +53,8 @@ class News:
         self._changed_gangs.note(gang.gang_id)
 
     def queue_rows(self) -> list[QueueInfo]:
-        """Return all queues for display. Their resources are counted over all gangs, so less often
-        when there are more gangs.
+        """Return all queues for display. Their resources are counted over all gangs; the more gangs
+        there are, the less often.
         """
         now = self._clock.now()
         if now >= self._queues_due:

@@ -8,13 +8,13 @@ from phalanx.head.nodes import NodeDirectory
 from phalanx.scheduler.devices.ports import Ports, common_ports, parse_ports
 
 USUAL = Ports(((20_000, 32_000),))
-"""The ports used unless a node names others; below the ports that systems hand out to clients (from
-32,768 on Linux).
+"""The ports of nodes that name no others. They are below the ports that systems hand out to clients
+(from 32,768 on Linux).
 """
 
 
 class OfferedPorts:
-    """The ports that each node offers: those that it names, or the usual ones."""
+    """The ports that each node offers: the ports that it names, or the usual ones."""
 
     def __init__(self, nodes: NodeDirectory) -> None:
         self._nodes = nodes
@@ -25,7 +25,7 @@ class OfferedPorts:
         self._everywhere = None
 
     def of(self, node_id: str) -> Ports:
-        """Return the ports of a node; none if the node is gone."""
+        """Return the ports of a node; no ports if the node is gone."""
         record = self._nodes.get(node_id)
         return Ports() if record is None else ports_of(record.ports)
 

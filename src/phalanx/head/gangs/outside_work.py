@@ -18,14 +18,14 @@ from phalanx.scheduler.devices.quantities import from_units, to_units
 
 
 class OutsideWork:
-    """The outside work of each node, computed again after the node reports or gangs hold something
-    different there. Follows the life cycle of members.
+    """The outside work of each node. It is computed again when the node reports, or when gangs hold
+    something different there. Follows the life cycle of members.
     """
 
     def __init__(self, nodes: NodeDirectory) -> None:
         self._nodes = nodes
         self._held: dict[str, dict[str, int]] = {}
-        """The resources that gangs hold of each node, in units of 1/10000."""
+        """The amounts that gangs hold of each node, in units of 1/10000."""
         self._changed = dict.fromkeys(record.node_id for record in nodes.living())
 
     def node_changed(self, node_id: str) -> None:
@@ -68,9 +68,7 @@ class OutsideWork:
         return ask.count * (ask.units_on(int(total)) or 0)
 
     def changes(self) -> dict[str, Amounts]:
-        """Return the resources taken on the nodes where they may have changed since the last
-        call.
-        """
+        """Return the amounts taken on each node where they may have changed since the last call."""
         changed, self._changed = self._changed, {}
         found = {}
         for node in changed:

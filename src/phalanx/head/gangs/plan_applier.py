@@ -21,23 +21,25 @@ from phalanx.scheduler.cycle.plan import Plan
 
 
 class PlanEffects(Protocol):
-    """Does what else follows from a plan."""
+    """Carries out the further effects of a plan."""
 
     def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
-        """Take note that an action evicts these members so that gang `claimant` gets their room;
-        `claimant` is empty when no gang does.
+        """Note that an action evicts these members to make room for gang `claimant`; `claimant` is
+        empty if the room is for no gang.
         """
         ...
 
     def placing(self, gang: Gang, nodes: Collection[str]) -> bool:
-        """Choose the gang's ports before these nodes are asked for its places. False when the nodes
-        have too few ports in common.
+        """Choose the gang's ports before these nodes are asked for places. Returns False if the
+        nodes have too few ports in common.
         """
         ...
 
 
 class PlanApplier:
-    """Applies plans: evictions first, then the places of each gang, all of them or none."""
+    """Applies plans: first the evictions, then the places of each gang. A gang gets all its places
+    or none.
+    """
 
     def __init__(
         self,
@@ -49,8 +51,8 @@ class PlanApplier:
         failed: Callable[[Gang, Exception], None],
         meter: Meter,
     ) -> None:
-        """`gang_amended` is called when the scheduler must read a gang's terms again; `failed` when
-        something failed for one gang, which must not affect the others.
+        """`gang_amended` is called when the scheduler must read a gang's terms again. `failed` is
+        called when something failed for one gang, which must not affect other gangs.
         """
         self._failed = failed
         self._meter = meter
@@ -96,10 +98,10 @@ class PlanApplier:
                 self._failed(gang, error)
 
     def evict(self, gang: Gang, members: list[int], action: str, claimant: str = "") -> None:
-        """Evict members with a warning; they wait again.
+        """Evict members with a warning. They wait again afterwards.
 
-        Members that have no place, or give it back already, are passed over. `claimant`: the gang
-        that gets their room.
+        Members that have no place, or already give it back, are passed over. `claimant`: the gang
+        that gets the room.
         """
         going = [i for i in members if gang.members[i].state in (PLACING, HELD)]
         if not going:
@@ -111,8 +113,8 @@ class PlanApplier:
         self._reservations.handle(gang, going, Evicted())
 
     def vacate(self, node_id: str) -> None:
-        """Make the members on the node wait again. If that leaves a gang with less than its
-        minimum, its members on other nodes wait again, too.
+        """Make the members on the node wait again. If a gang is then below its minimum, its members
+        on other nodes wait again, too.
         """
         for gang in list(self._registry.gangs.values()):
             here = [i for i, member in enumerate(gang.members) if member.node == node_id]
@@ -123,7 +125,7 @@ class PlanApplier:
                     self.evict(gang, list(range(len(gang.members))), "drain")
 
     def _promise(self, gang: Gang) -> None:
-        """Let the gang go before others until it has its places, because victims are evicted for
+        """Let the gang go before others until it has its places, because members are evicted for
         it.
         """
         if not gang.is_promised:
@@ -137,10 +139,10 @@ class PlanApplier:
             self._promised[gang.gang_id] = gang
 
     def _withdraw_promises(self, plan: Plan) -> None:
-        """Withdraw the promise of each gang that a cycle looked at and gave nothing.
+        """Withdraw the promise of each gang that a cycle looked at and gave no place.
 
-        A promise stays while gangs of its queue with higher priority wait for room, because they
-        get that room by this promise.
+        A promise stays while gangs of the same queue with higher priority wait for room, because
+        this promise makes room for them.
         """
         if not self._promised:
             return
@@ -154,7 +156,7 @@ class PlanApplier:
             if task in plan.pipelined:
                 above[gang.queue] = max(gang.priority, above.get(gang.queue, gang.priority))
         for group, gang in list(self._promised.items()):
-            if gang.is_over:  # its job's next gang has the same name
+            if gang.is_over:  # the next gang of its job has the same name
                 del self._promised[group]
                 continue
             stands = group in served or above.get(gang.queue, gang.priority) > gang.priority

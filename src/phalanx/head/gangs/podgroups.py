@@ -19,8 +19,8 @@ RecordOf = Callable[[str], JobRecord | None]
 
 
 class PodGroups:
-    """Makes specs. All members with equal requests share one shape, so that every question about
-    them is asked once.
+    """Makes podgroup and task specs. Members with equal requests share one shape, so each question
+    about the shape is asked once.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class PodGroups:
             found = podgroup_of(record, gang.priority)
             return msgspec.structs.replace(
                 found,
-                queue=gang.queue,  # its job may wait in another queue by now, for another gang
+                queue=gang.queue,  # the job may have changed its queue since, for another gang
                 promised=gang.is_promised,
                 port_count=gang.port_count,
                 ports=tuple(gang.ports),
@@ -62,7 +62,7 @@ class PodGroups:
         )
 
     def min_member(self, gang: Gang) -> int:
-        """Return how many members must have places now, not counting those that have ended."""
+        """Return how many members must have places now, without members that have ended."""
         record = self._record_of(gang)
         if record is not None:
             return min_member_of(record)
@@ -73,7 +73,7 @@ class PodGroups:
         return tuple((node, batch_amounts(amounts.to_mapping())) for node, amounts in refused)
 
     def task(self, gang: Gang, index: int) -> TaskSpec:
-        """Return a member's task, as it waits for its place."""
+        """Return a task that stands for a member while the member waits for its place."""
         return TaskSpec(
             name=gang.task(index).partition("/")[2],
             podgroup=gang.name,
@@ -83,8 +83,8 @@ class PodGroups:
         )
 
     def is_live(self, gang: Gang, index: int) -> bool:
-        """Whether a member that has its place counts for the gang's minimum. A member that its job
-        is ending does not, as it may have to start again.
+        """Whether a member with a place counts for the gang's minimum. A member that its job is
+        ending does not count, because it may have to start again.
         """
         record = self._record_of(gang)
         if record is None:
@@ -122,8 +122,8 @@ class PodGroups:
         if shape is None:
             shape = shape_of(record.spec, group, part)
             if part is None and not group.template.placement and not group.template.labels:
-                # The job's own labels would set it apart from equal jobs, and nothing asks for
-                # them.
+                # The job's own labels are left out: they would make equal jobs differ, and nothing
+                # asks for them.
                 shape = msgspec.structs.replace(shape, labels=())
             shape = known[name, part] = self._same.setdefault(shape, shape)
         return shape

@@ -15,17 +15,19 @@ Fails = Callable[[Sequence[Gang]], bool]
 class Quarantine:
     """The gangs that are set aside, each with its error.
 
-    They wait until they are ended or the head restarts; they keep what they hold.
+    They keep what they hold, and wait until they are ended or the head restarts.
     """
 
     def __init__(self, on_defect: Callable[[Exception, Gang], None]) -> None:
-        """`on_defect` is called for each gang."""
+        """`on_defect` is called for each gang that is set aside."""
         self._on_defect = on_defect
         self.errors: dict[bytes, str] = {}
         """The error of each gang, by group."""
 
     def add(self, gang: Gang, error: Exception) -> None:
-        """Set a gang aside, because deciding about it, or carrying that out, failed."""
+        """Set a gang aside, because a cycle failed to decide about it or to carry the
+        decision out.
+        """
         self.errors[gang.gang_id] = f"{type(error).__name__}: {error}"[:300]
         self._on_defect(error, gang)
 
@@ -38,8 +40,8 @@ class Quarantine:
 
 
 def culprit(gangs: Sequence[Gang], fails: Fails) -> Gang | None:
-    """Return the gang without which a cycle over all of them would not have failed; None if no
-    single gang is the cause. Takes a number of cycles logarithmic in the number of gangs.
+    """Return the gang that makes a cycle over all of these gangs fail; None if no single gang is
+    the cause. The number of cycles that this takes is logarithmic in the number of gangs.
     """
     if not gangs or fails(()):
         return None

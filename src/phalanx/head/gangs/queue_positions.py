@@ -7,12 +7,12 @@ from bisect import bisect_left, insort
 from phalanx.head.gangs.gang import Gang
 
 _Line = list[Gang]
-"""The gangs of one priority, in the order in which they came."""
+"""The waiting gangs of one queue and priority, in the order in which they came."""
 
 
 class QueuePositions:
-    """A line of gangs for each priority of each queue. A gang's sort key must not change while the
-    gang is in a line.
+    """The waiting gangs of each queue, by priority. A gang's sort key must not change while the
+    gang waits.
     """
 
     def __init__(self) -> None:
@@ -35,17 +35,19 @@ class QueuePositions:
             del lines[gang.priority]
 
     def of_higher_priority(self, gang: Gang) -> int:
-        """Return how many waiting gangs of its queue have a higher priority."""
+        """Return how many waiting gangs of the gang's queue have a higher priority."""
         lines = self._lines.get(gang.queue, {})
         return sum(len(line) for priority, line in lines.items() if priority > gang.priority)
 
     def earlier(self, gang: Gang, *, any_priority: bool) -> int:
-        """Return how many waiting gangs of its priority, or of any, came to its queue before it."""
+        """Return how many waiting gangs of the same priority (or of any priority) came to the queue
+        earlier.
+        """
         lines = self._lines.get(gang.queue, {})
         looked_at = lines.values() if any_priority else [lines.get(gang.priority, [])]
         return sum(bisect_left(line, came(gang), key=came) for line in looked_at)
 
 
 def came(gang: Gang) -> tuple[float, str]:
-    """Return the key by which gangs of one priority stand in line."""
+    """Return the key that orders gangs of one priority by the time when they came."""
     return gang.created, gang.uid

@@ -12,7 +12,7 @@ from phalanx.scheduler.placement.selector.tried import TriedPlaces
 
 
 class Refusals:
-    """The refusals by gang and node, kept for as long as `TriedPlaces` says."""
+    """The refusals by gang and node. Each is kept for as long as `TriedPlaces` says."""
 
     def __init__(self, clock: Clock, gang_amended: Callable[[Gang], None]) -> None:
         """`gang_amended` is called when the scheduler must read a gang again."""
@@ -20,10 +20,14 @@ class Refusals:
         self._gang_amended = gang_amended
         self._tried = TriedPlaces[bytes]()
         self._gangs: dict[GangId, tuple[Gang, int]] = {}
-        """The gangs that were refused, and how many refusing nodes the scheduler knows of each."""
+        """The gangs that were refused, each with the number of refusing nodes that the scheduler
+        knows.
+        """
 
     def refused(self, gang: Gang, node_id: str, members: Iterable[int]) -> None:
-        """Note that the node has no room for these members, though it seemed to have some."""
+        """Note that the node has no room for these members, although the head's books showed
+        room.
+        """
         needs = (ResourceSet.from_mapping(gang.members[index].need) for index in members)
         self._tried.refused(gang.gang_id, node_id, sum(needs, EMPTY), self._clock.now())
         self._gangs[gang.gang_id] = (gang, len(self.of(gang)))
@@ -34,7 +38,7 @@ class Refusals:
         return self._tried.of(gang.gang_id, self._clock.now())
 
     def expire(self) -> bool:
-        """Drop refusals that are old enough; return whether any gang may ask nodes again."""
+        """Drop refusals that are old enough. Returns whether any gang may ask nodes again."""
         expired = [(gang, left) for gang, known in self._gangs.values()
                    if (left := len(self.of(gang))) < known]  # fmt: skip
         for gang, left in expired:

@@ -37,14 +37,15 @@ class Rendezvous:
         self._first_port = first_port
         self._taken: set[int] = set()
         self._busy: dict[int, None] = {}
-        """Ports that nodes reported as used by others; the oldest are forgotten."""
+        """Ports that nodes reported as used by other programs; the oldest are forgotten."""
 
     def choose_ports(self, gang: Gang, nodes: Collection[str]) -> bool:
-        """Choose ports for the gang that all its nodes have in common and no other gang has; the
-        old ones if they can stay.
+        """Choose ports for the gang that are common to all its nodes and that no other gang has. If
+        possible, the gang keeps its old ports.
 
-        `nodes` will get members; nodes that have members count, too. False when there are too few
-        such ports, or running members would have to change theirs; then the gang keeps its ports.
+        `nodes` will get members; nodes that have members count, too. Returns False if there are too
+        few such ports, or if running members would have to change their ports; the gang then keeps
+        its ports.
         """
         held = {member.node for member in gang.members if member.state == HELD}
         self._taken.difference_update(gang.ports)
@@ -74,7 +75,7 @@ class Rendezvous:
         self._taken.update(gang.ports)
 
     def free_ports(self, gang: Gang) -> None:
-        """Free the ports of a gang that needs them no longer."""
+        """Free the ports of a gang that no longer needs them."""
         self._taken.difference_update(gang.ports)
         gang.ports = []
 
@@ -119,7 +120,8 @@ class Rendezvous:
         for index in wanted:
             place = places[ROLE, index]
             env = dict(member_setup(placed, ROLE, index).env)
-            env.pop(DEVICES)  # the worker sets it, within the devices that its node may use
+            # the worker sets this variable itself, from the devices that its node may use
+            env.pop(DEVICES)
             views[index] = encode_view(
                 GangView(
                     name=gang.name,

@@ -26,16 +26,16 @@ from phalanx.scheduler.cycle.specs import Snapshot
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 LOOK_EVERY_S, PAUSE = 0.25, 10.0
-"""At least LOOK_EVERY_S seconds, and at least PAUSE times the duration of the last look, lie
-between two looks.
+"""At least LOOK_EVERY_S seconds pass between two looks, and at least PAUSE times as long as the
+last look took.
 """
 KEPT = 4.0
-"""How many pauses long a node keeps room unless it is asked again."""
+"""The number of pauses for which a node keeps room, unless it is asked again."""
 NEVER = float("inf")
 
 
 class RoomClaims:
-    """The room that nodes are asked to keep."""
+    """The room that nodes are asked to keep for waiting gangs."""
 
     def __init__(
         self,
@@ -59,7 +59,9 @@ class RoomClaims:
         """(gang, node) for all room that nodes were last asked to keep."""
 
     def look(self, now: float) -> float:
-        """Ask nodes to keep the room that waiting gangs would get. Returns when to look again."""
+        """Ask nodes to keep the room that waiting gangs would get. Returns the time of the next
+        look.
+        """
         yields = {r.node_id: self._nodes.yields(r.node_id) for r in self._nodes.living()}
         if not any(yields.values()):
             self.drop()
@@ -81,7 +83,7 @@ class RoomClaims:
     def _choose(
         self, yields: Mapping[str, Mapping[str, float]]
     ) -> dict[tuple[GangId, str], tuple[Gang, ResourceSet]]:
-        """Return what each gang would get if ordinary tasks yielded and no gang did."""
+        """Return what each gang would get if all ordinary tasks made room and no gang did."""
         truth = self._truth()
         config = msgspec.structs.replace(truth.config, actions=("allocate",))
         snapshot = msgspec.structs.replace(truth, config=config)

@@ -30,12 +30,14 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 MAX_BYTES = 64 << 10
 """The largest size of a configuration in bytes."""
 MAX_VALUES = 10_000
-"""The largest number of values in a configuration, counting what its aliases stand for."""
+"""The largest number of values in a configuration, with each alias counted as the values that it
+stands for.
+"""
 NEEDED = ("gang", "predicates")
 ADDED = ("licenses", "calendar", "limits", "gpu-sharing")
 """Plugins that are added if the rules do not name them."""
 RESTLESS = frozenset({"shuffle", "consolidate"})
-"""Actions that evict for other reasons than priority and queues."""
+"""Actions that evict for reasons other than priority and queues."""
 _KEY = b"scheduler"
 
 
@@ -59,7 +61,7 @@ class Rules:
         meter: Meter,
         event_log: EventLog,
     ) -> None:
-        """`picture` returns everything that a cycle could look at, on which new rules are tried.
+        """`picture` returns everything that a cycle could look at; new rules are tried on it.
         `changed` is called when the rules have changed.
         """
         self._event_log = event_log
@@ -81,8 +83,8 @@ class Rules:
         ]
 
     def current(self, *, has_paths: bool = False) -> Configuration:
-        """Return the current rules. `has_paths`: queues have paths; own rules honour paths only if
-        they name a plugin that does.
+        """Return the current rules. `has_paths`: whether queues have paths. An administrator's
+        rules use paths only if they name a plugin that does.
         """
         if self._config is not None:
             return self._config
@@ -90,7 +92,7 @@ class Rules:
 
     @property
     def always_evicts(self) -> bool:
-        """Whether gangs may be evicted for other reasons than priority and queues."""
+        """Whether gangs may be evicted for reasons other than priority and queues."""
         return not RESTLESS.isdisjoint(self.current().actions)
 
     def row(self) -> RulesInfo:
@@ -106,8 +108,8 @@ class Rules:
         )
 
     def put(self, text: str | None, file: str) -> RulesInfo:
-        """Follow these rules from now on, or with None those that come with the cluster. Raises
-        JobCommandError for rules by which no cycle could run.
+        """Follow these rules from now on; None stands for the default rules. Raises JobCommandError
+        for rules with which no cycle could run.
         """
         own = None if text is None else RulesRow(text=text, file=file)
         try:
@@ -127,7 +129,7 @@ class Rules:
         return self.row()
 
     def _try(self, config: Configuration) -> None:
-        """Try the rules in one cycle whose plan is discarded."""
+        """Try the rules in one cycle, and discard its plan."""
         seen = msgspec.structs.replace(self._picture(), config=config)
         try:
             run_cycle(seen, shells=lent(), explains=False)
@@ -137,8 +139,8 @@ class Rules:
             ) from error
 
     def load(self, rows: Iterable[RulesRow]) -> None:
-        """Restore stored rules. Rules that cannot be read any more are kept, but cycles do not
-        follow them.
+        """Restore stored rules. Rules that can no longer be read are kept, but cycles do not follow
+        them.
         """
         for row in rows:
             self._own = row
@@ -151,8 +153,8 @@ class Rules:
 
 
 def read_rules(row: RulesRow) -> Configuration:
-    """Return own rules with the plugins that every cluster has. Raises JobCommandError with file,
-    line and reason.
+    """Read an administrator's rules, and add the plugins that every cluster has. Raises
+    JobCommandError with file, line and reason.
     """
     size = len(row.text.encode())
     if size > MAX_BYTES:

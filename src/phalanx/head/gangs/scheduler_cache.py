@@ -37,11 +37,13 @@ from phalanx.scheduler.cycle.specs import (
 )
 
 EVICTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle", "consolidate"})
-"""Actions that evict: they take most of the time of a long cycle, and seldom find anything."""
+"""Actions that evict. They take most of the time of a long cycle, and seldom find anything."""
 
 
 PREFERRING = frozenset({"binpack", "selector"})
-"""Plugins that only prefer nodes: without them a cycle decides correctly, if less well."""
+"""Plugins that only express preferences between nodes: without them, a cycle decides correctly,
+though less well.
+"""
 
 NOT_RESTING = float("inf")
 """A time at which no gang rests any more."""
@@ -55,7 +57,7 @@ class ClusterSource(Protocol):
         ...
 
     def queues(self) -> Iterable[QueueSpec]:
-        """Return the queues, with what they deserve now."""
+        """Return the queues, with the amounts that they deserve now."""
         ...
 
     def hypernodes(self) -> tuple[HyperNodeSpec, ...]:
@@ -63,13 +65,13 @@ class ClusterSource(Protocol):
         ...
 
     def taken_changes(self) -> Mapping[str, Amounts]:
-        """Return the resources that work outside of gangs takes, for each node where they may have
+        """Return the resources that work outside of gangs takes, for each node where these may have
         changed since the last call.
         """
         ...
 
     def reservations(self, wall: float) -> tuple[ReservationSpec, ...]:
-        """Return the reservations at this wall-clock time, in seconds, and after it."""
+        """Return the reservations at and after this wall-clock time in seconds."""
         ...
 
     def licenses(self) -> tuple[LicenseSpec, ...]:
@@ -81,7 +83,7 @@ class ClusterSource(Protocol):
         ...
 
     def task(self, gang: Gang, index: int) -> TaskSpec:
-        """Return a member's task, as it waits for its place."""
+        """Return a task that stands for a member while the member waits for its place."""
         ...
 
 
@@ -98,10 +100,11 @@ class SchedulerCache:
         shells: Mapping[str, Any] | None = None,
         on_plugin_left_out: Callable[[str, Exception], None] = lambda name, error: None,
     ) -> None:
-        """`rules` returns the rules that cycles follow; its argument is whether queues have paths
+        """`rules` returns the rules that cycles follow; its argument says whether queues have paths
         (`volcano.sh/hierarchy`). `shells` lends objects of the head to plugins that need them.
-        `on_plugin_left_out` is called with a plugin that cycles leave out from now on, and with its
-        error."""
+        `on_plugin_left_out` is called with a plugin that cycles leave out from now on, and with the
+        plugin's error.
+        """
         self._on_plugin_left_out = on_plugin_left_out
         self._left_out: set[str] = set()
         self._set_aside = quarantine
@@ -112,12 +115,14 @@ class SchedulerCache:
         self._shells = shells
         self._kept: KeptCluster | None = None
         self._gangs_changed: dict[GangId, tuple[Gang, set[int] | None]] = {}
-        """The members whose columns may be out of date; None for all members of a gang."""
+        """The members whose columns may be out of date; None stands for all members of a gang."""
         self._old_names: list[tuple[str, list[str]]] = []
-        """The names of gangs that have others now, each with those of its members' tasks."""
+        """The former names of gangs that were renamed, each with the former names of its members'
+        tasks.
+        """
         self._resting: dict[GroupId, Gang] = {}
         self._taken: dict[str, Amounts] = {}
-        """The resources that work outside of gangs takes of each node."""
+        """The amounts that work outside of gangs takes of each node."""
         self._have_nodes_changed = self._have_queues_changed = False
         self._has_clock_stepped = False
 
@@ -128,7 +133,7 @@ class SchedulerCache:
         self._gangs_changed[gang.gang_id] = (gang, None)
 
     def gang_renamed(self, gang: Gang, uid: str, tasks: list[str]) -> None:
-        """Take note that a gang had this name before, and its members' tasks these."""
+        """Note the former name of a renamed gang, and the former names of its members' tasks."""
         self._old_names.append((uid, tasks))
         self.gang_changed(gang)
 
@@ -137,15 +142,15 @@ class SchedulerCache:
         self._gangs_changed.setdefault(gang.gang_id, (gang, set()))
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """Take note that members of a gang have other states."""
+        """Note that members of a gang have changed their states."""
         _, known = self._gangs_changed.get(gang.gang_id, (gang, set()))
         if known is not None:
             known.update(move.indexes)
             self._gangs_changed[gang.gang_id] = (gang, known)
 
     def gang_rests(self, gang: Gang) -> None:
-        """Leave a gang out until its `rests_until`: it keeps what it holds, and its waiting members
-        do not take part.
+        """Leave a gang out until its `rests_until`: the gang keeps what it holds, and its waiting
+        members get no places.
         """
         self._resting[gang.gang_id] = gang
         self.gang_changed(gang)
@@ -155,7 +160,7 @@ class SchedulerCache:
         self._have_nodes_changed = True
 
     def queues_changed(self) -> None:
-        """Take note that queues, their quotas, or what they deserve have changed."""
+        """Note that queues, their quotas, or the amounts that they deserve have changed."""
         self._have_queues_changed = True
 
     def clock_stepped(self) -> None:
@@ -202,10 +207,10 @@ class SchedulerCache:
         return plan
 
     def _leave_out_plugin(self, snapshot: Snapshot, now: float, error: Exception) -> bool:
-        """Leave out the plugin that raised the error, if it only prefers nodes, until the head
-        restarts.
+        """If the plugin that raised the error only expresses preferences between nodes, leave it
+        out until the head restarts.
 
-        Returns False when another plugin raised it, or when the error does not occur again, so that
+        Returns False if another plugin raised the error, or if the error does not occur again and
         its cause stays unknown.
         """
         gangs = self._living()
@@ -251,8 +256,8 @@ class SchedulerCache:
     def columns_to_try(
         self, also: Gang, now: float, wall: float
     ) -> tuple[Snapshot, KeptCluster] | None:
-        """Return the inputs of one cycle that is only tried: its rules, and columns of its own in
-        which no gang rests and `also` is seen. None if the columns cannot be patched.
+        """Return the inputs of one cycle that is only tried: its rules, and its own columns, in
+        which no gang rests and `also` is seen. Returns None if the columns cannot be patched.
         """
         kept = self.cluster(now, wall)
         if not isinstance(kept, KeptCluster):
@@ -286,7 +291,7 @@ class SchedulerCache:
             self.gang_changed(gang)
 
     def _read(self, now: float, wall: float, before: KeptCluster | None) -> Cluster:
-        """Read everything again. Podgroups continue in the phases that earlier cycles gave them."""
+        """Read everything again. Podgroups keep the phases that earlier cycles gave them."""
         snapshot = self.truth(now, wall)
         self._gangs_changed.clear()
         self._old_names.clear()
@@ -307,7 +312,7 @@ class SchedulerCache:
 
     def _patch(self, kept: KeptCluster, now: float) -> None:
         """Bring the columns up to date. New nodes and queues are entered before the gangs that use
-        them, and old ones leave after them. Raises NotPatchableError.
+        them, and old ones are removed after those gangs. Raises NotPatchableError.
         """
         nodes = list(self._source.nodes()) if self._have_nodes_changed else None
         queues = list(self._source.queues()) if self._have_queues_changed else None
@@ -320,7 +325,7 @@ class SchedulerCache:
         for uid, tasks in self._old_names:
             _forget_names(kept, uid, tasks)
         self._old_names.clear()
-        # Gangs that are over first: a job's next gang has the names of the one before.
+        # Gangs that are over come first, because the next gang of a job has the same names.
         changed = sorted(self._gangs_changed.values(), key=lambda one: one[0].gang_id in self._seen)
         for gang, members in changed:
             try:
@@ -346,7 +351,7 @@ class SchedulerCache:
             self._set_aside.forget(gang)
             self._resting.pop(
                 gang.gang_id, None
-            )  # nor does it wake: its job's next gang has its name
+            )  # nor does the gang wake: the next gang of its job has its name
         if gang.gang_id not in self._seen or gang in self._set_aside:
             self._forget_gang(kept, gang)
             return
@@ -354,7 +359,7 @@ class SchedulerCache:
         self._enter(kept, gang, indexes, now)
 
     def _enter(self, kept: KeptCluster, gang: Gang, indexes: Sequence[int], now: float) -> None:
-        """Enter the current standing of these members into the columns."""
+        """Enter the current state of these members into the columns."""
         uid = gang.uid
         names = [gang.task(index) for index in indexes]
         if not all(kept.knows(name) for name in names):
@@ -379,11 +384,13 @@ class SchedulerCache:
     # ---- reading -----------------------------------------------------------------------------
 
     def truth(self, now: float, wall: float) -> Snapshot:
-        """Return everything that a cycle looks at, read from its sources."""
+        """Return everything that a cycle looks at, read from the sources."""
         return self.picture(self._living(), now, wall)
 
     def picture(self, gangs: Iterable[Gang], now: float, wall: float) -> Snapshot:
-        """Return the same with these gangs; a gang that cannot be read is set aside."""
+        """Return everything that a cycle looks at, with these gangs. A gang that cannot be read is
+        set aside.
+        """
         source = self._source
         groups: list[PodGroupSpec] = []
         tasks: list[TaskSpec] = []
@@ -444,7 +451,7 @@ def _without(config: Configuration, plugins: Collection[str]) -> Configuration:
 
 
 def standing(gang: Gang, index: int, name: str, now: float) -> Standing:
-    """Return how a member stands in the columns, under the name of its task."""
+    """Return a member's entry in the columns, under the name of its task."""
     member = gang.members[index]
     if member.state == WAITING:
         return Standing(name, OUT if gang.rests_until > now else j.PENDING)

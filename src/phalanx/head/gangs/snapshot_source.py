@@ -47,15 +47,15 @@ class SnapshotSource:
         return self._cache.cluster(self._clock.now(), self._clock.wall())
 
     def read_cluster(self) -> Cluster:
-        """Return the same columns, read again from their sources."""
+        """Return the columns that the next cycle looks at, read again from their sources."""
         cluster = Cluster(self.truth())
         for record in self._nodes.living():
             cluster.occupy(record.node_id, self._outside_work.taken(record.node_id))
         return cluster
 
     def of(self, gangs: Iterable[Gang]) -> Snapshot:
-        """Return everything that a cycle could look at, with these gangs, none of which rests, and
-        with the resources that other work takes of nodes.
+        """Return everything that a cycle could look at, with these gangs and the amounts that other
+        work takes on nodes. None of the gangs rests.
         """
         found = self._cache.picture(gangs, NOT_RESTING, self._clock.wall())
         queues = [
@@ -66,9 +66,9 @@ class SnapshotSource:
         return msgspec.structs.replace(found, queues=tuple(queues), tasks=tasks)
 
     def columns(self, gang: Gang) -> tuple[Snapshot, KeptCluster] | None:
-        """Return the same as `of` for this gang and those that cycles see, in columns that may be
-        decided on once. That is much less work when much runs. None if everything has to be read
-        again.
+        """Return the contents of `of` for this gang and the gangs that cycles see, as columns that
+        may be used for one decision. This is much cheaper than `of` when much runs. Returns None if
+        everything has to be read again.
         """
         return self._cache.columns_to_try(gang, self._clock.now(), self._clock.wall())
 

@@ -60,7 +60,7 @@ class JobActions:
         charge: bool,
         lived_s: float | None,
     ) -> None:
-        again = job.state == st.RESTARTING  # other failures until then belong to this restart
+        again = job.state == st.RESTARTING  # further failures belong to the same restart
         if charge and not again:
             if job.retries >= job.spec.max_retry:
                 used = f"; all {job.retries} retries are used" if job.retries else ""

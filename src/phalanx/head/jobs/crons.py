@@ -340,7 +340,7 @@ class Crons:
     def tick(self) -> None:
         """Make the jobs that are due."""
         if self._state_store.shortage:
-            return  # new jobs wait for room, and begin later as after any other delay
+            return  # jobs are made when the store has room again, as after any other delay
         wall = self._jobs.wall()
         while (alarm := self.table.next_alarm()) is not None and alarm <= wall:
             with self._internal_errors.kept_apart("cron"):
