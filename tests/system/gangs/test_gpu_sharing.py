@@ -109,7 +109,8 @@ def test_sharers_are_shown_with_their_memory(card: Card, room: Any) -> None:
     one, pid = start(room, "one", gpu_memory="20GiB", gpu_memory_limit="40GiB")
     start(room, "two", num_gpus=0.25)
     card.uses((pid, 30))
-    row = eventually(lambda: (row := card.row()).processes and len(row.sharers) == 2 and row)
+    eventually(lambda: card.row().processes and len(card.row().sharers) == 2)
+    row = card.row()
     assert row.mode == "time"
     assert row.left == 0.5
     assert sorted(row.sharers) == [

@@ -8,6 +8,7 @@ import pytest
 from tests.polling import PATIENCE_S
 
 import phalanx
+from phalanx.api.jobs import JobHandle
 from phalanx.runtime.os.commands import inherited
 from phalanx.runtime.os.environment import ADDED, child_environment
 
@@ -94,6 +95,7 @@ spec:
           env: [{name: LIST, value: /etc/volcano/ps.host}]
 """)
         (job,) = phalanx.submit_manifests(file)
+        assert isinstance(job, JobHandle)
         assert job.wait(PATIENCE_S) == "Completed"
         assert job.logs("ps-0").split() == ["127.0.0.1"]
         address, config = job.logs("worker-0").splitlines()

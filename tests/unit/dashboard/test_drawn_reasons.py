@@ -39,9 +39,9 @@ class Drawn(GpuWorld):
         workers = members_of("worker", self.members - 1, 1.0, placement)
         self.put_groups("late", members_of("first", 1, 0.0), workers, **fields)
 
-    def end(self, name):
+    def complete(self, name):
         """Let all members of a job complete."""
-        gang = present(self.shell.gang_scheduler.jobs.gang_of(f"default/{name}"))
+        gang = present(self.head.gang_scheduler.jobs.gang_of(f"default/{name}"))
         for index, member in enumerate(list(gang.members)):
             news = MemberNews(gang.gang_id, index, member.attempt, code=0)
             self.hear(member.node, news)
@@ -72,14 +72,14 @@ def zone_full(world):
     world.put("holder", gpus=2.0, placement={"nodeSelector": {"zone": "c"}})
     world.put("late", gpus=2.0, placement={"nodeSelector": {"zone": "c"}})
     assert "held by holder (2 GPU)" in str(world.ask(Explain("late")))
-    return "resource", lambda: world.end("holder")
+    return "resource", lambda: world.complete("holder")
 
 
 def queue_cap(world):
     world.ask(CreateQueue("team", QueueFields(capability={"GPU": float(world.members - 1)})))
     world.put("holder", queue="team")
     world.put_gang(queue="team")
-    return "queue-quota", lambda: world.end("holder")
+    return "queue-quota", lambda: world.complete("holder")
 
 
 def licenses(world):

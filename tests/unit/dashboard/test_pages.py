@@ -8,6 +8,7 @@ import re
 
 import msgspec
 import pytest
+from tests.present import present
 
 from phalanx.dashboard.output import first_offset, part_data, plain_text
 from phalanx.dashboard.pages import device_map, jobs, metrics, nodes, overview, plan, queues
@@ -136,7 +137,7 @@ def test_a_shared_device_says_its_mode_and_the_memory_of_its_sharers():
     found = maps.grid(shown, [one])
     assert found.shared == {0: f"shared by mps: {said}"}
     assert grid_changes(maps.grid(shown, []), found)["shared"] == found.shared
-    (first, second) = nodes.node_page(shown, row.node_id, [one]).devices
+    (first, second) = present(nodes.node_page(shown, row.node_id, [one])).devices
     assert ", ".join(first.sharers) == f"shared by mps:, {said}"
     assert second.sharers == []
 
