@@ -105,7 +105,7 @@ def test_work_that_was_given_away_is_ended_when_its_node_is_back(new_cluster, tm
     cluster.add_node(node_name="second", **options)
     eventually(lambda: len(pids.read_text().split()) == 2, "the second start")
     begun = pids.read_text().split()
-    assert is_running(int(begun[0]))  # nobody is there to end it
+    assert is_running(int(begun[0]))  # no node of its head can end it
     cluster.add_node(node_name="first", keeps_commands=True, **options)
     eventually(lambda: not is_running(int(begun[0])), "the end of the old copy")
     assert is_running(int(begun[1]))

@@ -38,7 +38,7 @@ CELLS = [(way, one) for way in cells.WAYS for one in PERSONS if (way, one) != ("
 
 @pytest.fixture(scope="module")
 def matrix(shared: SharedMachine) -> Iterator[dict[str, dict[str, dict[str, bool]]]]:
-    """What each person was allowed, by way and verb."""
+    """The verbs that each person was allowed, by way."""
     if len(accounts()) < 4:
         pytest.skip("the machine lacks four accounts that own nothing")
     person_of = dict(zip(("viewer", "user", "queue-admin", "operator"), accounts(), strict=True))

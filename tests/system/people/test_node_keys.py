@@ -87,7 +87,7 @@ def dialled(address: str, key: PersonalToken, role: Role) -> socket.socket | Non
 
 
 def answers(sock: socket.socket, *messages: Any) -> list[Any]:
-    """What the head says to these messages of a node, until it hangs up or has said something."""
+    """Return the answers of the head to messages of a node, until it hangs up or has said one."""
     sock.settimeout(60)
     for message in messages:
         sock.sendall(encode_frame([message]))

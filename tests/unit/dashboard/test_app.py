@@ -412,7 +412,7 @@ def test_a_probe_without_a_session_hears_only_whether_the_head_answers():
         async with served(head, is_in=False) as (client, dashboard):
             answer = await client.get("/healthz")
             assert (answer.status_code, answer.text) == (200, "ok\n")
-            head.error = ConnectionError("nobody is there")
+            head.error = ConnectionError("the head is away")
             while not dashboard.watch.trouble:
                 await asyncio.sleep(0)
             answer = await client.get("/healthz")

@@ -27,6 +27,7 @@ from phalanx.runtime.os import kept_sessions
 from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.daemon_log import plain
 from phalanx.runtime.os.environment import child_environment, existing_directory
+from phalanx.runtime.os.kept_identity import is_waited_for
 from phalanx.runtime.os.process_tree import is_group_alive
 from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.visible_devices import check_devices
@@ -269,7 +270,7 @@ def _start(
 
 def _drop(session: Session) -> None:
     """Delete the session of a daemon that could not start, unless members wait for the next."""
-    if not kept_sessions.is_waited_for(session.directory):
+    if not is_waited_for(session.kept):
         sessions.remove(session)
 
 

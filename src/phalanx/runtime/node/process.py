@@ -20,6 +20,7 @@ from phalanx.runtime.os import session as sessions
 from phalanx.runtime.os.connection import Connection
 from phalanx.runtime.os.daemon_log import LOG
 from phalanx.runtime.os.file_modes import keep_private, mask_of_work
+from phalanx.runtime.os.kept_identity import has_members
 from phalanx.runtime.os.process_names import NODE, name_process
 from phalanx.runtime.os.process_tree import end_orphans, keep_descendants
 from phalanx.runtime.os.system import log_defect
@@ -135,7 +136,7 @@ def come_back(config: NodeConfig) -> NoReturn:
     """Start this process again as a new node, with the members that outlive the old one: the head
     has given that up, or somebody has asked for it.
     """
-    if sessions.has_members(config.session.kept):
+    if has_members(config.session.kept):
         session = kept_sessions.go_on(config.session)
     else:
         root = os.path.dirname(config.session.directory)

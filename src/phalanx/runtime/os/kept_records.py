@@ -17,40 +17,13 @@ import msgspec
 
 from phalanx.node.kept_members import AttemptOf, KeptMember
 from phalanx.protocol.bundle_messages import Command, StartMember
-from phalanx.runtime.os.session import RECORD, started_at
+from phalanx.runtime.os.kept_identity import IDENTITY, RECORD, Identity, read_identity
+from phalanx.runtime.os.session import started_at
 from phalanx.runtime.os.system import boot_id
 
-_IDENTITY, _HELPERS, EXIT = "identity", "helpers", "exit-"
+_HELPERS, EXIT = "helpers", "exit-"
 _NEW = ".new"
 _WAIT_S = 0.01
-
-
-class Identity(msgspec.Struct, kw_only=True):
-    """The node of which these are the records."""
-
-    boot: str
-    """The machine's boot."""
-    head: str
-    """HOST:PORT of the head."""
-    name: str
-    """The name that people gave the node; "": none."""
-    nodes: list[str] = []
-    """The ids under which the head knows the members: the last is that of the node that wrote
-    this.
-    """
-
-    def is_same_node(self, other: Identity) -> bool:
-        """Whether another identity is that of the same node, of whatever boot."""
-        return (self.head, self.name) == (other.head, other.name)
-
-
-def read_identity(directory: str) -> Identity | None:
-    """Return the identity in a directory of records."""
-    try:
-        with open(os.path.join(directory, _IDENTITY), "rb") as file:
-            return msgspec.json.decode(file.read(), type=Identity)
-    except (OSError, msgspec.MsgspecError):
-        return None
 
 
 def processes_in(directory: str) -> list[bytes]:
@@ -138,7 +111,7 @@ def identify(directory: str, head: str, name: str, node_id: str) -> list[str]:
     known = read_identity(directory)
     before = [] if known is None else [one for one in known.nodes if one != node_id]
     mine = Identity(boot=boot_id(), head=head, name=name, nodes=[*before, node_id])
-    _write(os.path.join(directory, _IDENTITY), msgspec.json.encode(mine))
+    _write(os.path.join(directory, IDENTITY), msgspec.json.encode(mine))
     return before
 
 
@@ -147,7 +120,7 @@ def settle(directory: str) -> None:
     known = read_identity(directory)
     if known is not None and len(known.nodes) > 1:
         known.nodes = known.nodes[-1:]
-        _write(os.path.join(directory, _IDENTITY), msgspec.json.encode(known))
+        _write(os.path.join(directory, IDENTITY), msgspec.json.encode(known))
 
 
 def note_helper(directory: str, pid: int) -> None:

@@ -11,31 +11,27 @@ import fcntl
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Iterator
 
 import msgspec
 
 from phalanx.runtime.os import kept_records
 from phalanx.runtime.os import session as sessions
-from phalanx.runtime.os.exit_files import is_held
+from phalanx.runtime.os.kept_identity import Identity, has_members, read_identity
 from phalanx.runtime.os.session import Session
 from phalanx.runtime.os.system import boot_id
-
-WAITS_S = 86_400.0
-"""Seconds for which members that have ended wait for their node; one that runs waits for ever."""
 
 
 def create(base: str | None, head: str, name: str) -> Session:
     """Make the session of a node, which goes on with the members of its earlier process, if any.
 
-    `head` and `name`: see `kept_records.Identity`.
+    `head` and `name`: see `kept_identity.Identity`.
     """
     root = sessions.runtime_root(base)
-    wanted = kept_records.Identity(boot=boot_id(), head=head, name=name)
+    wanted = Identity(boot=boot_id(), head=head, name=name)
     with _claiming(root):
         for directory in _dead(root):
-            known = kept_records.read_identity(os.path.join(directory, sessions.KEPT))
+            known = read_identity(os.path.join(directory, sessions.KEPT))
             if known is not None and known.is_same_node(wanted) and known.boot == wanted.boot:
                 with contextlib.suppress(OSError, ValueError, KeyError):
                     return _go_on(directory)
@@ -82,7 +78,7 @@ def _dead(root: str) -> Iterator[str]:
         directory = os.path.join(root, name)
         kept = os.path.join(directory, sessions.KEPT)
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            if sessions.has_members(kept) and sessions.owner_of(directory) is None:
+            if has_members(kept) and sessions.owner_of(directory) is None:
                 found.append((os.stat(kept).st_mtime_ns, directory))
     yield from (directory for _, directory in sorted(found, reverse=True))
 
@@ -96,17 +92,6 @@ def _claiming(root: str) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
-
-
-def is_waited_for(directory: str) -> bool:
-    """Whether a dead session has members that run, or ended lately, and whose node may come."""
-    kept = os.path.join(directory, sessions.KEPT)
-    known = kept_records.read_identity(kept)
-    if known is None or known.boot != boot_id() or not sessions.has_members(kept):
-        return False
-    if time.time() - os.stat(kept).st_mtime < WAITS_S:
-        return True
-    return any(is_held(os.path.join(kept, name)) for name in os.listdir(kept))
 
 
 def end_members(root: str) -> None:

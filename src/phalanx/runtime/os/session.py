@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import stat
@@ -10,12 +9,11 @@ from collections.abc import Iterator
 
 import msgspec
 
+from phalanx.runtime.os.kept_identity import has_members, is_waited_for
 from phalanx.runtime.os.real_disks import LASTING, first_on_disk, private_directory
 
 SHM = "/dev/shm"
 PASSABLE = 0o711
-RECORD = "member-"
-"""The beginning of the name of such a record."""
 KEPT = "kept"
 """The name of the directory of records of members that outlive their node."""
 _SOCKET_PATH = 107
@@ -235,8 +233,8 @@ def remove(session: Session) -> None:
 def leave(session: Session, is_over: bool, keeps: bool) -> None:
     """Delete the session of a node that ends, except for what members need that outlive the node.
 
-    `is_over`: none of them does. `keeps`: whether
-    there may be any; then the next process may have taken the session already.
+    `is_over`: none of them does. `keeps`: whether there may be any; then the next process may have
+    taken the session already.
     """
     from shutil import rmtree
 
@@ -244,13 +242,6 @@ def leave(session: Session, is_over: bool, keeps: bool) -> None:
     rmtree(session.spill, ignore_errors=True)
     if is_over or (not has_members(session.kept) and (not keeps or os.path.isdir(session.kept))):
         remove(session)
-
-
-def has_members(kept: str) -> bool:
-    """Whether there is a record of any member in a directory of records."""
-    with contextlib.suppress(OSError):
-        return any(name.startswith(RECORD) for name in os.listdir(kept))
-    return False
 
 
 def sweep(root: str) -> None:
@@ -266,9 +257,7 @@ def sweep(root: str) -> None:
         except (OSError, ValueError, KeyError, TypeError):
             continue
         if not alive and os.path.isdir(os.path.join(directory, KEPT)):
-            from phalanx.runtime.os.kept_sessions import is_waited_for
-
-            alive = is_waited_for(directory)
+            alive = is_waited_for(os.path.join(directory, KEPT))
         if not alive:
             from shutil import rmtree
 

@@ -1,0 +1,66 @@
+"""The node of the records of members in a directory, and whether it may come for them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+import msgspec
+
+from phalanx.runtime.os.exit_files import is_held
+from phalanx.runtime.os.system import boot_id
+
+IDENTITY = "identity"
+"""The name of the file with the identity."""
+RECORD = "member-"
+"""The beginning of the name of a member's record."""
+WAITS_S = 86_400.0
+"""Seconds for which members that have ended wait for their node; one that runs waits for ever."""
+
+
+class Identity(msgspec.Struct, kw_only=True):
+    """The node of which these are the records."""
+
+    boot: str
+    """The machine's boot."""
+    head: str
+    """HOST:PORT of the head."""
+    name: str
+    """The name that people gave the node; "": none."""
+    nodes: list[str] = []
+    """The ids under which the head knows the members: the last is that of the node that wrote
+    this.
+    """
+
+    def is_same_node(self, other: Identity) -> bool:
+        """Whether another identity is that of the same node, of whatever boot."""
+        return (self.head, self.name) == (other.head, other.name)
+
+
+def read_identity(directory: str) -> Identity | None:
+    """Return the identity in a directory of records."""
+    try:
+        with open(os.path.join(directory, IDENTITY), "rb") as file:
+            return msgspec.json.decode(file.read(), type=Identity)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def has_members(kept: str) -> bool:
+    """Whether there is a record of any member in a directory of records."""
+    with contextlib.suppress(OSError):
+        return any(name.startswith(RECORD) for name in os.listdir(kept))
+    return False
+
+
+def is_waited_for(kept: str) -> bool:
+    """Whether the records of a dead node are of members that run, or ended lately, so that the
+    node may come for them.
+    """
+    known = read_identity(kept)
+    if known is None or known.boot != boot_id() or not has_members(kept):
+        return False
+    if time.time() - os.stat(kept).st_mtime < WAITS_S:
+        return True
+    return any(is_held(os.path.join(kept, name)) for name in os.listdir(kept))
