@@ -26,6 +26,40 @@ class Tracked(Protocol):
     state: str
 
 
+class Template(Protocol):
+    """The facts that all tasks of one function share."""
+
+    @property
+    def name(self) -> str:
+        """The name of the tasks."""
+        ...
+
+    @property
+    def about(self) -> About:
+        """The facts for listings."""
+        ...
+
+
+class Attempted(Tracked, Protocol):
+    """A task of which attempts end."""
+
+    attempt: int
+    created: float
+    parent: Parent | None
+
+    @property
+    def template(self) -> Template:
+        """The facts that the task shares with others."""
+        ...
+
+
+class Answer(Protocol):
+    """A worker's answer about an attempt, with the times of its start and end."""
+
+    started: float
+    ended: float
+
+
 class About(msgspec.Struct, array_like=True, frozen=True):
     """The facts that many attempts of tasks or calls share, for listings."""
 
@@ -128,16 +162,21 @@ class TaskJournal:
         """Record that `task` was submitted, in its present state."""
         self._transitions.append((when, task.number, task.state, ""))
 
-    def ran(self, task: Tracked, run: RunFields) -> None:
-        """Record two transitions of an attempt that ended: to running, and to finished or
-        failed.
+    def ran(self, task: Attempted, answer: Answer, worker: bytes, error: str | None = None) -> None:
+        """Record an attempt that `worker` has answered: two transitions of the task, to running and
+        to finished or failed, and a run. `error`: the kind of the failure; None without one.
         """
+        number, template, began, ended = task.number, task.template, answer.started, answer.ended
         if RUNNING not in TASK[task.state]:
-            self.move(task, RUNNING, run[3])  # raises the error that tells the task's story
-        number = task.number
-        task.state = FINISHED if run[2] == FINISHED else FAILED
-        self._transitions += ((run[3], number, RUNNING, ""), (run[4], number, task.state, ""))
-        if run[7].is_listed:  # as add_run does, without its call: every task comes here
+            self.move(task, RUNNING, began)  # raises the error that tells the task's story
+        state = task.state = FINISHED if error is None else FAILED
+        self._transitions += ((began, number, RUNNING, ""), (ended, number, state, ""))
+        about = template.about
+        run = (
+            number, template.name, state, began, ended, worker, task.attempt, about, task.created,
+            task.parent, error or "",
+        )  # fmt: skip
+        if about.is_listed:  # as add_run does, without its call: every task comes here
             self._runs.append(run)
         self._uncounted.append(run)
 

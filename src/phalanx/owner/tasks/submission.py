@@ -13,7 +13,7 @@ from typing import Any
 from phalanx.errors import LocalNodeDiedError
 from phalanx.model.ids import INDEX_BITS, group_id_of, task_id_bytes
 from phalanx.model.lifecycle import FAILED as STATE_FAILED
-from phalanx.model.lifecycle import FINISHED, INFEASIBLE, PENDING_ARGS, PENDING_NODE, SUBMITTED
+from phalanx.model.lifecycle import INFEASIBLE, PENDING_ARGS, PENDING_NODE, SUBMITTED
 from phalanx.objects import failures
 from phalanx.objects.reference import ObjectRef, make_ref
 from phalanx.objects.streams import Stream
@@ -313,7 +313,7 @@ class Submission:
         function = template.function
         function.observe(message.ended - message.started)
         function.failed = False
-        self._record(task, FINISHED, message, connection.peer)
+        self.journal.ran(task, message, connection.peer)
         if task.inputs:
             self.locality.note_reads(task.inputs, connection.peer)
         self._results.deliver(task, template.returns, message, connection.peer)
@@ -330,7 +330,7 @@ class Submission:
             return
         template = task.template
         template.function.observe(message.ended - message.started)
-        self._record(task, STATE_FAILED, message, connection.peer)
+        self.journal.ran(task, message, connection.peer, error_kind(message))
         if message.kind == "cancelled" and task.cancelled in ("", CANCELLED):
             name = task_id_bytes(self._me, task.number).hex()
             self.end(task, failures.cancelled(name, template.name))
@@ -374,25 +374,6 @@ class Submission:
         """Take back tasks that were not started."""
         for number in self.workers.returned(connection, numbers):
             self._timeouts.forget(number)
-
-    def _record(self, task: PendingTask, state: str, message: Done | Failed, worker: bytes) -> None:
-        template = task.template
-        self.journal.ran(
-            task,
-            (
-                task.number,
-                template.name,
-                state,
-                message.started,
-                message.ended,
-                worker,
-                task.attempt,
-                template.about,
-                task.created,
-                task.parent,
-                "" if state == FINISHED else error_kind(message),
-            ),
-        )
 
     def _record_failure(self, task: PendingTask, error: str) -> None:
         """Record an attempt that failed without an answer."""

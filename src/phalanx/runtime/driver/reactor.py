@@ -84,7 +84,7 @@ class Reactor:
         flush: Callable[[], None] | None = None,
         unsendable: Callable[[Connection, Unsendable], None] | None = None,
     ) -> None:
-        self._handle = handle
+        self.handle = handle
         self._lost = lost
         self._accepted = accepted
         self._tick = tick
@@ -208,7 +208,7 @@ class Reactor:
                 self.drop(connection)
                 self._lost(connection)
         elif messages:
-            self._handle(connection, messages)
+            self.handle(connection, messages)
 
     def _register_again(self, connection: Connection) -> None:
         """Register a descriptor that has a new socket: the old one took its registration along."""

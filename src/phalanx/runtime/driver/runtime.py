@@ -93,7 +93,7 @@ class Runtime:
         self.kind = kind
         self.lock = threading.RLock()
         self.reactor = Reactor(
-            self._handle, self._lost, self._accepted, self._tick, self.flush, self._unsendable
+            self._too_early, self._lost, self._accepted, self._tick, self.flush, self._unsendable
         )
         self._transport = SocketTransport(session, process_id, self.reactor)
         self.node = NodeConnection(node, self._transport)
@@ -160,6 +160,7 @@ class Runtime:
             process_id, self.lock, owner.calls, self.packer.pack, self.hooks
         )
         self._incoming = Incoming(owner, node, self.lock, self._on_other, self._drop)
+        self.reactor.handle = self._incoming.handle  # with no call of a function in between
         self._executor: LocalExecutor | None = None
         self._on_log = on_log
 
@@ -231,8 +232,8 @@ class Runtime:
 
     # ---- the reactor's calls ---------------------------------------------------------------------
 
-    def _handle(self, connection: Connection, messages: list[Message]) -> None:
-        self._incoming.handle(connection, messages)
+    def _too_early(self, connection: Connection, messages: list[Message]) -> None:
+        raise AssertionError(f"{messages} came before this process could handle messages")
 
     def _accepted(self, sock: socket.socket) -> None:
         try:
