@@ -58,8 +58,8 @@ class Answering:
         rights: Rights,
         nodes: NodeDirectory,
     ) -> None:
-        """`handlers`: the head's own. `gang_scheduler` returns the gang scheduler, and makes it on
-        first use.
+        """`handlers`: the head's own handlers. `gang_scheduler` returns the gang scheduler, and
+        makes it on first use.
         """
         self._effects = effects
         self._handlers = handlers
@@ -98,8 +98,8 @@ class Answering:
         self._answer(ask.kind, ask.body, Role.VISITOR, b"", b"", send, asked=asked)
 
     def handlers_of(self, kind: int) -> RequestHandlers:
-        """Return the handlers for a kind of request. Those of queues, gangs and jobs are made on
-        first use.
+        """Return the handlers for a kind of request. The handlers of queues, gangs and jobs are
+        made on first use.
         """
         handlers = self._handlers
         return handlers if kind in handlers else self._gang_scheduler().handlers

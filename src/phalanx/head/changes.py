@@ -9,7 +9,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class ChangeLog(Generic[K]):
-    """The version at which each thing last changed, in that order."""
+    """The version at which each thing last changed, ordered by version."""
 
     def __init__(self) -> None:
         self.version = 0

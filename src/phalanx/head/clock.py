@@ -29,44 +29,46 @@ class MachineClock(Clock, Protocol):
     def monotonic(self) -> float:
         """Return seconds of the machine's clock that never goes back.
 
-        It goes on while the process is paused, which `now` leaves out: a pause is no step.
+        This clock goes on while the process is paused, whereas `now` leaves the pause out. So a
+        pause does not look like a step.
         """
         ...
 
 
 STEP_S = 1.0
-"""Seconds of difference from elapsed time from which a change of the wall-clock time counts as a
-step, not as slewing.
+"""The smallest difference from elapsed time, in seconds, with which a change of the wall-clock time
+counts as a step and not as slewing.
 """
 _SLOW_READ_S = 0.1
-"""Seconds between two readings from which the clocks are not compared: the process stood still
-between them.
+"""Seconds between two readings from which the clocks are not compared, because the process stood
+still in between.
 """
 _READINGS = 3
-"""How many times the clocks are then read before the answer is that no step is known."""
+"""How many times the clocks are read in that case, before the answer is that no step is known."""
 
 
 class ClockAnchor(msgspec.Struct, frozen=True):
-    """How two clocks of a machine stood to each other, for the next head on that machine."""
+    """The relation between two clocks of a machine, for the next head on that machine."""
 
     boot: str
-    """The machine's boot: the clock that never goes back starts again with each boot."""
+    """The machine's boot. The clock that never goes back starts again with each boot."""
     offset_s: float
     """The wall-clock time minus the monotonic clock, in seconds."""
 
 
 class WatchedClock:
-    """A clock whose wall-clock time goes on evenly until a caller takes in a step of the machine's.
+    """A clock whose wall-clock time goes on evenly until a caller takes in a step of the machine's
+    clock.
 
-    So all moments that a head has noted are in one frame, and it moves them all at once: see
-    `Head.on_tick`. A machine that slept has a step ahead, too.
+    So all moments that a head has noted fit together, and the head moves all of them at once: see
+    `Head.on_tick`. A machine that slept also has a step ahead.
     """
 
     def __init__(
         self, clock: MachineClock, boot: str = "", before: ClockAnchor | None = None
     ) -> None:
         """`boot` names the machine's boot, or is "" if unknown. `before`: the anchor of an earlier
-        head; after the same boot it shows a step that came while no head ran.
+        head. If the boot is the same, the anchor shows a step that came while no head ran.
         """
         self._clock = clock
         self._boot = boot
@@ -78,12 +80,12 @@ class WatchedClock:
             self._offset_s = clock.wall() - clock.monotonic()
 
     def wall(self) -> float:
-        """Return seconds since the epoch, without steps that were not taken yet."""
+        """Return seconds since the epoch, without steps that were not taken in yet."""
         return self._look()[0]
 
     def take_step(self) -> float:
-        """Return by how many seconds the clock was stepped since the last call, 0.0 if it was
-        not. From now on `wall` shows the machine's wall-clock time.
+        """Return by how many seconds the clock was stepped since the last call; 0.0 if it was not.
+        From now on `wall` shows the machine's wall-clock time.
         """
         _, step_s = self._look()
         if step_s:
@@ -95,7 +97,9 @@ class WatchedClock:
         return ClockAnchor(self._boot, self._offset_s)
 
     def _look(self) -> tuple[float, float]:
-        """Return the even wall-clock time, and by how much the machine's is ahead of it."""
+        """Return the even wall-clock time, and by how many seconds the machine's wall-clock time is
+        ahead of it.
+        """
         for _ in range(_READINGS):
             seen = self.monotonic()
             wall = self._clock.wall()

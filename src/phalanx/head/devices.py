@@ -30,7 +30,9 @@ class Devices:
         clock: Clock,
         noted: Callable[[NodeRecord, int, Hold | None], None],
     ) -> None:
-        """`noted` hears that an operator closed a GPU of a node, or (None) opened it again."""
+        """`noted` is called when an operator closes a GPU of a node, or (with None) opens it
+        again.
+        """
         self._nodes = nodes
         self._outbox = outbox
         self._clock = clock
@@ -47,7 +49,7 @@ class Devices:
         ]
 
     def seen(self, node_id: str, message: DevicesSeen) -> None:
-        """Take over a node's reading of its devices."""
+        """Store a node's reading of its devices."""
         if self._nodes.is_alive(node_id):
             self._seen[node_id] = message
             self._seen_at[node_id] = self._clock.now()
@@ -58,14 +60,14 @@ class Devices:
         self._seen_at.pop(node_id, None)
 
     def node_joined(self, record: NodeRecord) -> None:
-        """Tell a node that joins which devices are closed; it may not know."""
+        """Tell a joining node which of its devices are closed, because the node may not know."""
         if record.cordoned:
             self._order(record)
 
     # ---- closing and opening devices -----------------------------------------------------------
 
     def cordon(self, asker: Asker[bool], request: Cordon) -> bool:
-        """Close a node or some of its GPUs to new work; return whether that is news."""
+        """Close a node or some of its GPUs to new work. Returns whether anything changed."""
         record = self._known(request.node_id, request.devices)
         wall = self._clock.wall()
         hold = Hold(reason=request.reason, by=signed(request.by, asker), since=wall)
@@ -77,7 +79,7 @@ class Devices:
         return bool(new)
 
     def uncordon(self, asker: Asker[bool], request: Uncordon) -> bool:
-        """Open a node or some of its GPUs; return whether any was closed."""
+        """Open a node or some of its GPUs. Returns whether any was closed."""
         record = self._known(request.node_id, request.devices)
         if not request.devices:
             return self._nodes.release(record.node_id, CORDON)
@@ -117,8 +119,8 @@ class Devices:
     # ---- questions -----------------------------------------------------------------------------
 
     def busy(self, node_id: str, number: int, within_s: float) -> float | None:
-        """Return the share of time in which a device was recently busy; None unless it was read
-        within `within_s` seconds.
+        """Return the share of time in which a device was recently busy; None if the device was not
+        read within `within_s` seconds.
         """
         if self._clock.now() - self._seen_at.get(node_id, float("-inf")) > within_s:
             return None
@@ -138,7 +140,7 @@ class Devices:
         ]
 
     def rows(self, record: NodeRecord) -> list[DeviceInfo]:
-        """Return the devices of a node for display, even if the node reads nothing of them."""
+        """Return the devices of a node for display, even if the node does not read its devices."""
         report = self._nodes.last_report(record.node_id)
         seen = self._seen.get(record.node_id, DevicesSeen([]))
         samples = {one.number: one for one in seen.samples}

@@ -16,14 +16,16 @@ from phalanx.protocol.requests.cluster import NewDriverJob
 from phalanx.protocol.requests.request import Asker, Entry
 
 KEEP_ENDED = 1_000
-"""How many drivers that ended are remembered, not counting those whose detached actors live."""
+"""How many ended drivers are remembered, without the drivers whose detached actors live."""
 
 
 class DriverEffects(Protocol):
-    """Carries out what follows from drivers' ends."""
+    """Carries out what follows from the ends of drivers."""
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """End what a process owned that is gone with its node."""
+        """Handle the end of a process that is gone with its node, and give up what the process
+        owned.
+        """
         ...
 
     def detached_actors(self, job: bytes) -> list[ActorRecord]:
@@ -32,7 +34,7 @@ class DriverEffects(Protocol):
 
 
 class Drivers:
-    """Drivers' jobs, by their numbers of 4 bytes."""
+    """The jobs of drivers, by their ids of 4 bytes."""
 
     def __init__(
         self, outbox: Outbox, state_store: StateStore, clock: Clock, effects: DriverEffects
@@ -46,7 +48,7 @@ class Drivers:
         self._started: dict[bytes, float] = {}
         self._ended: dict[bytes, float] = {}
         self._described: dict[bytes, JobKnown] = {}
-        """The latest jobs that ended, for display."""
+        """The jobs that ended most recently, for display."""
         self.environments: dict[bytes, EnvironmentKnown] = {}
         self._introduced: dict[bytes, set[bytes]] = {}
 
@@ -58,7 +60,7 @@ class Drivers:
         return self.new()
 
     def new(self) -> bytes:
-        """Return the next job's number."""
+        """Return the number of the next job."""
         self.count += 1
         job = self.count.to_bytes(4, "big")
         self._started[job] = self._clock.wall()
@@ -66,12 +68,12 @@ class Drivers:
         return job
 
     def known(self, job: JobKnown) -> None:
-        """Store what a job's workers need."""
+        """Store the description that a job's workers need."""
         self._known[job.job] = job
         self._state_store.put_job(job)
 
     def principal_of(self, name: str) -> Principal | None:
-        """Return the principal of a driver by its job in hex; None if it is not known."""
+        """Return the principal of a driver, by its job in hex; None if the driver is not known."""
         try:
             known = self._known.get(bytes.fromhex(name))
         except ValueError:
@@ -99,18 +101,18 @@ class Drivers:
             self._outbox.send(prefix, self.environments[environment])
 
     def node_joined(self, prefix: bytes) -> None:
-        """Forget what the node knew: it may have forgotten everything."""
+        """Forget what a joining node was sent, because the node may have forgotten all of it."""
         self._introduced.pop(prefix, None)
 
     def node_died(self, prefix: bytes) -> None:
-        """End the jobs of drivers that are gone with their node."""
+        """End the jobs of drivers that were on a dead node."""
         self._introduced.pop(prefix, None)
         for job in list(self._known.values()):
             if job.driver[:PREFIX_BYTES] == prefix and job.job not in self._ended:
                 self._effects.process_ended(job.driver, True, self._clock.now())
 
     def driver_gone(self, driver: bytes) -> None:
-        """End a driver's job, apart from its detached actors."""
+        """End a driver's job, except for its detached actors."""
         job = driver[12:]
         if job in self._ended:
             return
@@ -130,7 +132,7 @@ class Drivers:
             self._described.pop(oldest, None)
 
     def actor_gone(self, job: bytes) -> None:
-        """End what is left of an ended job after its last detached actor died."""
+        """End what is left of an ended job once its last detached actor has died."""
         known = self._known.get(job)
         if job in self._ended and known is not None and not self._effects.detached_actors(job):
             self._end(job, known.driver, [])
@@ -143,8 +145,8 @@ class Drivers:
             self._state_store.drop_job(job)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds, so that
-        drivers ran for as long as before.
+        """Move noted moments along after the clock was stepped by this many seconds. The durations
+        for which drivers ran stay the same.
         """
         for moments in (self._started, self._ended):
             for job in moments:

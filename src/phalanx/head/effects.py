@@ -22,8 +22,8 @@ class HeadEffects:
     """Keeps rows that must outlive the head's process."""
     clock: WatchedClock
     meter: Meter
-    """Counts for metrics."""
+    """Counts occurrences for metrics."""
     event_log: EventLog
-    """Notes events that people read."""
+    """Records events that people read."""
     internal_errors: InternalErrors
-    """Catches errors around one thing, so that others continue."""
+    """Catches errors that concern one thing, so that other things continue."""

@@ -13,7 +13,7 @@ from phalanx.protocol.requests.cluster import ListClusterEvents
 from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 
 _PATIENCE_S = 5.0
-"""Seconds after which a node that has not answered is left out."""
+"""Seconds after which a node without an answer is left out."""
 Rows = list[dict[str, Any]]
 
 
@@ -26,7 +26,9 @@ class EventGathering:
         self._own = EventRing()
         self._of_gangs = (
             EventRing()
-        )  # in a ring of their own: there are many, and they must not displace others
+            # these events have a ring of their own, because there are many and others must not be
+            # displaced
+        )
         self._rounds: Gathering[Rows] = Gathering()
 
     def entries(self) -> list[Entry]:
@@ -42,7 +44,7 @@ class EventGathering:
         self._of_gangs.record(event)
 
     def _gather(self, asker: Asker[Rows], request: ListClusterEvents) -> Later:
-        """Ask all nodes for their events, and reply once all have answered."""
+        """Ask all nodes for their events, and reply once all nodes have answered."""
 
         def finish(answers: dict[bytes, Rows], silent: list[bytes]) -> None:
             rows = own + [row for answer in answers.values() for row in answer]
@@ -58,7 +60,7 @@ class EventGathering:
         return LATER
 
     def reported(self, prefix: bytes, message: EventsReported) -> None:
-        """Take in a node's answer."""
+        """Add a node's answer."""
         self._rounds.answered(prefix, message.number, message.rows)
 
     def node_gone(self, prefix: bytes) -> None:
@@ -66,5 +68,5 @@ class EventGathering:
         self._rounds.gone(prefix)
 
     def tick(self, now: float) -> None:
-        """Finish the rounds whose time is over."""
+        """Finish the listings whose time is over."""
         self._rounds.tick(now)

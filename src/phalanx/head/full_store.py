@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class FullStore:
-    """Decides which requests a head refuses for want of room."""
+    """Decides which requests a head refuses because its store has no room."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class FullStore:
         self._gang_scheduler = gang_scheduler
 
     def refusal(self, kind: int, body: msgspec.Raw, effect: Effect) -> StoreFullError | None:
-        """Return why a request is refused; None if it is taken."""
+        """Return why a request is refused; None if the request is accepted."""
         shortage = self._state_store.shortage
         if effect is not Effect.ADDS or not shortage or not self._is_new(kind, body):
             return None
@@ -63,8 +63,8 @@ class FullStore:
             self._actors.refuse(process, decode_request(RegisterActor, body), error)
 
     def _is_new(self, kind: int, body: msgspec.Raw) -> bool:
-        """Whether a request asks for new work: not if it is repeated, nor for bytes that are no
-        request, which its handler will report.
+        """Whether a request asks for new work. A repeated request does not, nor do bytes that are
+        not a request: their handler will report the fault.
         """
         try:
             return not self._is_repeated(kind, body)
@@ -72,8 +72,8 @@ class FullStore:
             return False
 
     def _is_repeated(self, kind: int, body: msgspec.Raw) -> bool:
-        """Whether what a request asks for exists: an earlier head has handled the request, and
-        died.
+        """Whether the thing that a request asks for exists already: an earlier head handled the
+        request, and died.
         """
         if kind == CreateGroup.kind:
             return self._groups.get(decode_request(CreateGroup, body).group) is not None

@@ -10,20 +10,22 @@ from phalanx.protocol.bundle_messages import Grant
 
 
 class Grants(Protocol):
-    """Says as which account a member runs."""
+    """Decides under which account a member runs."""
 
     def grant(
         self, user: str, job: JobId, attempt: int, node: str, devices: Sequence[int]
     ) -> Grant | None:
-        """Return the grant for a member on the node with this name; None: the node's account."""
+        """Return the grant for a member on the node with this name; None stands for the node's
+        account.
+        """
         ...
 
 
 class NoGrants:
-    """The grants of a cluster whose work runs as the accounts of its nodes."""
+    """The grants of a cluster in which work runs under the accounts of its nodes."""
 
     def grant(
         self, user: str, job: JobId, attempt: int, node: str, devices: Sequence[int]
     ) -> Grant | None:
-        """Return None."""
+        """Return None: the member runs under the node's account."""
         return None

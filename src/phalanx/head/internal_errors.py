@@ -14,7 +14,9 @@ from phalanx.head.clock import Clock
 from phalanx.model.rows.cluster import DefectInfo
 
 _SHOWN_CHARS = 300
-"""Characters of an error's text that are shown: users may control a part of it."""
+"""The number of characters of an error's text that are shown. It is limited because users may
+control a part of the text.
+"""
 
 
 class InternalErrors:
@@ -34,7 +36,7 @@ class InternalErrors:
         """The caught errors by kind; see `StatusInfo`."""
 
     def add(self, kind: str, error: Exception, what: str = "") -> None:
-        """Count a caught error. `what` names the thing that it was about, for display."""
+        """Add a caught error. `what` names, for display, the thing that the error was about."""
         before = self.rows.get(kind)
         text = f"{what}: {describe(error)}" if what else describe(error)
         self.rows[kind] = DefectInfo(
@@ -57,13 +59,15 @@ class InternalErrors:
         self.add("request", error, name)
 
     def kept_apart(self, kind: str, what: str = "") -> KeptApart:
-        """Return a context in which an error is counted and does not affect what comes after it."""
+        """Return a context in which an error is counted and then does not affect the code after the
+        context.
+        """
         return KeptApart(self, kind, what)
 
 
 class KeptApart:
-    """The context of `InternalErrors.kept_apart`. Every change of a job enters one, so it is no
-    generator.
+    """The context of `InternalErrors.kept_apart`. Every change of a job enters such a context, so
+    for speed this class is no generator.
     """
 
     __slots__ = ("_internal_errors", "_kind", "_what")
@@ -84,5 +88,5 @@ class KeptApart:
 
 
 def describe(error: Exception) -> str:
-    """Return an error in one line: its class and its text."""
+    """Return an error in one line, as its class and its text."""
     return f"{type(error).__name__}: {error}"[:_SHOWN_CHARS]

@@ -58,7 +58,7 @@ class Parts(Protocol):
 
 
 _KNOCKS_COUNT_S = 30.0
-"""Seconds since its last knock after which a node of another version is not mentioned any more."""
+"""Seconds since its last knock after which a node of another version is no longer mentioned."""
 _MOST_OTHERS = 10_000
 
 
@@ -76,8 +76,8 @@ class Joining:
     def __init__(
         self, head: Parts, cluster: str, recorder: NodeRecorder, is_system: bool = False
     ) -> None:
-        """`cluster` is the cluster's name in the head's store; with an empty name the head takes in
-        nodes of any cluster. `is_system`: whether work runs as its owners.
+        """`cluster`: the cluster's name in the head's store. With an empty name the head accepts
+        nodes of any cluster. `is_system`: whether work runs under the accounts of its owners.
         """
         self._is_system = is_system
         self._head = head
@@ -123,11 +123,10 @@ class Joining:
         return record is not None and not self._head.nodes.is_alive(record.node_id)
 
     def knocked(self, prefix: bytes, version: int, host: str, now: float) -> bool:
-        """Take note of a living node that uses another version of the protocol and knocks
-        regularly.
+        """Note a knock of a living node that uses another version of the protocol.
 
-        Its work counts as running while it knocks. Returns whether the node is dead for this head:
-        then it must end its work, which may run elsewhere.
+        The node's work counts as running while the node knocks. Returns whether the node is dead
+        for this head. A dead node must end its work, because the work may run elsewhere.
         """
         nodes = self._head.nodes
         record = nodes.of_prefix(prefix)
@@ -184,7 +183,9 @@ class Joining:
         self._give_up(message.given_up, but=prefix)
 
     def _check_mode(self, message: Join) -> None:
-        """Raise ValueError for a node that would run the work of people as its own account."""
+        """Raise ValueError for a node that would run the work of several people under its own
+        account.
+        """
         if self._is_system and not message.is_system:
             raise ValueError(
                 "jobs of this cluster run as their submitters, which this node cannot do: start "
@@ -206,8 +207,8 @@ class Joining:
         )
 
     def _check_place(self, entry: NodeRecord) -> None:
-        """Raise ValueError for a new node whose name another has, or that its machine has no room
-        for. A node that comes back is not asked again: its work runs.
+        """Raise ValueError for a new node if another node has its name, or if its machine has no
+        room for it. A node that comes back is not checked again, because its work runs.
         """
         if self._head.nodes.get(entry.node_id) is not None:
             return
@@ -218,7 +219,7 @@ class Joining:
             raise ValueError(fault)
 
     def _lower_memory(self, record: NodeRecord) -> None:
-        """Let a node offer only the memory that other nodes of its machine leave."""
+        """Reduce a node's memory to the amount that other nodes of its machine leave."""
         left = memory_left(record, self._head.nodes.living())
         if left is not None:
             wanted = self._head.nodes.totals(record.node_id, {MEMORY: left})
@@ -236,7 +237,7 @@ class Joining:
         )
 
     def _know_again(self, record: NodeRecord, message: Join, now: float) -> None:
-        """Let each part compare what the node has with what the part knows."""
+        """Let each part compare the node's contents with what the part knows."""
         head = self._head
         head.drivers.node_joined(record.prefix)
         head.actors.node_joined(record, message.actors)
@@ -247,8 +248,8 @@ class Joining:
         head.draining.node_joined(record)
 
     def _give_up(self, prefixes: Iterable[bytes], but: bytes) -> None:
-        """Give up nodes that an earlier head had given up but may not have recorded: other nodes
-        have acted on it.
+        """Give up nodes that an earlier head gave up but may not have recorded as dead: other nodes
+        have acted on their deaths.
         """
         for prefix in prefixes:
             record = self._head.nodes.of_prefix(prefix)
@@ -256,7 +257,7 @@ class Joining:
                 self._head.nodes.leave(record.node_id, "an earlier head gave it up", LOST)
 
     def report(self, prefix: bytes, message: NodeReport, now: float) -> bool:
-        """Take over a node's report; return whether its free resources have changed."""
+        """Handle a node's report. Returns whether the node's free resources have changed."""
         head = self._head
         record = head.nodes.of_prefix(prefix)
         if record is None:

@@ -16,11 +16,13 @@ from phalanx.protocol.requests.key_values import DeleteValues, GetValue, ListKey
 from phalanx.protocol.requests.request import Asker, Entry
 
 VALUE_BYTES = 32 << 20
-"""The largest number of bytes of a value with its key: it is written as one row."""
+"""The largest size of a value with its key, in bytes: both are written as one row."""
 TABLE_BYTES = 128 << 20
-"""The largest number of bytes of all values together, with their keys and KEY_BYTES for each."""
+"""The largest size of all values together, in bytes, with their keys and KEY_BYTES for each
+value.
+"""
 KEY_BYTES = 128
-"""Bytes that each value counts in addition to its own, so that many small ones reach the limit,
+"""Bytes that each value counts in addition to its own, so that many small values reach the limit,
 too.
 """
 
@@ -54,12 +56,12 @@ class KeyValues:
         return self._rows.get((request.namespace, request.key)) == request.value
 
     def put(self, asker: Asker[bool], request: PutValue) -> bool:
-        """Store a value unless its key is taken and may not be overwritten; return whether it was
-        taken.
+        """Store a value, unless its key is taken and may not be overwritten. Returns whether the
+        key was taken.
         """
         place = (request.namespace, request.key)
         if asker.is_again and not request.overwrite and self.is_kept(request):
-            return False  # this request stored it, before the answer got lost
+            return False  # this request stored the value before, and the answer got lost
         before = self._rows.get(place)
         if before is not None and not request.overwrite:
             return True
@@ -119,5 +121,5 @@ def _stored_key(place: Place) -> bytes:
 
 
 def _shown(key: bytes) -> str:
-    """Return a key for display: its beginning, without characters that a terminal would obey."""
+    """Return a key for display: its beginning, without control characters of terminals."""
     return repr(key[:60])[1:] + ("..." if len(key) > 60 else "")

@@ -17,7 +17,7 @@ from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 PART_BYTES = 1 << 20
 PATIENCE_S = 5.0
 MAX_READING = 256
-"""How many parts may be read at once; further ones are refused."""
+"""The largest number of parts that are read at the same time. Further requests are refused."""
 ReadOwn = Callable[[int, int, int], LogPiece]
 """Reads (file, offset, bytes) of the head's own log."""
 
@@ -28,7 +28,7 @@ class LogReading:
     def __init__(
         self, outbox: Outbox, clock: Clock, nodes: NodeDirectory, read_own: ReadOwn | None
     ) -> None:
-        """`read_own`: None if the head has no log other than that of its only node."""
+        """`read_own`: None if the head has no log besides the log of its only node."""
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
@@ -66,7 +66,7 @@ class LogReading:
 
     def _prefix_of(self, node_id: str) -> bytes:
         if not node_id and self._outbox.connected:
-            return next(iter(self._outbox.connected))  # the only node
+            return next(iter(self._outbox.connected))  # the only node of the cluster
         record = self._nodes.get(node_id)
         if record is None:
             raise ValueError(f"node {node_id!r} does not exist")
@@ -75,7 +75,7 @@ class LogReading:
         return record.prefix
 
     def answered(self, prefix: bytes, message: NodeLogRead) -> None:
-        """Take in a node's answer."""
+        """Handle a node's answer."""
         self._rounds.answered(prefix, message.number, message.piece)
 
     def node_gone(self, prefix: bytes) -> None:
@@ -83,5 +83,5 @@ class LogReading:
         self._rounds.gone(prefix)
 
     def tick(self, now: float) -> None:
-        """Finish the rounds whose time is over."""
+        """Finish the readings whose time is over."""
         self._rounds.tick(now)

@@ -18,7 +18,7 @@ class MachinesInUse:
         self._seen: dict[str, tuple[float, MachineSeen]] = {}
 
     def seen(self, node_id: str, message: MachineSeen) -> None:
-        """Take over what a node reports about its machine."""
+        """Store a node's report about its machine."""
         if self._nodes.is_alive(node_id):
             self._seen[node_id] = self._clock.now(), message
 
@@ -27,8 +27,9 @@ class MachinesInUse:
         self._seen.pop(node_id, None)
 
     def used(self, within_s: float) -> Mapping[str, float]:
-        """Return the CPUs and the bytes of memory in use on machines that were read within these
-        seconds. A machine with several nodes counts once. Without a report it is empty.
+        """Return the CPUs and the bytes of memory in use, over all machines that were read within
+        these seconds. A machine with several nodes counts once. Without any report, the answer is
+        empty.
         """
         since = self._clock.now() - within_s
         machines: dict[str, MachineSeen] = {}

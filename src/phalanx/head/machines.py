@@ -15,7 +15,7 @@ MEMORY = "memory"
 
 
 def name_fault(new: NodeRecord, connected: Iterable[NodeRecord]) -> str | None:
-    """Return why a node cannot join under the name that it was given; None if it can."""
+    """Return why a node cannot join under its given name; None if it can."""
     for other in connected if new.name else ():
         if other.name == new.name and other.node_id != new.node_id:
             return (
@@ -26,7 +26,9 @@ def name_fault(new: NodeRecord, connected: Iterable[NodeRecord]) -> str | None:
 
 
 def machine_fault(new: NodeRecord, living: Iterable[NodeRecord]) -> str | None:
-    """Return why a node cannot join beside the others of its machine; None if it can."""
+    """Return why a node cannot join in addition to the other nodes of its machine; None if it
+    can.
+    """
     others = _beside(new, living)
     for name, (words, option) in _WORDS.items() if others else ():
         machine = new.machine
@@ -36,7 +38,8 @@ def machine_fault(new: NodeRecord, living: Iterable[NodeRecord]) -> str | None:
         if not offered or not has or (is_given and name == "CPU"):
             continue
         if name == "GPU" and any(name in record.limits for record in (new, *others)):
-            continue  # each sees only some of the devices, by its environment
+            # each of these nodes sees only some of the devices, because its environment limits them
+            continue
         held = sum(record.whole.get(name, 0.0) for record in others)
         if held + offered > has:
             nodes = "another node" if len(others) == 1 else f"{len(others)} other nodes"
@@ -51,8 +54,8 @@ def machine_fault(new: NodeRecord, living: Iterable[NodeRecord]) -> str | None:
 
 
 def memory_left(new: NodeRecord, living: Iterable[NodeRecord]) -> float | None:
-    """Return the bytes of memory that a node may offer beside the others of its machine; None for
-    those that it offers.
+    """Return the bytes of memory that the other nodes of its machine leave for a node; None if the
+    node may offer the amount that it names.
     """
     others, machine = _beside(new, living), new.machine
     offered = new.totals.get(MEMORY, 0.0)

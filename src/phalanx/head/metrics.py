@@ -32,12 +32,14 @@ class HeadMetrics:
     def __init__(
         self, meter: Meter, clock: Clock, nodes: NodeDirectory, look: Callable[[Meter], None]
     ) -> None:
-        """`look` adds numbers that are not counted as they change, before each answer."""
+        """`look` is called before each answer; it adds numbers that are not counted as they
+        change.
+        """
         self._meter = meter
         self._nodes = nodes
         self._look = look
         self._began = clock.wall()
-        """Tells this head apart from earlier and later ones."""
+        """A value by which askers tell this head from earlier and later heads."""
         self._said: dict[str, bytes] = {}
         self._changes: ChangeLog[str] = ChangeLog()
 
@@ -46,17 +48,17 @@ class HeadMetrics:
         return [GetMetrics.handled_by(self.tell)]
 
     def own(self) -> list[Numbers]:
-        """Return this head's numbers, including those that are not counted as they change."""
+        """Return this head's numbers, including the numbers that are not counted as they change."""
         self._look(self._meter)
         return self._meter.numbers()
 
     def reported(self, node_id: str, message: NodeNumbers) -> None:
-        """Take over a node's numbers."""
+        """Store a node's numbers."""
         self._said[node_id] = message.numbers
         self._changes.note(node_id)
 
     def node_dead(self, node_id: str) -> None:
-        """Forget a dead node, but keep its counts for the whole cluster."""
+        """Forget a dead node, but keep its counts in the sums for the whole cluster."""
         said = self._said.pop(node_id, None)
         if said is None:
             return
@@ -68,8 +70,8 @@ class HeadMetrics:
             self._meter.take_in(numbers)
 
     def tell(self, asker: Asker[MetricsNews], request: GetMetrics) -> MetricsNews:
-        """Answer with the head's numbers, and with those of nodes that changed since the asker's
-        version.
+        """Answer with the head's numbers, and with the numbers of nodes that changed since the
+        asker's version.
         """
         since = request.since
         is_new = since.head != self._began

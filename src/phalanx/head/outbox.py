@@ -15,8 +15,8 @@ Send = Callable[[bytes, Any], None]
 
 
 class Outbox:
-    """Messages for connected nodes. A message for another node is dropped; what it said is sent
-    again when the node joins.
+    """Messages for connected nodes. A message for a node that is not connected is dropped; its
+    content is sent again when the node joins.
     """
 
     def __init__(self, send: Send, state_store: StateStore) -> None:
@@ -29,12 +29,12 @@ class Outbox:
     # ---- connected nodes --------------------------------------------------------------------
 
     def connect(self, node_id: str, prefix: bytes) -> None:
-        """Take note that a node is connected."""
+        """Note that a node is connected."""
         self._connected[prefix] = node_id
         self._prefixes[node_id] = prefix
 
     def disconnect(self, prefix: bytes) -> None:
-        """Take note that a node is not connected any more; it may come back."""
+        """Note that a node is not connected any more. The node may come back."""
         node_id = self._connected.pop(prefix, None)
         if node_id is not None:
             del self._prefixes[node_id]
@@ -66,8 +66,8 @@ class Outbox:
             self._send(prefix, message)
 
     def order(self, node_id: str, message: Any) -> None:
-        """Send a node an order once everything that it rests on is written, so that the next head
-        knows what nodes have begun or ended.
+        """Send an order to a node once all changes behind the order are written, so that the next
+        head knows which work nodes have begun or ended.
         """
         self._state_store.when_written(lambda: self.send_node(node_id, message))
 
@@ -80,7 +80,7 @@ class Outbox:
         self.send(prefix, reply)
 
     def broadcast(self, message: Any, but: bytes = b"") -> None:
-        """Send a message to every node but this one."""
+        """Send a message to every node except this one."""
         for prefix in list(self._connected):
             if prefix != but:
                 self._send(prefix, message)

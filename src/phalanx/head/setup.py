@@ -27,30 +27,30 @@ class HeadShell:
 
     clock: MachineClock
     boot: str = ""
-    """The boot of the machine whose clock it is, see WatchedClock."""
+    """The boot of the machine to which the clock belongs; see WatchedClock."""
     rng: RandomSource
     prober: Prober
-    """Probes ports of jobs' members."""
+    """Probes ports of members of jobs."""
     report_defect: Callable[[Exception], None]
-    """Shows an internal error, which harms only one thing."""
+    """Shows an internal error, which affects only one thing."""
     ledger: Ledger | None = None
-    """Keeps the history of jobs, if one is kept."""
+    """Keeps the history of jobs; None if no history is kept."""
     read_log: ReadOwn | None = None
-    """Reads the head's own log, if it has one."""
+    """Reads the head's own log; None if the head has no log."""
     look: Callable[[Meter], None] = lambda meter: None
-    """Adds the shell's numbers to the meter."""
+    """Adds numbers that the shell knows to the meter."""
 
 
 class HeadSetup(msgspec.Struct, frozen=True, kw_only=True):
     """The settings with which a head's cluster was started."""
 
     cluster: str = ""
-    """The cluster's name in its store; empty if nodes need not recognize it."""
+    """The cluster's name in its store; empty if nodes need not check the name."""
     is_alone: bool = False
     """Whether the only node is in the same process."""
     limits: HealthLimits | None = None
     placement: PlacementPolicy = PlacementPolicy()
-    """The policy by which work finds its nodes."""
+    """The policy that chooses nodes for work."""
     settings: SystemSettings = DEFAULT_SETTINGS
 
 

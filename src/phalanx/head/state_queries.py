@@ -34,11 +34,11 @@ from phalanx.protocol.requests.request import LATER, Asker, Entry, Later
 from phalanx.protocol.requests.state import QueryState
 
 KEEP_S = 0.2
-"""The share of a query's time that the head keeps for itself, so that its asker gets the other rows
+"""The share of a query's time that the head keeps for itself, so that the asker gets the other rows
 even if a node does not answer.
 """
 MAX_ROUNDS = 64
-"""How many listings may be under way at once; further ones are refused."""
+"""The largest number of listings under way at once; further ones are refused."""
 _PREFIX_DIGITS = 2 * PREFIX_BYTES
 _HEADS_NODE = "node:__internal_head__"
 
@@ -113,22 +113,22 @@ class StateQueries:
         return LATER
 
     def reported(self, prefix: bytes, message: StateReported) -> None:
-        """Take in a node's answer."""
+        """Add a node's answer."""
         self._rounds.answered(prefix, message.number, message)
 
     def node_dead(self, prefix: bytes) -> None:
-        """Stop waiting for a node that was given up; its rows do not belong to the cluster any
+        """Stop waiting for a node that was given up. Its rows do not belong to the cluster any
         more.
         """
         self._rounds.gone(prefix)
 
     def tick(self, now: float) -> None:
-        """Finish the rounds whose time is over."""
+        """Finish the listings whose time is over."""
         self._rounds.tick(now)
 
     def _complete(self, rows: list[Row], pids: dict[str, int]) -> None:
-        """Complete rows with facts that owners do not know of other nodes: their ids, and the pids
-        of workers.
+        """Add to rows the facts that owners do not know about other nodes: the ids of nodes, and
+        the pids of workers.
         """
         known = {record.prefix.hex(): record.node_id for record in self._nodes.all()}
         hosts = {record.node_id: record.host or "127.0.0.1" for record in self._nodes.all()}
@@ -168,7 +168,7 @@ class StateQueries:
         return {**actor_row(record), "serialized_runtime_env": shown}
 
     def _creations(self) -> Iterator[Row]:
-        """Yield the creation of each actor as a task, which the head has placed."""
+        """Yield the creation of each actor as a task. The head placed these tasks itself."""
         for record in self._actors.all():
             if not record.task_events:
                 continue
@@ -196,7 +196,7 @@ class StateQueries:
 
 
 def actor_row(record: ActorRecord) -> Row:
-    """Return an actor as a row of a listing."""
+    """Return a row of a listing for an actor."""
     return {
         "actor_id": record.actor.hex(),
         "class_name": record.class_name,

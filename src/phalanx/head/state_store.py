@@ -38,12 +38,12 @@ class Journal(Protocol):
 
     @property
     def shortage(self) -> str:
-        """Why there is too little room for new work, for display; empty when there is enough."""
+        """Why the store has too little room for new work, for display; empty if it has enough."""
         ...
 
     @property
     def is_stalled(self) -> bool:
-        """Whether nothing can be written now, for lack of room."""
+        """Whether nothing can be written now, because the store has no room."""
         ...
 
     def record(
@@ -75,7 +75,7 @@ class StoredRows(Protocol):
 
 class StoredState(msgspec.Struct, frozen=True, kw_only=True):
     """All that an earlier head wrote. Rows of gangs and jobs are not decoded: most heads have none,
-    and the code that reads them is imported with the gang scheduler.
+    and the code that reads such rows is imported with the gang scheduler.
     """
 
     nodes: list[NodeRecord] = []
@@ -87,14 +87,14 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
     events: list[EventInfo] = []
     roles: list[RoleInfo] = []
     tokens: list[bytes] = []
-    """Encoded rows."""
+    """The encoded rows of tokens."""
     clock: ClockAnchor | None = None
     of_gangs: Mapping[str, list[bytes]] = {}
-    """Encoded rows by table."""
+    """The encoded rows of gangs, by table."""
 
 
 def read_state(rows: StoredRows) -> StoredState:
-    """Return what an earlier head wrote. Call it before a journal writes to the same tables."""
+    """Return what an earlier head wrote. Call this before a journal writes to the same tables."""
     decode = msgspec.msgpack.decode
     clock = rows.get("counters", b"clock")
     return StoredState(
@@ -113,7 +113,7 @@ def read_state(rows: StoredRows) -> StoredState:
 
 
 class StateStore:
-    """Records changes in a journal. Without a journal nothing is kept, and everything counts as
+    """Records changes in a journal. Without a journal nothing is kept, and each change counts as
     written.
     """
 
@@ -122,12 +122,14 @@ class StateStore:
         self.address = address
         """The store's address, for display."""
         self._reads: dict[int, Callable[[], None]] = {}
-        """Answers to questions that wait until what they mention is written."""
+        """Answers to questions, each delayed until everything that the answer mentions is
+        written.
+        """
         self._read_numbers = itertools.count()
 
     @property
     def shortage(self) -> str:
-        """Why the head takes no new work, for display; empty when it does."""
+        """Why the head takes no new work, for display; empty if it does."""
         return "" if self._journal is None else self._journal.shortage
 
     def when_written(self, action: Callable[[], None]) -> None:
@@ -148,14 +150,14 @@ class StateStore:
         self._reads[number] = action
 
         def written() -> None:
-            waiting = self._reads.pop(number, None)  # None: it was answered before
+            waiting = self._reads.pop(number, None)  # None: the question was answered before
             if waiting is not None:
                 waiting()
 
         self._journal.record({}, written)
 
     def keep(self, table: str, key: bytes, row: Any) -> None:
-        """Store a row that is new or has changed; None deletes it."""
+        """Store a new or changed row; None deletes the stored one."""
         if self._journal is not None:
             self._journal.record({(table, key): None if row is None else _encode(row)})
 
@@ -164,11 +166,11 @@ class StateStore:
         self.keep("nodes", record.prefix, record)
 
     def put_actor(self, record: ActorRecord) -> None:
-        """Store an actor whose state has changed; delete a dead one."""
+        """Store an actor whose state has changed; a dead actor is deleted."""
         self.keep("actors", record.actor, None if record.state == DEAD else record)
 
     def put_group(self, group: Group) -> None:
-        """Store a placement group whose state has changed; delete a removed one."""
+        """Store a placement group whose state has changed; a removed group is deleted."""
         if self._journal is not None:
             self.keep("groups", group.group, None if group.state == REMOVED else group.row())
 
@@ -177,16 +179,16 @@ class StateStore:
         self.keep("jobs", job.job, job)
 
     def drop_job(self, job: bytes) -> None:
-        """Delete a job that has nothing left."""
+        """Delete a job of a driver that has nothing left."""
         self.keep("jobs", job, None)
 
     def put_job_count(self, count: int) -> None:
-        """Store how many jobs were begun."""
+        """Store the number of jobs that were begun."""
         if self._journal is not None:
             self._journal.record({("counters", b"jobs"): count.to_bytes(8, "big")})
 
     def put_clock(self, anchor: ClockAnchor) -> None:
-        """Store how the clocks of the head's machine stand to each other."""
+        """Store the relation between the clocks of the head's machine."""
         self.keep("counters", b"clock", anchor)
 
     def flush(self) -> None:

@@ -20,7 +20,7 @@ from phalanx.protocol.requests.cluster import GetHealth, GetStatus
 from phalanx.protocol.requests.request import Asker, Entry
 
 GangCounts = Callable[[], dict[str, int]]
-"""Returns how many gangs are in each state that StatusInfo names."""
+"""Returns the number of gangs in each state that StatusInfo names."""
 
 
 class Status:
@@ -39,8 +39,8 @@ class Status:
         stranded: Stranded,
         lost_nodes: Callable[[], list[str]],
     ) -> None:
-        """`whereabouts` returns the addresses of the head and of its store (empty if there is
-        none), and sentences about troubles; `lost_nodes` is NodeRecorder.lost_lately.
+        """`whereabouts` returns the addresses of the head and of its store (empty if it has none),
+        and sentences about troubles. `lost_nodes` is NodeRecorder.lost_lately.
         """
         self._whereabouts = whereabouts
         self._nodes = nodes

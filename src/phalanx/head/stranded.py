@@ -16,10 +16,10 @@ from phalanx.model.lifecycle import ALIVE
 from phalanx.observe.stranded import Free, Shape, smallest, stranded
 
 EVERY_S = 2.0
-"""Seconds between two searches, at least."""
+"""The shortest time between two searches, in seconds."""
 PAUSE = 500.0
-"""A search waits for this many times the duration of the last one: while somebody asks, searches
-take a five hundredth of the head's time.
+"""The pause between two searches, as a multiple of the last one's duration: while somebody asks,
+searches take a five hundredth of the head's time.
 """
 
 
@@ -63,7 +63,7 @@ class Stranded:
                 yield node_id, found
 
     def _of_head(self) -> Iterator[Shape]:
-        """Yield the requests of bundles and members without a place; one of several equal gangs
+        """Yield the requests of bundles and members without a place. Of several equal gangs, one
         stands for all.
         """
         for bundle in self._groups.waiting_bundles():

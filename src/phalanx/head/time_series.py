@@ -18,21 +18,23 @@ from phalanx.protocol.requests.request import Asker
 from phalanx.protocol.requests.series import GetSeries, NumberOverTime, SeriesNews
 
 EVERY_S = 10.0
-"""Seconds between two counts, at least."""
+"""The shortest time between two counts, in seconds."""
 PAUSE = 1_000.0
-"""A count waits for this many times the duration of the last one: counts take a thousandth of the
-head's time.
+"""The pause between two counts, as a multiple of the last one's duration: counts take a thousandth
+of the head's time.
 """
 FRESH_S = 60.0
-"""A reading of a device older than this many seconds is not counted."""
+"""The age in seconds above which a reading of a device is not counted."""
 MAX_SERIES = 500
-"""How many numbers are kept; the first number of a deleted queue makes room for a new one."""
+"""The largest number of series that are kept. The first series of a deleted queue makes room for a
+new one.
+"""
 
 Key = tuple[str, str]
 
 
 class TimeSeries:
-    """Counts as time passes, and answers with the numbers."""
+    """Counts at intervals, and answers with the counted numbers."""
 
     def __init__(
         self,
@@ -43,9 +45,10 @@ class TimeSeries:
         busy: Callable[[str, int, float], float | None],
         used: Callable[[float], Mapping[str, float]],
     ) -> None:
-        """`job_states`: the state of each job, without array tasks. `busy` measures how busy a
-        device of a node is, from 0 to 1, if it was read within these seconds. `used` returns what
-        is in use on the machines, by resource, as far as they were read within these seconds.
+        """`job_states`: the state of each job, without array tasks. `busy` returns how busy a
+        device of a node is, from 0 to 1; None if its last reading is older than these seconds.
+        `used` returns the amounts in use on the machines, by resource, without machines whose last
+        reading is older than these seconds.
         """
         self._used = used
         self._busy = busy
@@ -69,8 +72,8 @@ class TimeSeries:
         self._due = now + max(EVERY_S, PAUSE * took_s)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move all points along after the clock was stepped by this many seconds: new ones come
-        after them, and are as far from them as they were counted.
+        """Move all points along after the clock was stepped by this many seconds. New points then
+        come after them, at the distance at which they were counted.
         """
         for series in self._series.values():
             series.move(step_s)
@@ -104,7 +107,7 @@ class TimeSeries:
         return numbers
 
     def _used_gpus(self) -> Iterator[float]:
-        """Yield how busy each GPU is of which that is known."""
+        """Yield how busy each GPU is, without GPUs about which nothing is known."""
         for record in self._nodes.living():
             report = self._nodes.last_report(record.node_id)
             for number in range(len(report.devices.get(GPU, ()))):

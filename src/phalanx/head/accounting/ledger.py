@@ -13,18 +13,18 @@ Answered = Callable[[T | Exception], None]
 
 
 class Ledger(Protocol):
-    """Keeps records and looks them up while the head continues. It calls back from the head's
-    loop.
+    """Keeps records, and looks records up while the head continues. Results arrive through
+    callbacks in the head's loop.
     """
 
     def add(self, rows: Sequence[LedgerRow], kept: Callable[[], None]) -> None:
-        """Keep these rows, each once by its key; `kept` is called when they are durable."""
+        """Add these rows. Each key is stored once. `kept` is called when the rows are durable."""
         ...
 
     def attempts(self, query: AttemptQuery, answered: Answered[AttemptPage]) -> None:
-        """Look up attempts, the last that ended first."""
+        """Look up attempts, those that ended last first."""
         ...
 
     def usage(self, query: UsageQuery, answered: Answered[list[UsageRow]]) -> None:
-        """Look up sums."""
+        """Look up sums of usage."""
         ...

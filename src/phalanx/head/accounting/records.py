@@ -38,7 +38,7 @@ _ENDED_AS = {
     st.RESTARTING: at.RESTARTED,
     st.COMPLETING: at.MEMBER_COMPLETED,
 }
-"""The state recorded for a member that its job has ended, by the state of the job."""
+"""The recorded state of a member that its job has ended, by the state of the job."""
 
 
 class AttemptRecords:
@@ -51,8 +51,8 @@ class AttemptRecords:
         host_of: Callable[[str], str],
         job_of: Callable[[str], JobRecord | None],
     ) -> None:
-        """`ledger`: None if no history is kept. `host_of`: the host name of a node, by its id.
-        `job_of`: a job by its uid.
+        """`ledger`: None if no history is kept. `host_of`: returns the host name of a node by its
+        id. `job_of`: returns a job by its uid.
         """
         self._state_store = state_store
         self._ledger = ledger
@@ -73,10 +73,12 @@ class AttemptRecords:
         used: Used | None,
         now: float,
     ) -> None:
-        """Record a member's attempt that has ended on its node; call it before its job knows."""
+        """Record an attempt of a member that has ended on its node. Call this before the job is
+        told.
+        """
         member = self._member(gang, index, job, st.PENDING, st.RUNNING, st.TERMINATING)
         if member is None or (member.state == st.PENDING and used is None):
-            return  # it never began
+            return  # the attempt never began
         if member.state == st.TERMINATING:
             state = job.ends_as or ("" if member.retires else _ENDED_AS.get(job.state, ""))
             state = state if state in at.STATES else st.TERMINATED
@@ -88,8 +90,8 @@ class AttemptRecords:
         self._write(gang, index, job, member, state, why, code, used, now, signal)
 
     def lost(self, gang: Gang, index: int, job: JobRecord, reason: str, now: float) -> None:
-        """Record that a member loses its place; call it before its job knows. `reason`: why, if the
-        member was not evicted; otherwise the record names the claimant.
+        """Record that a member loses its place. Call this before the job is told. `reason`: why the
+        member loses its place, if it was not evicted; otherwise the record names the claimant.
         """
         member = self._member(gang, index, job, st.RUNNING, st.TERMINATING)
         if member is not None:
@@ -100,7 +102,7 @@ class AttemptRecords:
     def run_ended(
         self, gang: Gang, array: JobRecord, ended: list[tuple[int, RunEnd]], now: float
     ) -> None:
-        """Record the good ends of tasks of a run, each with the index of its task."""
+        """Record tasks of a run that ended well, each with the index of its array task."""
         if self._ledger is None:
             return
         place, spec = gang.members[0], array.spec
@@ -142,12 +144,14 @@ class AttemptRecords:
         self._put_all(rows)
 
     def used(self, gang: Gang, index: int, attempt: int, used: Used) -> None:
-        """Record what an attempt used, after it lost its place."""
+        """Record the usage of an attempt after it lost its place."""
         key = _key(gang.gang_id, index, attempt)
         self.put(key + b"u", UsedRow(key=key, used=used))
 
     def _member(self, gang: Gang, index: int, job: JobRecord, *states: str) -> MemberRecord | None:
-        """Return the member that has this place, if its current attempt is the one that ends."""
+        """Return the member with this place, if the attempt that ends is the member's current
+        one.
+        """
         place = gang.members[index]
         member = job.member(place.of_group, place.index)
         is_it = member is not None and place.attempt and member.attempt == place.start
@@ -170,7 +174,7 @@ class AttemptRecords:
     ) -> None:
         place, spec = gang.members[index], job.spec
         key = _key(gang.gang_id, index, place.attempt)
-        # The node knows how long it ran, on a clock that never goes back.
+        # The node knows how long the member ran, by a clock that never goes back.
         since = member.started if member.started is not None else now
         started = min(since, now) if used is None else now - used.ran_s
         group = spec.group(place.of_group)
@@ -201,7 +205,9 @@ class AttemptRecords:
         self.put(key, AttemptRow(key=key, attempt=attempt))
 
     def recorded_as(self, job: JobRecord) -> float:
-        """Return when the job was submitted, or the array whose task it is, as records have it."""
+        """Return when the job was submitted, and for an array task its array, as records write
+        them.
+        """
         array_task = job.spec.element
         array = None if array_task is None else self._job_of(array_task.array)
         return (job if array is None else array).recorded_as
@@ -209,8 +215,8 @@ class AttemptRecords:
     def _waited_s(
         self, job: JobRecord, group: str, index: int, attempt: int, started: float
     ) -> float | None:
-        """Return how long the job waited, with its first member's first attempt only: a job waits
-        once, however many members it has and however often they restart.
+        """Return how long the job waited. Only the first attempt of the first member gets this
+        time: a job waits once, however many members it has and however often they restart.
         """
         first = job.spec.groups[0].name if job.spec.groups else ""
         if (group, index, attempt) != (first, 0, 1):
@@ -220,7 +226,7 @@ class AttemptRecords:
         return max(started - (since if array_task is None else array_task.since), 0.0)
 
     def put(self, key: bytes, row: LedgerRow) -> None:
-        """Write a row that the ledger should have."""
+        """Write a row to the ledger, now or later."""
         if self._ledger is not None:
             self._put_all([(key, row)])
 
@@ -238,7 +244,7 @@ class AttemptRecords:
         self._ledger.add([row for _, row in rows], kept)
 
     def restore(self, values: Iterable[bytes]) -> None:
-        """Hand over records that an earlier head wrote and whose confirmation it did not get."""
+        """Pass on records that an earlier head wrote and that were not confirmed to it."""
         decode = msgspec.msgpack.Decoder(AttemptRow | UsedRow | StepRow).decode
         rows = [(_stored_key(row), row) for row in map(decode, values)]
         if rows and self._ledger is not None:

@@ -33,7 +33,7 @@ class AccountingRequests:
         self, ledger: Ledger | None, running: Callable[[AttemptQuery], list[Step]]
     ) -> None:
         """`ledger`: None if no history is kept. `running` returns the running steps that match a
-        query, the last that began first.
+        query, those that began last first.
         """
         self._kept_in = ledger
         self._running = running
@@ -84,7 +84,7 @@ class AccountingRequests:
 
 
 def _seen_by(asker: Asker[Any], query: Q) -> Q | None:
-    """Return the part of a query about work that the asker sees; None if there is none."""
+    """Return the query restricted to the work that the asker may see; None if nothing is left."""
     principal = asker.principal
     if principal is None or principal.kind != JOB:
         return query

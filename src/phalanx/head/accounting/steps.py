@@ -22,8 +22,8 @@ from phalanx.protocol.bundle_messages import StepEnded
 
 TABLE = "steps"
 PATIENCE_S = 120.0
-"""Seconds after its last task in which the next task of a step may begin; then its asker counts as
-gone.
+"""Seconds after the end of its last task in which a step may begin another task. After that time,
+its asker counts as gone.
 """
 
 
@@ -33,21 +33,21 @@ class OpenStep(msgspec.Struct, kw_only=True, eq=False):
     key: bytes
     step: Step
     begun: int = 0
-    """How many tasks have been requested so far."""
+    """The number of tasks that have been requested so far."""
     running: dict[int, int] = {}
-    """Running tasks, each with its member's index in the gang."""
+    """The running tasks, each with the index of its member in the gang."""
     attempts: dict[int, int] = {}
-    """The attempt of each of these members."""
+    """The attempt of each member with tasks of the step."""
     node_ids: list[str] = []
-    """The nodes where its tasks were begun."""
+    """The nodes where tasks of the step were begun."""
     is_cut: bool = False
-    """A task of it was ended together with its member."""
+    """Whether a task of the step was ended together with its member."""
     last: float
-    """When its last task ended, or when it began."""
+    """When the step's last task ended or, if none has ended, when the step began."""
 
 
 class StepUsage:
-    """The running steps of all jobs, and what has been recorded of them so far."""
+    """The running steps of all jobs, and the usage that was recorded of each so far."""
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class StepUsage:
         host_of: Callable[[str], str],
         steady: Callable[[], float],
     ) -> None:
-        """`write` takes the record of a step that has ended; `host_of`: as in AttemptRecords."""
+        """`write` takes the record of a step that has ended. `host_of`: as in AttemptRecords."""
         self._state_store = state_store
         self._write = write
         self._host_of = host_of
         self._steady = steady
         self._open: dict[bytes, OpenStep] = {}
         self._touched: dict[bytes, float] = {}
-        """When each step without a running task was last heard of."""
+        """The time of the last news of each step that has no running task."""
 
     # ---- life of a step ------------------------------------------------------------------------
 
@@ -73,8 +73,8 @@ class StepUsage:
         self._keep(OpenStep(key=key, step=step, last=step.started))
 
     def task(self, gang: Gang, index: int, number: int, cpus: float) -> int:
-        """Begin one more task of a step in the member at this index, which holds this many CPUs;
-        return the task's number. Raises JobCommandError if the step is over.
+        """Begin one more task of a step in the member at this index, which holds this many CPUs.
+        Returns the task's number. Raises JobCommandError if the step is over.
         """
         one = self._open.get(_key(gang.gang_id, number))
         if one is None or one.begun >= one.step.tasks:
@@ -92,14 +92,14 @@ class StepUsage:
         return task
 
     def refused(self, group: GangId, number: int, task: int, now: float) -> None:
-        """End a task that its node does not begin."""
+        """End a task that its node refuses to begin."""
         one = self._open.get(_key(group, number))
         if one is not None and task in one.running:
             self._task_over(one, task, now)
 
     def ended(self, message: StepEnded, now: float) -> None:
-        """End a task by its node's report. A repeated report, or one about a step that is over,
-        changes nothing.
+        """End a task that its node reports as ended. A repeated report changes nothing, nor does a
+        report about a step that is over.
         """
         one = self._open.get(_key(message.group, message.step))
         if one is None or message.task not in one.running:
@@ -109,8 +109,8 @@ class StepUsage:
         self._task_over(one, message.task, now)
 
     def member_over(self, group: GangId, index: int, attempt: int, state: str, now: float) -> None:
-        """End the tasks of a member whose attempt has ended: no more reports of them will come.
-        `state`: the member's state, if it did not end on its own account.
+        """End the tasks of a member whose attempt has ended: no more reports about them will come.
+        `state`: the member's state, if the member did not end by itself.
         """
         for one in self._of(group):
             left = [task for task, place in one.running.items() if place == index]
@@ -127,7 +127,7 @@ class StepUsage:
 
     def clock_stepped(self, step_s: float) -> None:
         """Move noted moments along after the clock was stepped by this many seconds, so that
-        lengths of time stay the same.
+        durations stay the same.
         """
         for one in list(self._open.values()):
             one.step = msgspec.structs.replace(one.step, started=one.step.started + step_s)
@@ -135,7 +135,7 @@ class StepUsage:
             self._state_store.keep(TABLE, one.key, one)
 
     def tick(self) -> None:
-        """Close the steps whose remaining tasks do not come."""
+        """Close the steps that no longer expect another task."""
         now = self._steady()
         for key, since in list(self._touched.items()):
             if now - since >= PATIENCE_S:

@@ -33,7 +33,9 @@ from phalanx.scheduler.placement.outcome import Outcome
 
 
 class ActorControl:
-    """Carries out the effects that `ActorTable` asks for, and turns nodes' news into its events."""
+    """Carries out the effects that `ActorTable` asks for, and turns news from nodes into events for
+    the table.
+    """
 
     def __init__(
         self,
@@ -67,13 +69,13 @@ class ActorControl:
         self._exit_waiters: dict[bytes, list[Callable[[], None]]] = {}
         self._pauses = CrashPauses()
         self._rests_until: dict[bytes, float] = {}
-        """When each crashed actor starts again, on the head's clock."""
+        """The time, on the head's clock, at which each crashed actor starts again."""
 
     # ---- effects -----------------------------------------------------------------------------
 
     def place_actor(self, record: ActorRecord) -> None:
-        """Choose a node for an actor and ask it for a worker, unless the actor rests after a
-        crash.
+        """Choose a node for an actor, and ask that node for a worker, unless the actor rests after
+        a crash.
         """
         if record.actor in self._rests_until:
             return
@@ -86,7 +88,7 @@ class ActorControl:
         return owner.node_id if owner is not None and self._nodes.is_alive(owner.node_id) else ""
 
     def explain(self, name: str) -> Explanation:
-        """Return why an actor waits. `name`: its id in hex, or its name. Raises
+        """Return why an actor waits. `name`: the actor's id in hex, or its name. Raises
         JobNotFoundError.
         """
         for record in self.table.all():
@@ -111,7 +113,7 @@ class ActorControl:
         return explain_outcome("actor", name, why)
 
     def _follow(self, record: ActorRecord, choice: Choice) -> None:
-        """Ask the chosen node for a worker, or report why there is none."""
+        """Ask the chosen node for a worker, or report why no node was chosen."""
         if record.node and record.node != choice.node:
             self._outbox.order(record.node, WithdrawActor(record.actor))
         self.table.sent(record.actor, choice.node)
@@ -157,7 +159,7 @@ class ActorControl:
         self._drivers.warn(record.job, Refused(0, text, False, ""))
 
     def withdraw_actor(self, record: ActorRecord) -> None:
-        """Tell the actor's node that it needs no worker any more."""
+        """Tell the actor's node that the actor needs no worker any more."""
         if record.node:
             self._outbox.order(record.node, WithdrawActor(record.actor))
 
@@ -218,7 +220,7 @@ class ActorControl:
 
     def _tell_what_it_holds(self, record: ActorRecord, watchers: Iterable[bytes]) -> None:
         """Send the watchers' nodes the view of the actor's node before they learn that the actor
-        lives, so that later placements use no older view.
+        lives. Later placements then use no older view.
         """
         node = self._nodes.get(record.node)
         if node is None or not self._nodes.is_alive(record.node):
@@ -296,8 +298,8 @@ class ActorControl:
                 action()
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move the deaths of nodes that count against actors along after the wall-clock time was
-        stepped by this many seconds.
+        """Move the noted deaths of nodes that count against actors along after the wall-clock time
+        was stepped by this many seconds.
         """
         for record in self.table.all():
             if record.node_deaths:
@@ -305,7 +307,9 @@ class ActorControl:
                 self._state_store.put_actor(record)
 
     def node_joined(self, record: NodeRecord, here: Mapping[bytes, ActorHere]) -> None:
-        """Compare a joining node's actors with the table; end those that are not wanted there."""
+        """Compare a joining node's actors with the table, and end the actors that are not wanted
+        there.
+        """
         strangers = self.table.confirm(record.node_id, here)
         for actor in strangers:
             if worker := here[actor].worker:
@@ -318,7 +322,9 @@ class ActorControl:
                 self._pids.setdefault(worker, 0)
 
     def is_overdue(self) -> bool:
-        """Whether an actor waits on a node that showed room for it and does not take it."""
+        """Whether an actor waits on a node that showed room for the actor but has not started
+        it.
+        """
         return self._node_choice.is_overdue(self._clock.now())
 
     def place_waiting(self) -> None:

@@ -43,14 +43,16 @@ NODE_ID = "ray.io/node-id"
 class Choice:
     """The node chosen for an actor.
 
-    Without a `node`, the actor waits, for `reason`; or, with a `code`, it can never be placed.
-    `code` is that of the error with which its calls fail.
+    Without a `node`, the actor waits for the given `reason`. With a `code`, the actor can never be
+    placed, and its calls fail with the error of that code.
     """
 
     node: str = ""
     is_available: bool = False
     bundle: int = -1
-    """The index of the bundle that it is counted into, if it goes into a placement group."""
+    """The index of the bundle into which the actor is counted, if the actor goes into a placement
+    group.
+    """
     reason: str = ""
     code: str = ""
 
@@ -61,7 +63,7 @@ class _Waiting:
     owner_node: str
     node: str
     has_room: bool
-    """Whether the node showed room for it when it was sent there."""
+    """Whether the node showed room for the actor when the actor was sent there."""
 
 
 class ActorNodeChoice:
@@ -82,18 +84,21 @@ class ActorNodeChoice:
         self._tried = TriedPlaces[bytes]() if placement.policy == "selector" else None
         self._spread = Spread()
         self._homes: dict[bytes, tuple[bytes, str]] = {}
-        """(job, node) of each actor that was sent to a node."""
+        """The job and the node of each actor that was sent to a node."""
         self._waiting: dict[bytes, _Waiting] = {}
         self._inside: dict[bytes, tuple[bytes, int, ResourceSet]] = {}
-        """(group, index) of the bundle that an actor was counted into, and what it takes there."""
+        """For each actor that was counted into a bundle: the group, the index of the bundle, and
+        the amounts that the actor takes there.
+        """
         self._full: dict[bytes, frozenset[str]] = {}
-        """The nodes that refused an actor because they run as many as they can."""
+        """For each actor, the nodes that refused it because they run as many actors as they can."""
 
     def place(
         self, record: ActorRecord, owner_node: str, now: float, full: frozenset[str] = frozenset()
     ) -> Choice:
-        """Return where the actor goes now. It counts as waiting until `placed` or `gone`.
-        `owner_node`: "" if none. `full`: nodes that run as many actors as they can.
+        """Return where the actor goes now. The actor counts as waiting until `placed` or `gone` is
+        called. `owner_node`: "" if the owner's node is unknown. `full`: nodes that run as many
+        actors as they can.
         """
         self.gone(record.actor)
         if full:
@@ -112,8 +117,8 @@ class ActorNodeChoice:
     def elsewhere(
         self, record: ActorRecord, full_node: str, owner_node: str, now: float
     ) -> Choice | None:
-        """Return where an actor goes whose node runs as many as it can; None if no other node will
-        do.
+        """Return where an actor goes whose node runs as many actors as it can; None if no other
+        node is suitable.
         """
         wire = record.strategy
         if wire.get("group") is not None or (wire.get("node_id") and not wire.get("soft")):
@@ -149,20 +154,21 @@ class ActorNodeChoice:
         return self._outcome(place, tiers, chosen, self._asking(record, owner_node, now))
 
     def is_overdue(self, now: float) -> bool:
-        """Whether a node has kept an actor waiting although it showed room for it."""
+        """Whether a node has kept an actor waiting although the node showed room for the actor."""
         return self._tried is not None and self._tried.is_overdue(now)
 
     def better(self, now: float) -> list[tuple[ActorRecord, Choice]]:
         """Return waiting actors for which another node has room now, or that can never be placed.
 
-        Call it once for many news after resources changed. An actor that waits on a node must be
-        withdrawn there before it goes elsewhere.
+        After resources changed, call this once for all changes. An actor that waits on a node must
+        be withdrawn there before it goes elsewhere.
         """
         moves = []
         for actor, waiting in list(self._waiting.items()):
             if self._starts(actor, waiting, now) or self._is_on_the_only_node(waiting):
                 continue
-            inside = self._inside.pop(actor, None)  # so that it is not in its own way
+            # otherwise the actor would count as in its own way
+            inside = self._inside.pop(actor, None)
             choice = self._pick(
                 waiting.record, waiting.owner_node, now, require_available=bool(waiting.node)
             )
@@ -180,16 +186,18 @@ class ActorNodeChoice:
         return moves
 
     def _starts(self, actor: bytes, waiting: _Waiting, now: float) -> bool:
-        """Whether its node showed room for it so recently that its worker may be starting there.
-        Until then the selector chooses no other node, because it would count the actor as in its
-        own way.
+        """Whether the actor's node showed room so recently that the actor's worker may be starting
+        there. Until that time is over, the selector chooses no other node, because it would count
+        the actor twice.
         """
         if self._tried is None or not waiting.has_room:
             return False
         return waiting.node not in self._tried.of(actor, now)
 
     def _is_on_the_only_node(self, waiting: _Waiting) -> bool:
-        """Whether it waits on the only node, outside of groups: no node can be better."""
+        """Whether the actor waits, outside of groups, on the only node: no node can then be
+        better.
+        """
         nodes = self._cluster.view.nodes.states
         is_grouped = waiting.record.strategy.get("group") is not None
         return len(nodes) == 1 and nodes[0].id == waiting.node and not is_grouped
@@ -254,9 +262,9 @@ class ActorNodeChoice:
         )
 
     def _any_node(self) -> str:
-        """Return a random node that takes work. An actor that holds nothing is requested there, as
-        in Ray: all nodes show room for such actors, so they would otherwise all pile up on their
-        owner's node.
+        """Return a random node that takes work. An actor that holds no resources is requested
+        there, as in Ray: all nodes show room for such actors, so otherwise all of them would go to
+        their owner's node.
         """
         open_nodes = [node.id for node in self._cluster.view.nodes.states if node.is_schedulable]
         return open_nodes[self._rng.randrange(len(open_nodes))] if open_nodes else ""
@@ -279,8 +287,8 @@ class ActorNodeChoice:
         )
 
     def _has_room(self, place: ResourceSet, tiers: Sequence[LabelSelector]) -> bool:
-        """Whether any node has room; checked before working out which, and why the others have
-        none.
+        """Whether any node has room. This is checked before the more expensive question which node
+        has room.
         """
         requests = (Request(resources=place, selector=selector) for selector in tiers)
         return any(self._cluster.view.of(request).available.any() for request in requests)
@@ -311,7 +319,9 @@ class ActorNodeChoice:
         place: ResourceSet,
         tiers: Sequence[LabelSelector],
     ) -> Choice:
-        """Return why there is no node now; an error if the strategy does not let the actor wait."""
+        """Return the choice of no node, with the reason; with an error if the strategy does not let
+        the actor wait.
+        """
         nodes = self._cluster.view.nodes
         target = wire.get("node_id")
         if target is not None and not wire.get("soft"):
@@ -336,7 +346,7 @@ class ActorNodeChoice:
         return Choice(reason=f"it asks for {lacking} and the largest node has {largest}")
 
     def _in_group(self, record: ActorRecord, place: ResourceSet) -> Choice:
-        """Return the node of a bundle: the first of those that may serve with room left by other
+        """Return the node of a bundle: of the possible bundles, the first with room left by other
         actors.
         """
         group_id, index = (

@@ -68,7 +68,7 @@ class ActorRequests:
         return KnownActor(record.actor, record.handle, existed=False)
 
     def refuse(self, owner: bytes, request: RegisterActor, error: PhalanxError) -> None:
-        """Report an actor as dead that is not created, to an owner that waits for no answer."""
+        """Report a refused actor as dead to its owner, which waits for no answer."""
         record = _record(owner, request.spec)
         self.table.refuse_new(record, str(error), to_wire(error).code)
 

@@ -36,21 +36,25 @@ CONFIRMATION_S = 60.0
 
 
 class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
-    """An actor. `creation` is what its workers need to create it, opaque here."""
+    """An actor. `creation` holds the bytes from which its workers create the actor; they are opaque
+    here.
+    """
 
     actor: bytes
     owner: bytes
     job: bytes
     creation: bytes
     files: list[str] = []
-    """Files in shared memory that its creation reads: they stay while it may be created again."""
+    """The files in shared memory that the actor's creation reads. They are kept while the actor may
+    be created again.
+    """
     class_name: str
     repr_name: str = ""
-    """The name that it gives itself; empty if its class gives none."""
+    """The name that the actor gives itself; empty if its class gives none."""
     call_site: str = ""
-    """The place in its program where it was created, if that is recorded."""
+    """The place in the program where the actor was created, if that is recorded."""
     task_events: bool = True
-    """Whether listings of tasks show its creation."""
+    """Whether listings of tasks show the actor's creation."""
     name: str = ""
     namespace: str = ""
     detached: bool = False
@@ -62,29 +66,29 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     priority: int = 0
     state: str = PENDING_CREATION
     incarnation: int = 0
-    """Grows with each life, and with each node that it leaves before it lives: the number
-    identifies one order to one node.
+    """A number that grows with each life of the actor, and with each node that the actor leaves
+    before it lives: it identifies one order to one node.
     """
     restarts: int = 0
     node: str = ""
-    """The node that was asked for a worker, or has it; in hex."""
+    """The node that has the actor's worker, or was asked for one; in hex."""
     worker: bytes = b""
     pid: int = 0
     is_made: bool = False
-    """Whether its constructor has returned in this life."""
+    """Whether the actor's constructor has returned in this life."""
     reason: str = ""
     error: bytes = b""
-    """The error that its constructor raised, pickled; opaque here."""
+    """The error that the actor's constructor raised, pickled; opaque here."""
     code: str = ""
-    """The code of the error for which it could not be placed anywhere."""
+    """The code of the error for which no node can ever hold the actor."""
     handle: bytes = b""
     """The value that get_actor returns: the pickled description of its methods, opaque here."""
     watchers: list[bytes] = []
     is_ending: str = ""
-    """Why it is being ended on purpose, while its process still runs."""
+    """Why the actor is being ended on purpose, while its process still runs."""
     node_deaths: list[float] = []
-    """When nodes died while it ran there, in seconds since the epoch; only deaths that count
-    against it.
+    """The times when nodes died while the actor ran there, in seconds since the epoch. Only deaths
+    that count against the actor are kept.
     """
 
 
@@ -100,14 +104,14 @@ class ActorEffects(Protocol):
         ...
 
     def restarts(self, record: ActorRecord, is_crash: bool) -> None:
-        """Count that an actor restarts because its worker is gone; `is_crash`: the process failed
-        on its own.
+        """Count a restart of an actor whose worker is gone. `is_crash`: whether the process failed
+        by itself.
         """
         ...
 
     def end_worker(self, record: ActorRecord, reason: str, force: bool) -> None:
-        """End the actor's process: at once with `force`, otherwise after the calls that it already
-        has.
+        """End the actor's process: with `force` at once, otherwise after the calls that the actor
+        already has.
         """
         ...
 
@@ -130,21 +134,29 @@ class ActorTable:
         self._actors: dict[bytes, ActorRecord] = {}
         self._names: dict[tuple[str, str], bytes] = {}
         self._awaited: dict[bytes, tuple[float, list[bytes]]] = {}
-        """The watchers of actors whose registration is still on its way, with their deadline."""
+        """The watchers of actors whose registration has not arrived yet, with the time until which
+        they wait.
+        """
         self._unconfirmed: dict[bytes, float] = {}
-        """Restored actors, and until when their nodes may report that they have them."""
+        """Restored actors, each with the time until which its node may report that it has the
+        actor.
+        """
 
     def announce(self, record: ActorRecord) -> None:
-        """Make an actor known whose constructor's arguments are not there yet."""
+        """Add an actor before its registration: the arguments of its constructor are not
+        there yet.
+        """
         record.state = DEPENDENCIES_UNREADY
         self._add(record)
 
     def register(self, record: ActorRecord) -> None:
-        """Add an actor and place it. Raises ActorAlreadyExistsError for a taken name."""
+        """Add an actor and place it. Raises ActorAlreadyExistsError if another actor has the
+        name.
+        """
         known = self._actors.get(record.actor)
         if known is not None:
             if known.state != DEPENDENCIES_UNREADY:
-                return  # it was killed before its arguments came
+                return  # the actor was killed before its arguments came
             known.creation, known.files = record.creation, record.files
             self._move(known, PENDING_CREATION)
             self._effects.place_actor(known)
@@ -166,17 +178,17 @@ class ActorTable:
         record.watchers = [record.owner, *(w for w in waiting if w != record.owner)]
 
     def get(self, actor: bytes) -> ActorRecord | None:
-        """Return the actor with this id; dead actors are known for a while."""
+        """Return the actor with this id. Dead actors remain known for a while."""
         return self._actors.get(actor)
 
     def named(self, namespace: str, name: str) -> ActorRecord | None:
-        """Return the actor with this name that lives or will live."""
+        """Return the actor with this name, if it lives or will live."""
         actor = self._names.get((namespace, name))
         return None if actor is None else self._actors[actor]
 
     def names(self, namespace: str | None) -> list[tuple[str, str]]:
-        """Return (namespace, name) of named actors that live or will live, in one namespace or in
-        all.
+        """Return (namespace, name) of each named actor that lives or will live, in one namespace or
+        in all.
         """
         return [k for k in self._names if namespace is None or k[0] == namespace]
 
@@ -185,10 +197,10 @@ class ActorTable:
         return list(self._actors.values())
 
     def watch(self, actor: bytes, watcher: bytes, now: float) -> None:
-        """Send `watcher` the actor's state, now and whenever it changes."""
+        """Send the actor's state to `watcher`, now and whenever the state changes."""
         record = self._actors.get(actor)
         if record is None:
-            # A handle may overtake its actor's registration, which comes from another process.
+            # A handle may arrive before its actor's registration, which comes from another process.
             _, waiting = self._awaited.setdefault(actor, (now + REGISTRATION_S, []))
             waiting.append(watcher)
             return
@@ -197,8 +209,8 @@ class ActorTable:
         self._effects.publish(record, [watcher])
 
     def tick(self, now: float) -> None:
-        """Tell watchers of actors that never came that these do not exist, and count unconfirmed
-        actors as missing.
+        """Tell watchers that actors whose registration never arrived do not exist, and count
+        unconfirmed actors as missing.
         """
         for actor, (deadline, watchers) in list(self._awaited.items()):
             if now < deadline:
@@ -222,8 +234,8 @@ class ActorTable:
     def restore(self, rows: Iterable[ActorRecord], now: float) -> None:
         """Restore what the head knew before it restarted.
 
-        An actor whose node was asked for a worker, or has it, counts as dead if the node does not
-        `confirm` it in time; the others are placed.
+        An actor whose node was asked for a worker, or has the worker, counts as dead if the node
+        does not `confirm` the actor in time. All other actors are placed.
         """
         restored = list(rows)
         for record in restored:
@@ -245,8 +257,8 @@ class ActorTable:
     def confirm(self, node: str, here: Mapping[bytes, ActorHere]) -> list[bytes]:
         """Compare the actors that a joining node reports with the table.
 
-        Actors that should be there and are not have died, or are placed again. Returns the actors
-        that should not be there, whose workers the node must end.
+        Actors that are missing on the node have died, or are placed again. Returns the actors that
+        should not be there: the node must end their workers.
         """
         strangers = []
         for actor, (worker, incarnation) in here.items():
@@ -264,7 +276,7 @@ class ActorTable:
         return strangers
 
     def _missing(self, record: ActorRecord) -> None:
-        """Handle an actor that its node does not have."""
+        """Handle an actor that is missing on its node."""
         if record.worker:
             why = f"the node {record.node} does not have it any more"
             self._lost(record, why, f"The actor died because {why}.")
@@ -274,14 +286,14 @@ class ActorTable:
     # ---- the life of an actor -------------------------------------------------------------------
 
     def sent(self, actor: bytes, node: str) -> None:
-        """Note which node was asked for a worker; an empty id if none."""
+        """Note which node was asked for a worker; an empty id if no node was."""
         record = self._actors.get(actor)
         if record is not None and record.state != DEAD:
             self._go_to(record, node)
 
     def placed(self, actor: bytes, worker: bytes, node: str = "") -> bool:
-        """Note that a worker of the asked node creates the actor. False if the actor does not need
-        it.
+        """Note that a worker of the asked node creates the actor. Returns False if the actor does
+        not need the worker.
         """
         record = self._actors.get(actor)
         if record is None or record.state == DEAD:
@@ -295,12 +307,12 @@ class ActorTable:
         """Note that the constructor returned, and the name that the actor gives itself."""
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state in (ALIVE, DEAD):
-            return  # reported twice, for example
+            return  # for example, a repeated report
         record.pid, record.repr_name, record.is_made = pid, repr_name, True
         self._move(record, ALIVE)
 
     def failed(self, actor: bytes, error: bytes) -> None:
-        """End an actor whose constructor raised; it does not restart."""
+        """End an actor whose constructor raised an error. The actor does not restart."""
         record = self._actors.get(actor)
         if record is None or record.state == DEAD:
             return
@@ -321,15 +333,16 @@ class ActorTable:
         code: str = "",
         parent_killed: float | None = None,
     ) -> None:
-        """Restart an actor whose process ended, or end it. `preempted`: that costs no restart;
-        `code`: of the error with which its calls fail, if it is a special one. `parent_killed`:
-        when it ended because it had killed its parent, most likely, by the wall-clock time.
+        """Restart or end an actor whose process ended. `preempted`: whether the process was
+        preempted, which costs no restart. `code`: the code of the error with which calls fail, if
+        it is a special one. `parent_killed`: the wall-clock time at which the process ended because
+        it had killed its parent, most likely.
         """
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state == DEAD:
             return
         if preempted and record.max_restarts > 0:
-            record.restarts -= 1  # `_lost` counts one
+            record.restarts -= 1  # `_lost` counts one restart
         if parent_killed is not None:
             record.node_deaths = with_one_more(record.node_deaths, parent_killed)
             if len(record.node_deaths) >= MOST:
@@ -340,9 +353,10 @@ class ActorTable:
         self._lost(record, reason, death, code, is_crash=not preempted and reason != KILLED_ONCE)
 
     def node_gone(self, node: str, reason: str, death: str = ORDERLY, wall: float = 0.0) -> None:
-        """Restart the actors of a dead node as declared, and place those that waited there again.
+        """Restart the actors of a dead node within their limits, and place the actors that waited
+        there again.
 
-        A waiting actor is not charged with a restart. `death`: how the node ended; an actor under
+        A waiting actor is not charged with a restart. `death`: how the node ended. An actor under
         which too many nodes failed is not restarted. `wall`: the wall-clock time.
         """
         for record in list(self._actors.values()):
@@ -387,8 +401,8 @@ class ActorTable:
         is_final: bool = False,
         is_crash: bool = False,
     ) -> None:
-        """Restart an actor whose worker is gone for `reason`, or end it; always end it if
-        `is_final`.
+        """Restart or end an actor whose worker is gone for `reason`. With `is_final`, the actor is
+        always ended.
 
         `death` is the text that callers then read, in the error of that code. `is_crash`: the
         process failed on its own.
@@ -410,13 +424,15 @@ class ActorTable:
             self._die(record, death)
 
     def leaving(self, actor: bytes, reason: str) -> None:
-        """Handle an actor that ends by its own will (exit_actor): it does not restart."""
+        """Handle an actor that ends itself (exit_actor): the actor does not restart."""
         record = self._actors.get(actor)
         if record is not None and record.state != DEAD:
             self._begin_end(record, reason)
 
     def kill(self, actor: bytes, no_restart: bool) -> None:
-        """End an actor now; with restarts left and `no_restart` False it comes back."""
+        """Kill an actor now. The actor restarts if it has restarts left and `no_restart` is
+        False.
+        """
         record = self._actors.get(actor)
         if record is None or record.state == DEAD:
             return
@@ -429,29 +445,31 @@ class ActorTable:
             self._lost(record, KILLED_ONCE, KILLED)
 
     def unreferenced(self, actor: bytes) -> None:
-        """End an actor without handles after the calls that it has."""
+        """End an actor that has no handles left, after the calls that it already has."""
         record = self._actors.get(actor)
         if record is None or record.detached or record.state == DEAD:
             return
         self._end(record, "The actor died because all handles to it went out of scope.", False)
 
     def refused(self, actor: bytes, reason: str, code: str) -> None:
-        """End an actor that can never be placed. `code`: of the error with which its calls fail."""
+        """End an actor that can never be placed. `code`: the code of the error with which its calls
+        fail.
+        """
         record = self._actors.get(actor)
         if record is not None and record.state != DEAD:
             record.code = code
             self._die(record, f"The actor cannot be placed: {reason}.")
 
     def refuse_new(self, record: ActorRecord, reason: str, code: str) -> None:
-        """Report an actor that is not accepted as dead, to its owner and watchers."""
+        """Report an actor that is not accepted as dead to its owner and watchers."""
         if record.actor not in self._actors:
-            record.name = ""  # so that no name is taken, or in the way
+            record.name = ""  # so that the refused actor takes no name
             self._add(record)
         self.refused(record.actor, reason.rstrip("."), code)
 
     def process_gone(self, process: bytes) -> None:
-        """End the actors of an owner that ended, unless they are detached. A watcher that ended
-        watches no longer.
+        """End the actors of an owner that ended, unless they are detached. If the process was a
+        watcher, it stops watching.
         """
         for record in list(self._actors.values()):
             if process in record.watchers:
@@ -466,8 +484,8 @@ class ActorTable:
     def _begin_end(self, record: ActorRecord, reason: str, at_once: bool = False) -> None:
         """Note that an actor will not live again.
 
-        Its name is free from now on: a lookup by name returns only an actor that will live, though
-        this one's process may take a while to end.
+        The actor's name is free from now on: a lookup by name returns only an actor that will live,
+        and the process of this actor may take a while to end.
         """
         if record.is_ending:
             return
@@ -490,7 +508,7 @@ class ActorTable:
             self._effects.end_worker(record, record.is_ending, True)
         else:
             self._effects.withdraw_actor(record)
-        if record.state != DEAD:  # the effect may have brought the news of its end
+        if record.state != DEAD:  # the effect may have brought the news of the actor's end
             self._die(record, record.is_ending)
 
     def _die(self, record: ActorRecord, reason: str) -> None:
@@ -512,7 +530,7 @@ class ActorTable:
 
 
 def _is_of(record: ActorRecord, worker: bytes, incarnation: int) -> bool:
-    """Whether that worker belongs to the actor's current life. If no worker is known yet, it may
-    still be one of an earlier life, which was given up while the node was away.
+    """Whether that worker belongs to the actor's current life. If no worker is known yet, the
+    worker may belong to an earlier life, which was given up while the node was away.
     """
     return record.worker == worker if record.worker else record.incarnation == incarnation

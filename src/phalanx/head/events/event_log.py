@@ -26,16 +26,16 @@ from phalanx.protocol.requests.request import Asker, Entry
 TABLE = "events"
 KEEP_OF_JOBS = 8_000
 KEEP_OTHERS = 2_000
-"""How many events are kept of jobs and gangs, and of everything else."""
+"""The numbers of events that are kept: of jobs and gangs, and of everything else."""
 MAX_TEXT = 300
 """Characters of a reason, a name or a user; longer texts are cut."""
 WRITES = 500
-"""How many rows of each kind of page are written at most per tick."""
+"""The largest number of rows of each kind of page that are written in one tick."""
 _TEXTS = frozenset({"job", "queue", "user", "host", "name", "by", "why"})
 
 
 class _Pages:
-    """The newest events of some kinds, and how far they are written."""
+    """The newest events of some kinds, and the number up to which they are written."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -61,7 +61,7 @@ class _Pages:
 
 
 class EventLog:
-    """Notes, numbers, keeps and finds events."""
+    """Records, numbers, keeps and finds events."""
 
     def __init__(self, state_store: StateStore, clock: Clock) -> None:
         self._state_store = state_store
@@ -77,7 +77,7 @@ class EventLog:
 
     @contextmanager
     def asked_by(self, user: str) -> Iterator[None]:
-        """Attribute the events noted inside to this user."""
+        """Return a context in which noted events are attributed to this user."""
         before, self._asking = self._asking, user
         try:
             yield
@@ -85,9 +85,10 @@ class EventLog:
             self._asking = before
 
     def note(self, kind: str, *, at: float | None = None, **fields: Any) -> None:
-        """Note an event; see EventInfo for its fields.
+        """Note an event; see EventInfo for the fields.
 
-        The time is now unless `at` is given; `by` is the user who is asking now unless it is given.
+        Without `at`, the time is now. Without `by`, the user is the one whose request is being
+        handled.
         """
         assert kind in KINDS, kind
         wall = self._clock.wall()
@@ -95,7 +96,7 @@ class EventLog:
         for name in _TEXTS & fields.keys():
             if len(fields[name]) > MAX_TEXT:
                 fields[name] = f"{fields[name][: MAX_TEXT - 1]}…"
-        # The next head continues above these numbers, even if it never learns of the last events.
+        # The next head continues above these numbers, even if it never reads the last events.
         self._newest = max(self._newest + 1, int(1000 * wall))
         at = wall if at is None else at
         event = EventInfo(number=self._newest, at=at, kind=kind, **fields)
@@ -120,12 +121,12 @@ class EventLog:
 
     @property
     def jobs_until(self) -> float:
-        """The time of the newest event of a job; 0 if there is none."""
+        """Return the time of the newest event of a job; 0 if there is none."""
         return max((row.at for row in self._of_jobs.rows), default=0.0)
 
     @property
     def kept(self) -> int:
-        """How many events are kept."""
+        """Return how many events are kept."""
         return len(self._of_jobs.rows) + len(self._others.rows)
 
     # ---- questions ---------------------------------------------------------------------------

@@ -12,15 +12,16 @@ from phalanx.head.gangs.member_states import HAVING, HELD
 from phalanx.model.jobs.records import JobRecord
 
 MAX_PLACES = 256
-"""How many nodes an event names."""
+"""The largest number of nodes that an event names."""
 PREEMPTING: Final = frozenset({"preempt", "gangpreempt"})
 RECLAIMING: Final = frozenset({"reclaim", "gangreclaim"})
 
 
 class GangRecorder:
-    """Notes what happens to members' places. Follows their life cycle.
+    """Notes events about the places of members. Follows their life cycle.
 
-    For array tasks it notes only failures: they are many, and their array shows how many run.
+    Only failures of array tasks are noted: there are many array tasks, and their array shows how
+    many run.
     """
 
     def __init__(
@@ -29,7 +30,9 @@ class GangRecorder:
         host_of: Callable[[str], str],
         job_of: Callable[[str], JobRecord | None],
     ) -> None:
-        """`host_of`: the host name of a node, by its id. `job_of`: a job by its uid."""
+        """`host_of`: returns the host name of a node by its id. `job_of`: returns a job by
+        its uid.
+        """
         self._event_log = event_log
         self._host_of = host_of
         self._job_of = job_of
@@ -47,7 +50,9 @@ class GangRecorder:
                 self._note("lost", gang, lost, [*lost.values()])
 
     def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
-        """Note that an action evicts these members for the gang `claimant`, or "" for none."""
+        """Note that an action evicts these members to make room for the gang `claimant` ("" for no
+        gang).
+        """
         kind = "evicted"
         if action in PREEMPTING:
             kind = "preempted"

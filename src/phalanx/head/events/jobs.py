@@ -22,26 +22,30 @@ _KIND_OF_STATE: Final = {
     st.TERMINATING: "ending",
     **dict.fromkeys(st.FINISHED, "ended"),
 }
-"""The kind of event for each new state of a job. A job counts as suspended when suspending
+"""The kind of event for each new state of a job. A job counts as suspended as soon as suspending
 begins.
 """
 _KIND_OF_NOTE: Final = {"held": "held", "released": "released"}
-"""The kinds of notes that change no state; all other notes mean that the job was changed."""
+"""The kinds of events for notes without a change of state. Any other such note means that the job
+was changed.
+"""
 
 
 class JobRecorder:
-    """Notes what happened to each job since the last look at its history."""
+    """Notes the transitions in each job's history that came since the last look."""
 
     def __init__(self, event_log: EventLog) -> None:
         self._event_log = event_log
         self._told: dict[str, Transition] = {}
-        """The last transition of each job that is noted, or that an earlier head has noted."""
+        """The last transition of each job for which an event exists, noted by this head or an
+        earlier one.
+        """
         self._failed: dict[str, int] = {}
-        """How many array tasks of each array are noted as failed."""
+        """The number of failed array tasks of each array for which events exist."""
 
     def restore(self, jobs: Iterable[JobRecord]) -> None:
-        """Restore which transitions an earlier head noted; those that it could not write any more
-        are noted now. If no events of jobs are kept, older transitions are left alone.
+        """Restore which transitions an earlier head noted. Transitions that it could not write any
+        more are noted now. If no events of jobs are kept, older transitions are left alone.
         """
         until = self._event_log.jobs_until
         for job in jobs:
@@ -52,7 +56,7 @@ class JobRecorder:
                 self._told[job.uid] = known[-1]
 
     def changed(self, job: JobRecord) -> None:
-        """Note what is new about a job."""
+        """Note the events that follow from a job's new transitions."""
         if job.spec.element is not None:
             self._array_task_changed(job, job.spec.element.array)
             return
@@ -78,7 +82,7 @@ class JobRecorder:
         elif step.old == step.new:
             kind = _KIND_OF_NOTE.get(step.reason, "changed")
         elif step.new not in _KIND_OF_STATE:
-            return  # it counts as suspended since suspending began
+            return  # the job counts as suspended since suspending began
         else:
             kind = _KIND_OF_STATE[step.new]
         self._event_log.note(

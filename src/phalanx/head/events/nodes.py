@@ -25,7 +25,7 @@ LOST_SHOWN = 100
 
 
 class NodeRecorder:
-    """Notes changes of nodes, by comparison with what was known."""
+    """Notes changes of nodes, by comparison with their previous states."""
 
     def __init__(self, event_log: EventLog) -> None:
         self._event_log = event_log
@@ -45,7 +45,7 @@ class NodeRecorder:
 
     def lost_lately(self) -> list[str]:
         """Return the nodes that were lost, or lost a part, within the last hour without an order to
-        end, each with the reason.
+        end. Each comes with the reason.
         """
         since = self._event_log.wall() - LATELY_S
         how = {LOST: " died:", PART: ":"}
@@ -53,8 +53,8 @@ class NodeRecorder:
         return [f"node {one.host}{how[one.kind]} {one.why}" for one in shown]
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move the losses along after the clock was stepped by this many seconds, so that they
-        are shown for as long.
+        """Move the noted losses along after the clock was stepped by this many seconds. They are
+        then shown for as long as before.
         """
         moved = [msgspec.structs.replace(one, at=one.at + step_s) for one in self._lost]
         self._lost = deque(moved, maxlen=LOST_SHOWN)
@@ -87,8 +87,8 @@ class NodeRecorder:
         self._note("node-refused", record, why)
 
     def held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """Note one more reason for holding a node, or one less, while it drains before and
-        after.
+        """Note one more reason for holding a node that drained before, or (with None) one reason
+        less for a node that still drains.
         """
         if hold is None:
             if record.holds:
@@ -113,7 +113,7 @@ class NodeRecorder:
                 self._of_device(f"device-{state}", record, number, f"{health.reason}{action}")
 
     def cordoned(self, record: NodeRecord, number: int, hold: Hold | None) -> None:
-        """Note that an operator closed a GPU of a node, or (None) opened it again."""
+        """Note that an operator closed a GPU of a node, or (with None) opened it again."""
         if hold is None:
             self._of_device("device-uncordoned", record, number, "")
         else:

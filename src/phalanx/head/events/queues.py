@@ -13,22 +13,22 @@ from phalanx.model.reservations import Reservation
 from phalanx.scheduler.cycle.specs import QueueSpec
 
 _UNSAID = frozenset({"name", "state", "created"})
-"""Fields whose change is no change of a queue's quotas."""
+"""Fields that are not among a queue's quotas."""
 
 
 class QueueRecorder:
-    """Notes changes of queues, by comparison with what was known."""
+    """Notes changes of queues, by comparison with their previous values."""
 
     def __init__(self, event_log: EventLog) -> None:
         self._event_log = event_log
         self._known: dict[str, QueueSpec] = {}
 
     def restore(self, records: Iterable[QueueRecord]) -> None:
-        """Restore the queues that an earlier head knew, and those that always exist."""
+        """Restore the queues that an earlier head knew, and the queues that always exist."""
         self._known = {one.name: one.spec for one in records}
 
     def published(self, queue: QueueRecord) -> None:
-        """Note that a queue is new, or what has changed about it."""
+        """Note that a queue is new, or which of its values have changed."""
         before, self._known[queue.name] = self._known.get(queue.name), queue.spec
         if before is queue.spec:
             return

@@ -17,7 +17,7 @@ from phalanx.model.jobs.records import JobRecord
 
 
 class Recorders:
-    """One recorder for each kind of thing."""
+    """The recorders of events, one for each kind of thing."""
 
     def __init__(
         self,
@@ -27,7 +27,9 @@ class Recorders:
         host_of: Callable[[str], str],
         job_of: Callable[[str], JobRecord | None],
     ) -> None:
-        """`host_of`: the host name of a node, by its id. `job_of`: a job by its uid."""
+        """`host_of`: returns the host name of a node by its id. `job_of`: returns a job by
+        its uid.
+        """
         self.of_gangs = GangRecorder(event_log, host_of, job_of)
         self.of_jobs = JobRecorder(event_log)
         self._queues, self._of_queues = queues, QueueRecorder(event_log)
@@ -38,13 +40,17 @@ class Recorders:
         calendar.on_keep = self._of_reservations.kept
 
     def restore(self, jobs: Iterable[JobRecord]) -> None:
-        """Restore what an earlier head knew; queues and reservations are restored before."""
+        """Restore what an earlier head knew. Queues and reservations must have been restored
+        before.
+        """
         self._of_queues.restore(self._queues.table.all())
         self._of_reservations.restore(self._calendar.table.all())
         self.of_jobs.restore(jobs)
 
     def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
-        """Note that an action evicts these members for the gang `claimant`, or "" for none."""
+        """Note that an action evicts these members to make room for the gang `claimant` ("" for no
+        gang).
+        """
         self.of_gangs.evicted(gang, members, action, claimant)
         if claimant:
             for index in members:

@@ -14,25 +14,27 @@ from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 _KNOWN = 1_000
-"""How many amounts are remembered; forgotten ones would be noted again."""
+"""The number of amounts that are remembered. Amounts that were forgotten would be noted again."""
 
 Amounts = Mapping[str, float]
 
 
 class Unplaceable:
-    """Notes the amounts that ordinary tasks and actors request and that no node has together.
+    """Notes the amounts that ordinary tasks and actors request and that no node has.
 
-    Jobs and gangs have reasons of their own, and are refused if nothing can ever run them.
+    Jobs and gangs have reasons of their own, and are refused if they can never run.
     """
 
     def __init__(self, event_log: EventLog, cluster: ClusterNodes) -> None:
         self._event_log = event_log
         self._cluster = cluster
         self._judged: OrderedDict[ResourceSet, tuple[int, bool]] = OrderedDict()
-        """For amounts, the last first: the shape of the cluster, and whether no node had them."""
+        """For each set of amounts, the newest first: the shape of the cluster, and whether no node
+        had the amounts.
+        """
 
     def judge(self, waiting: Iterable[Amounts]) -> None:
-        """Note the amounts among these that no node could hold, unless they are noted already."""
+        """Note those of the amounts that no node could hold, unless they are noted already."""
         for amounts in waiting:
             asked = ResourceSet.from_mapping(amounts)
             shape, was_noted = self._judged.get(asked, (-1, False))
@@ -47,7 +49,7 @@ class Unplaceable:
                 self._judged.popitem(last=False)
 
     def _why(self, asked: ResourceSet) -> str:
-        """Return why no node has these amounts; empty if a node has them, or if no node is known
+        """Return why no node has these amounts; empty if some node has them, or if no node is known
         yet.
         """
         nodes = self._cluster.view.nodes

@@ -22,15 +22,15 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
     group: GroupId
     number: int
     bundles: Mapping[str, Sequence[int]]
-    """The indexes of the bundles that each node should hold."""
+    """The indexes of the bundles that each node is asked to hold."""
     domain: str | None = None
-    """The domain that its nodes share, if the group asks for one."""
+    """The domain that the attempt's nodes share, if the group asks for one."""
     asked: list[str] = []
-    """The nodes that were asked to prepare, and so may hold bundles."""
+    """The nodes that were asked to prepare, and therefore may hold bundles."""
     awaiting: set[str] = set()
-    """The nodes that have not answered yet."""
+    """The nodes whose answers are missing."""
     lost: set[str] = set()
-    """The nodes that had prepared but do not keep their bundles after all."""
+    """The nodes that had prepared their bundles but do not keep them."""
     is_committing: bool = False
     is_ordered: bool = False
     """Whether a node may have been asked to commit."""
@@ -38,7 +38,7 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def kept(self) -> dict[int, str]:
-        """The node of each bundle that is kept once the attempt is settled."""
+        """The node of each bundle that is kept when the attempt is settled."""
         return {
             index: node
             for node, indexes in self.bundles.items()
@@ -48,16 +48,16 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
 
 
 class AttemptOwner(Protocol):
-    """Makes attempts, sends their messages, and hears their outcome. A message may be answered
-    before the method that sends it returns.
+    """Makes attempts, sends their messages, and is told their outcome. The answer to a message may
+    come before the method that sent the message returns.
     """
 
     def prepare(self, attempt: Attempt, node_id: str) -> None:
-        """Ask the node to set its bundles aside, all or none; `prepared` follows."""
+        """Ask the node to set its bundles aside, all or none. `prepared` follows."""
         ...
 
     def commit(self, attempt: Attempt, node_id: str) -> None:
-        """Ask the node to keep the bundles that it set aside; `committed` follows."""
+        """Ask the node to keep the bundles that it has set aside. `committed` follows."""
         ...
 
     def when_written(self, action: Callable[[], None]) -> None:
@@ -69,11 +69,13 @@ class AttemptOwner(Protocol):
         ...
 
     def may_begin(self, attempt: Attempt) -> bool:
-        """Whether nodes should keep what they have set aside; otherwise they give it back."""
+        """Whether nodes should keep the bundles that they have set aside; if not, they give the
+        bundles back.
+        """
         ...
 
     def on_refused(self, attempt: Attempt, now: float) -> None:
-        """Handle an attempt that failed: its bundles are given back."""
+        """Handle a failed attempt, whose bundles are given back."""
         ...
 
     def on_settled(self, attempt: Attempt, now: float) -> None:
@@ -84,7 +86,7 @@ class AttemptOwner(Protocol):
 
 
 class Attempts:
-    """The attempts that are under way, at most one for each group."""
+    """The attempts that are under way: at most one for each group."""
 
     def __init__(self, owner: AttemptOwner, give_backs: GiveBacks) -> None:
         self._owner = owner
@@ -109,12 +111,12 @@ class Attempts:
         attempt.resend_at = now
 
     def call_off(self, group: GroupId) -> Attempt | None:
-        """End a group's attempt. The caller must take back what its nodes may hold."""
+        """End a group's attempt. The caller must take back the bundles that nodes may hold."""
         return self._under_way.pop(group, None)
 
     def prepared(self, node_id: str, group: GroupId, number: int, ok: bool, now: float) -> None:
-        """Handle a node's answer: it has set its bundles of an attempt aside, or has no room for
-        them.
+        """Handle a node's answer: the node has set its bundles of an attempt aside, or has no room
+        for them.
         """
         attempt = self._awaited(node_id, group, number, is_committing=False)
         if attempt is None:
@@ -133,8 +135,8 @@ class Attempts:
         self._owner.when_written(lambda: self._go_on(attempt, now))
 
     def committed(self, node_id: str, group: GroupId, number: int, ok: bool, now: float) -> None:
-        """Handle a node's answer: it keeps its bundles of an attempt, or had given them back
-        already.
+        """Handle a node's answer: the node keeps its bundles of an attempt, or had given them back
+        before.
         """
         attempt = self._awaited(node_id, group, number, is_committing=True)
         if attempt is None:
@@ -145,12 +147,12 @@ class Attempts:
         self._settle(attempt, now)
 
     def node_gone(self, node_id: str, now: float) -> None:
-        """Count a dead node's bundles as lost: the node answers nothing any more, and keeps
-        nothing.
+        """Count a dead node's bundles as lost. The node neither answers nor keeps bundles any
+        more.
         """
         for attempt in [one for one in self._under_way.values() if node_id in one.bundles]:
             if self._under_way.get(attempt.group) is not attempt:
-                continue  # the end of another attempt has ended it
+                continue  # the end of another attempt has ended this one
             if not attempt.is_committing:
                 self._give_up(attempt, now, but=node_id)
                 continue
@@ -167,8 +169,8 @@ class Attempts:
         """Ask the nodes that have not answered.
 
         A prepared attempt continues only if it may still begin. Once a node may have been asked to
-        commit, the attempt waits for its answer even if the group is removed: while the node may
-        keep its bundles, they must not be placed elsewhere.
+        commit, the attempt waits for the node's answer, even if the group is removed. While the
+        node may keep its bundles, they must not be placed elsewhere.
         """
         if self._under_way.get(attempt.group) is not attempt:
             return
@@ -200,9 +202,7 @@ class Attempts:
     def _awaited(
         self, node_id: str, group: GroupId, number: int, is_committing: bool
     ) -> Attempt | None:
-        """Return the attempt that waits for this answer; None when the answer is not wanted any
-        more.
-        """
+        """Return the attempt that waits for this answer; None if no attempt does."""
         attempt = self._under_way.get(group)
         if attempt is None or attempt.number != number or node_id not in attempt.awaiting:
             return None

@@ -38,8 +38,8 @@ class GroupWatchers:
         self._outbox.send(prefix, _known(group))
 
     def wait(self, group: KnownGroup | None, asker: Asker[bool]) -> bool | Later:
-        """Return whether work that waits for the group may run in it, or answer later, when that is
-        known.
+        """Return whether work that waits for the group may run in it, if that is known; otherwise
+        answer later.
         """
         if group is None or group.state == REMOVED:
             return False
@@ -81,7 +81,9 @@ class GroupControl(GroupWatchers):
         cluster: ClusterNodes,
         created: Callable[[], None],
     ) -> None:
-        """`created` is called when a group is created: actors may have waited for its bundles."""
+        """`created` is called when a group is created, because actors may have waited for its
+        bundles.
+        """
         super().__init__(outbox)
         self._state_store = state_store
         self._created = created
@@ -112,7 +114,7 @@ class GroupControl(GroupWatchers):
         self._outbox.order(node_id, message)
 
     def changed(self, group: KnownGroup) -> None:
-        """Store the group, report it, and tell actors when it is created."""
+        """Store the group and report it. If it is created, notify actors."""
         if isinstance(group, Group):
             self._state_store.put_group(group)
         super().changed(group)

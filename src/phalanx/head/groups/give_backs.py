@@ -33,10 +33,10 @@ class _Asked(msgspec.Struct, kw_only=True):
 
 
 class GiveBacks:
-    """The bundles that must still become free, by group, and by node and attempt.
+    """The bundles that have still to become free, by group, and by node and attempt.
 
-    Requests of different attempts stay apart: after a bundle is freed for one attempt, the node may
-    keep it for a later attempt by the time of the next request.
+    Requests of different attempts are kept apart: when a bundle was freed for one attempt, the node
+    may already keep it for a later attempt.
     """
 
     def __init__(self, send: Send) -> None:
@@ -55,7 +55,7 @@ class GiveBacks:
         now: float,
         ending: Ending = AT_ONCE,
     ) -> None:
-        """Ask the node to end these bundles of attempts up to this one."""
+        """Ask the node to end these bundles, for this attempt and all earlier ones."""
         self.ask_all({node: indexes}, group, attempt, now, ending)
 
     def ask_all(
@@ -66,7 +66,9 @@ class GiveBacks:
         now: float,
         ending: Ending = AT_ONCE,
     ) -> None:
-        """Ask several nodes, so that the group is not free before all of them have answered."""
+        """Ask several nodes to end bundles. The group is not free before all of the nodes have
+        answered.
+        """
         asked = self._asked.setdefault(group, {})
         for node, indexes in bundles.items():
             before = asked.get((node, attempt))
@@ -79,23 +81,21 @@ class GiveBacks:
                 self._send(node, group, attempt, list(one.indexes), one.ending)
 
     def is_asked(self, node: str, group: GroupId, attempt: int, index: int) -> bool:
-        """Whether the node has yet to end this bundle, which it holds from that attempt."""
+        """Whether the node was asked to end this bundle of that attempt and has not done so yet."""
         return any(
             at == node and number >= attempt and index in one.indexes
             for (at, number), one in self._asked.get(group, {}).items()
         )
 
     def awaited(self, node: str, group: GroupId, attempt: int) -> list[int]:
-        """Return the bundles that become free by the node's answer to this attempt; none if it has
-        answered before.
+        """Return the bundles that become free with the node's answer to this attempt; no bundles
+        for a repeated answer.
         """
         asked = self._asked.get(group, {}).get((node, attempt))
         return list(asked.indexes) if asked is not None else []
 
     def done(self, node: str, group: GroupId, attempt: int) -> bool:
-        """Take note of the node's answer. Returns whether the group has nothing to give back any
-        more.
-        """
+        """Record the node's answer. Returns whether the group has no more bundles to give back."""
         asked = self._asked.get(group, {})
         if asked.pop((node, attempt), None) is None:
             return False
@@ -123,7 +123,9 @@ class GiveBacks:
                     self._send(node, group, attempt, list(one.indexes), one.ending)
 
     def _close_if_answered(self, group: GroupId) -> bool:
-        """Forget a group all of whose requests are answered; return whether it is forgotten."""
+        """Forget a group if all of its requests are answered. Returns whether the group is
+        forgotten.
+        """
         if not self._asked[group]:
             del self._asked[group]
         return group not in self._asked

@@ -19,7 +19,7 @@ FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.1, 1.5, 1.0
 
 
 class GroupRow(msgspec.Struct, kw_only=True):
-    """A group as it is stored."""
+    """A group as the store keeps it."""
 
     group: GroupId
     name: str
@@ -40,7 +40,7 @@ class GroupRow(msgspec.Struct, kw_only=True):
 
 
 class KnownGroup(Protocol):
-    """A placement group as others see it: a program's own group, or the bundles of a gang."""
+    """A placement group as others see it: a group that a program made, or the bundles of a gang."""
 
     @property
     def group(self) -> GroupId:
@@ -54,7 +54,7 @@ class KnownGroup(Protocol):
 
     @property
     def strategy(self) -> str:
-        """The strategy in Ray's words."""
+        """The strategy, in Ray's terms."""
         ...
 
     @property
@@ -69,7 +69,7 @@ class KnownGroup(Protocol):
 
     @property
     def nodes(self) -> Sequence[str]:
-        """The node of each bundle; empty if it has none."""
+        """The node of each bundle; empty for a bundle without a node."""
         ...
 
     @property
@@ -84,17 +84,17 @@ class KnownGroup(Protocol):
 
     @property
     def is_under_way(self) -> bool:
-        """Whether nodes are being asked for its bundles."""
+        """Whether nodes are being asked for the group's bundles."""
         ...
 
     @property
     def infeasible(self) -> str:
-        """Why no cluster of this shape holds the group; empty if one could."""
+        """Why no cluster of this shape can hold the group; empty if one can."""
         ...
 
 
 class Group(msgspec.Struct, kw_only=True, eq=False):
-    """A placement group. `selectors`: labels for each bundle, or an empty list."""
+    """A placement group. `selectors`: the required labels of each bundle, or an empty list."""
 
     group: GroupId
     name: str
@@ -104,39 +104,45 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
     detached: bool
     selectors: list[dict[str, str]] = []
     soft_target: str | None = None
-    """The node that STRICT_PACK takes if it can."""
+    """The node that STRICT_PACK prefers."""
     domain_label: str | None = None
-    """All bundles go to nodes that share one value of this label: `domain`, once it is chosen."""
+    """The label of which all of the group's nodes must share one value; `domain` is this value,
+    once it is chosen.
+    """
     domain: str | None = None
     namespace: str = ""
-    """The namespace within which its name is unique."""
+    """The namespace in which the group's name is unique."""
     state: str = PENDING
     nodes: list[str] = []
-    """The node of each bundle; empty if it has none."""
+    """The node of each bundle; empty for a bundle without a node."""
     unconfirmed: list[int] = []
     """The bundles that their nodes have not confirmed yet."""
     order: int = 0
     tries: int = 0
-    """How many times this head has looked for nodes."""
+    """How many times this head has looked for nodes for the group."""
     asked_at: float | None = None
-    """When this head was asked for it, on the head's clock; None if another head was."""
+    """When this head was asked for the group, on the head's clock; None if an earlier head was
+    asked.
+    """
     created_after_s: float | None = None
-    """Seconds until all of its bundles were there for the first time."""
+    """Seconds from the request until all of the group's bundles were there for the first time."""
     attempt_number: int = 0
     is_under_way: bool = False
-    """Whether an attempt to place it is under way."""
+    """Whether an attempt to place the group is under way."""
     asked: BundleRequest | None = None
     """The request for the bundles without a node, worked out once."""
     infeasible: str = ""
-    """Why no cluster of this shape holds it."""
+    """Why no cluster of this shape can hold the group."""
     waits_for: str = ""
-    """Why it is not placed now."""
+    """Why the group is not placed now."""
     shape: int = -1
-    """The cluster's shape in which it was infeasible."""
+    """The cluster's shape in which the group was infeasible."""
     retry_at: float = 0.0
     backoff_s: float = 0.0
     is_refused: bool = False
-    """A node refused it although it seemed to have room: more news do not shorten the wait."""
+    """Whether a node refused the group although it seemed to have room. Further news then does not
+    shorten the wait.
+    """
 
     @property
     def has_begun(self) -> bool:
@@ -148,7 +154,7 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         return [index for index, node in enumerate(self.nodes) if not node]
 
     def held(self) -> dict[str, list[int]]:
-        """Return the bundles that each node keeps."""
+        """Return the bundles that each node holds."""
         found: dict[str, list[int]] = {}
         for index, node in enumerate(self.nodes):
             if node:
@@ -156,18 +162,18 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
         return found
 
     def indexes_on(self, node_id: str) -> list[int]:
-        """Return the bundles that this node keeps."""
+        """Return the indexes of the bundles that this node holds."""
         return [index for index, node in enumerate(self.nodes) if node == node_id]
 
     def back_off(self, now: float, is_refused: bool) -> None:
-        """Delay the next try after a vain one, each time by more."""
+        """Delay the next try after a failed one. The delay grows with each failure."""
         longer_s = min(self.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S)
         self.backoff_s = longer_s or FIRST_BACKOFF_S
         self.retry_at = now + self.backoff_s
         self.is_refused = is_refused
 
     def put(self, index: int, node_id: str) -> None:
-        """Give the bundle a node, or take it away with an empty id."""
+        """Set the node of a bundle; an empty id removes the node."""
         self.nodes[index] = node_id
         self.asked = None
 
@@ -186,7 +192,7 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
                 soft_target=self.soft_target,
                 occupied=frozenset(node for node in self.nodes if node),
                 domain_label=self.domain_label,
-                # Bundles that still have nodes hold the others in the domain.
+                # Bundles that have nodes fix the domain of the group's other bundles.
                 domain=self.domain if any(self.nodes) else None,
             )
         return self.asked
@@ -214,7 +220,7 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
 
 
 def restored(row: GroupRow, order: int) -> tuple[Group, Attempt | None]:
-    """Return the group that was stored as `row`, and its attempt if that was prepared by then."""
+    """Return the group that was stored as `row`, with its attempt if the attempt was prepared."""
     fields = msgspec.structs.asdict(row)
     fields["bundles"] = [ResourceSet.from_mapping(bundle) for bundle in row.bundles]
     group = Group(attempt_number=fields.pop("attempt"), order=order, **fields)
@@ -235,9 +241,10 @@ def nodes_of(group: KnownGroup, index: int) -> list[str]:
 
 
 def refusal(group: KnownGroup, index: int, request: ResourceSet) -> tuple[str, str] | None:
-    """Return why work can never run in this bundle, or in any for index -1; None if it can.
+    """Return why work can never run in this bundle (in any bundle for index -1); None if work can
+    run.
 
-    The answer is (reason, code of an error), with an empty code if the work may wait.
+    The answer is (reason, code of an error). The code is empty if the work may wait.
     """
     if index >= len(group.bundles):
         count = len(group.bundles)
@@ -247,13 +254,14 @@ def refusal(group: KnownGroup, index: int, request: ResourceSet) -> tuple[str, s
     if not any(request.is_subset(bundle) for bundle in chosen):
         reason = f"no bundle of the placement group holds {request.to_mapping()}"
         return (reason, code_of(ValueError))
-    if group.infeasible and not nodes_of(group, index):  # else some bundles were lost, not these
+    # otherwise other bundles of the group were lost
+    if group.infeasible and not nodes_of(group, index):
         return (f"its placement group waits: {group.infeasible}", "")
     return None
 
 
 def facts(group: KnownGroup) -> dict[str, Any]:
-    """Return a row for display."""
+    """Return the group as a row for display."""
     return {
         "placement_group_id": group.group.hex(),
         "name": group.name,
@@ -266,8 +274,8 @@ def facts(group: KnownGroup) -> dict[str, Any]:
 
 
 def _stats(group: KnownGroup) -> dict[str, Any]:
-    """Return Ray's numbers; for a gang's bundles, which the gang scheduler places, only the
-    state.
+    """Return Ray's numbers about the placing. For bundles of a gang, which the gang scheduler
+    places, return only the state.
     """
     stats: dict[str, Any] = {"scheduling_state": _scheduling_state(group)}
     if isinstance(group, Group):
@@ -285,7 +293,7 @@ def _scheduling_state(group: KnownGroup) -> str:
 
 
 def settling_order(group: Group) -> tuple[bool, int]:
-    """Return the sort key: groups that lost bundles go before those that never had any, then older
-    ones first.
+    """Return the sort key: groups that lost bundles go before groups that never had any, and older
+    groups before newer ones.
     """
     return group.state != RESCHEDULING, group.order

@@ -41,7 +41,7 @@ class GroupRequests:
 
     def _create_group(self, asker: Asker[None], request: CreateGroup) -> None:
         if self._table.get(request.group) is not None:
-            return  # asked again after the head came back
+            return  # the nodes ask again when the head has come back
         for bundle in request.bundles:
             check_amounts(bundle)
         self._table.create(

@@ -40,12 +40,12 @@ KEEP_REMOVED = 1_000
 
 
 class GroupEffects(Protocol):
-    """The table's requests to its shell. Any request may be answered before the method returns."""
+    """The table's requests to its shell. A request may be answered before the method returns."""
 
     def prepare(
         self, node_id: str, group: GroupId, attempt: int, bundles: Mapping[int, ResourceSet]
     ) -> None:
-        """Ask the node to set these bundles aside, all or none; `prepared` follows."""
+        """Ask the node to set these bundles aside, all or none. `prepared` follows."""
         ...
 
     def when_written(self, action: Callable[[], None]) -> None:
@@ -53,17 +53,17 @@ class GroupEffects(Protocol):
         ...
 
     def commit(self, node_id: str, group: GroupId, attempt: int) -> None:
-        """Ask the node to keep what the attempt reserved; `committed` follows."""
+        """Ask the node to keep the bundles that the attempt reserved. `committed` follows."""
         ...
 
     def give_back(
         self, node_id: str, group: GroupId, attempt: int, indexes: list[int], ending: Ending
     ) -> None:
-        """Ask the node to end these bundles; `returned` follows when they are free."""
+        """Ask the node to end these bundles. `returned` follows when they are free."""
         ...
 
     def changed(self, group: Group) -> None:
-        """Store a group whose state has changed, and report it to those that wait for it."""
+        """Store a group whose state has changed, and report the group to its watchers."""
         ...
 
     def freed(self, group: GroupId) -> None:
@@ -72,10 +72,10 @@ class GroupEffects(Protocol):
 
 
 class PinnedGroup(KnownGroup, Protocol):
-    """A group whose places the table does not decide; see `GroupTable.show`."""
+    """A group whose places are not decided by the table; see `GroupTable.show`."""
 
     def remove(self, now: float) -> None:
-        """Remove the group on request."""
+        """Remove the group, because somebody asked for that."""
         ...
 
 
@@ -89,7 +89,7 @@ class GroupTable:
         self._pinned: dict[GroupId, PinnedGroup] = {}
         self._names: dict[tuple[str, str], GroupId] = {}
         self._unsettled: dict[GroupId, Group] = {}
-        """The groups with bundles that no node keeps yet."""
+        """The groups with bundles that no node holds yet."""
         self._removed: deque[GroupId] = deque()
         self.give_backs = GiveBacks(effects.give_back)
         self.attempts = Attempts(self, self.give_backs)
@@ -104,7 +104,7 @@ class GroupTable:
     def create(self, group: Group, now: float) -> None:
         """Register a group and try to place it.
 
-        Raises ValueError for a name that is taken, and for a request that no cluster could place.
+        Raises ValueError for a name that is taken, and for a request that can never be placed.
         """
         group.asked_at = now
         if group.name and (group.namespace, group.name) in self._names:
@@ -123,11 +123,12 @@ class GroupTable:
         if self._is_trying:
             self._is_stale = True
         elif group.group in self._unsettled:
-            self._try(group, now)  # the groups before it are not tried: nothing came free for them
+            # earlier groups are not tried again: no resources came free for them
+            self._try(group, now)
 
     def remove(self, group_id: GroupId, now: float) -> KnownGroup | None:
-        """End a group: its bundles go back, and work in them ends. None if there is no such
-        group.
+        """End a group: its bundles are given back, and work in them ends. Returns None if the group
+        does not exist.
         """
         pinned = self._pinned.get(group_id)
         if pinned is not None and pinned.state != REMOVED:
@@ -141,7 +142,7 @@ class GroupTable:
         if attempt is not None and not attempt.is_committing:
             for node in attempt.asked:
                 held[node] = [*held.get(node, ()), *attempt.bundles[node]]
-        group.attempt_number += 1  # no attempt of it is alive after this
+        group.attempt_number += 1  # from here on, no attempt of the group is under way
         group.nodes = [""] * len(group.bundles)
         group.unconfirmed = []
         group.is_under_way = False
@@ -156,17 +157,17 @@ class GroupTable:
         return group
 
     def creator_gone(self, creator: bytes, now: float) -> None:
-        """Remove the groups of a process that ended, unless they are detached."""
+        """Remove the groups whose creator ended, unless they are detached."""
         for group in list(self._groups.values()):
             if group.creator == creator and not group.detached:
                 self.remove(group.group, now)
 
     def creators(self) -> list[bytes]:
-        """Return the processes whose end removes groups."""
+        """Return the processes whose groups are removed when they end."""
         return [group.creator for group in self._groups.values() if not group.detached]
 
     def get(self, group_id: GroupId) -> KnownGroup | None:
-        """Return the group with this id; removed groups are known for a while."""
+        """Return the group with this id. Removed groups remain known for a while."""
         return self._groups.get(group_id) or self._pinned.get(group_id)
 
     def named(self, namespace: str, name: str) -> Group | None:
@@ -179,7 +180,7 @@ class GroupTable:
         return [facts(group) for group in (*self._groups.values(), *self._pinned.values())]
 
     def counts(self) -> dict[str, int]:
-        """Return how many groups are in each state, including recently removed ones."""
+        """Return the number of groups in each state, including recently removed groups."""
         return dict(Counter(one.state for one in (*self._groups.values(), *self._pinned.values())))
 
     def waiting_bundles(self) -> Iterator[ResourceSet]:
@@ -194,8 +195,8 @@ class GroupTable:
         return [] if group is None else nodes_of(group, index)
 
     def refusal(self, place: BundleId, request: ResourceSet) -> tuple[str, str] | None:
-        """Return why tasks of this place cannot run: (reason, code of an error or "" if they may
-        wait); None if they can.
+        """Return why tasks of this place cannot run, as (reason, code of an error); the code is ""
+        if they may wait. None if the tasks can run.
         """
         group_id, index = place
         group = self.get(group_id)
@@ -203,14 +204,16 @@ class GroupTable:
             return ("its placement group was removed", code_of(TaskPlacementGroupRemoved))
         return refusal(group, index, request)
 
-    # ---- groups whose places the table does not decide ----------------------------------------
+    # ---- groups whose places are not decided by the table --------------------------------------
 
     def show(self, group: PinnedGroup) -> None:
-        """Show a pinned group to those that look groups up. The table does nothing else with it."""
+        """Make a pinned group known to lookups. The table does nothing else with the group."""
         self._pinned[group.group] = group
 
     def hide(self, group_id: GroupId) -> None:
-        """Take note that a pinned group is removed: like others it is shown for a while."""
+        """Note that a pinned group is removed. Like other removed groups, it is shown for a
+        while.
+        """
         self._remember_removed(group_id)
 
     # ---- news of nodes -----------------------------------------------------------------------
@@ -221,14 +224,14 @@ class GroupTable:
             self._freed(group_id)
 
     def resources_changed(self, now: float) -> None:
-        """Try groups again after resources came free or a node joined. Call it once for many
+        """Try groups again after resources came free or a node joined. Call this once for all such
         news.
         """
         self._hopeless.clear()
         self._try_all(now, at_once=True)
 
     def node_gone(self, node_id: str, now: float) -> None:
-        """Place bundles of a dead node again; the node is gone from the view already."""
+        """Place the bundles of a dead node again. The node must be gone from the view already."""
         for group_id in self.give_backs.node_gone(node_id):
             self._freed(group_id)
         for group in list(self._groups.values()):
@@ -284,7 +287,7 @@ class GroupTable:
             self._try_all(now, at_once=False)
 
     def restore(self, rows: Iterable[GroupRow], now: float) -> None:
-        """Restore what the head knew before it restarted; the nodes are restored before.
+        """Restore what the head knew before it restarted. Nodes must have been restored before.
 
         Created groups stay created, and attempts that were under way continue.
         """
@@ -359,13 +362,13 @@ class GroupTable:
         self.attempts.begin(attempt, now)
 
     def prepare(self, attempt: Attempt, node_id: str) -> None:
-        """Ask the node to set its bundles of the attempt aside."""
+        """Ask the node to set aside its bundles of this attempt."""
         group = self._groups[attempt.group]
         bundles = {index: group.bundles[index] for index in attempt.bundles[node_id]}
         self._effects.prepare(node_id, attempt.group, attempt.number, bundles)
 
     def commit(self, attempt: Attempt, node_id: str) -> None:
-        """Ask the node to keep its bundles of the attempt."""
+        """Ask the node to keep its bundles of this attempt."""
         self._effects.commit(node_id, attempt.group, attempt.number)
 
     def when_written(self, action: Callable[[], None]) -> None:
@@ -373,7 +376,7 @@ class GroupTable:
         self._effects.when_written(action)
 
     def on_prepared(self, attempt: Attempt, now: float) -> None:
-        """Store the group's nodes, which have all set its bundles aside."""
+        """Store the group's nodes: all of them have set the group's bundles aside."""
         group = self._groups[attempt.group]
         for index, node in attempt.kept.items():
             group.put(index, node)
@@ -382,7 +385,7 @@ class GroupTable:
         self._move(group, PREPARED)
 
     def may_begin(self, attempt: Attempt) -> bool:
-        """Always allow it: a group does not depend on other members, as a gang does."""
+        """Return True: a group, unlike a gang, does not depend on other members."""
         return True
 
     def on_refused(self, attempt: Attempt, now: float) -> None:
@@ -411,7 +414,7 @@ class GroupTable:
             self._move(group, CREATED)
 
     def _lose(self, group: Group, indexes: list[int]) -> None:
-        """Take their nodes from these bundles."""
+        """Remove the nodes of these bundles."""
         for index in indexes:
             group.put(index, "")
         if group.state == CREATED and indexes:
@@ -421,7 +424,7 @@ class GroupTable:
     def _keeps(
         self, group: Group, index: int, node_id: str, number: int, is_committed: bool
     ) -> bool:
-        """Whether the node should hold this bundle, which it holds from that attempt."""
+        """Whether the node should keep this bundle, which was reserved by that attempt."""
         if group.state == REMOVED or index >= len(group.bundles):
             return False
         attempt = self.attempts.get(group.group)

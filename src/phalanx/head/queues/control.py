@@ -27,7 +27,9 @@ _TIMES = ("default_time_s", "max_time_s")
 
 
 class TimeLimits(NamedTuple):
-    """The time limits of a queue's jobs: for jobs that name none, and at most; in seconds."""
+    """The time limits of a queue's jobs in seconds: the default for jobs without a limit, and the
+    maximum.
+    """
 
     default_s: float | None
     max_s: float | None
@@ -36,11 +38,13 @@ class TimeLimits(NamedTuple):
 Counts = Callable[[str], tuple[dict[str, int], int]]
 """Returns the podgroups of a queue by phase, and how many members hold resources in it."""
 Uses = Callable[[str], tuple[dict[str, float], dict[str, float]]]
-"""Returns what the gangs of a queue hold, and what they wait for, in the units of leases."""
+"""Returns the amounts that the gangs of a queue hold, and the amounts that they wait for, in the
+units of leases.
+"""
 
 
 class Queues:
-    """All queues, and their quotas as scheduling sees them."""
+    """All queues, and their quotas as the scheduler sees them."""
 
     def __init__(
         self,
@@ -77,8 +81,8 @@ class Queues:
     # ---- requests ----------------------------------------------------------------------------
 
     def create(self, name: str, fields: QueueFields, is_again: bool = False) -> QueueInfo:
-        """Create a queue. `is_again`: the request is repeated, so an existing queue that equals
-        what it asks for was created by it.
+        """Create a queue. `is_again`: the request is repeated, so an existing queue that equals the
+        requested one was created by this request.
         """
         self._count_all()
         known = self.table.get(name)
@@ -89,7 +93,7 @@ class Queues:
         return self._row(record)
 
     def put(self, spec: QueueSpec) -> str:
-        """Create or change the queue of a manifest, including its state; return what was done."""
+        """Create or change the queue of a manifest, including its state. Returns what was done."""
         self._count_all()
         known = self.table.get(spec.name)
         if known is None:
@@ -136,7 +140,7 @@ class Queues:
 
     def delete(self, name: str, is_again: bool = False) -> None:
         """Delete a queue. `is_again`: the request is repeated, so a missing queue was deleted by
-        it.
+        this request.
         """
         if is_again and self.table.get(name) is None:
             return
@@ -153,7 +157,7 @@ class Queues:
         return [self._row(record, sums) for record in found]
 
     def require_open(self, name: str) -> QueueRecord:
-        """Return the queue, if it takes work. Raises QueueUnavailableError otherwise."""
+        """Return the queue. Raises QueueUnavailableError if the queue does not take work."""
         try:
             self.table.require_open(name)
         except JobCommandError as error:
@@ -161,7 +165,7 @@ class Queues:
         return self._need(name)
 
     def left(self, name: str) -> None:
-        """Count a queue's work after some of it ended; a closing queue may now be closed."""
+        """Count a queue's work again after some of it ended. A closing queue may now be closed."""
         record = self.table.get(name)
         if record is not None and record.state == "Closing":
             self._count(record)
@@ -173,15 +177,15 @@ class Queues:
     # ---- scheduling --------------------------------------------------------------------------
 
     def specs(self, busy: Collection[str], total: Mapping[str, float]) -> list[QueueSpec]:
-        """Return the queues with what they deserve now. Closing queues count as open, so that their
-        own work is scheduled.
+        """Return the queues with the amounts that they deserve now. Closing queues count as open,
+        so that their own work is scheduled.
         """
         known = [q.spec for q in self.table.all()]
         opened = [msgspec.structs.replace(q, state="Open") for q in known]
         return with_deserved(opened, busy, dict(batch_amounts(dict(total))))
 
     def capability(self, name: str) -> dict[str, float]:
-        """Return the most that a queue may use, within the limits of its ancestors, in the units of
+        """Return the most that a queue may use within the limits of its ancestors, in the units of
         leases.
         """
         limits: dict[str, float] = {}
@@ -195,8 +199,9 @@ class Queues:
     def time_limits(self, name: str) -> TimeLimits:
         """Return how long jobs of a queue may run, within the limits of its ancestors.
 
-        The default is the nearest one, and at most the maximum. The maximum is the least of all
-        maxima, and also the default if there is none.
+        The default is that of the queue or of its nearest ancestor with one, but at most the
+        maximum. The maximum is the smallest of all maxima. Without a default, the maximum is the
+        default.
         """
         default_s = max_s = None
         record = self.table.get(name)
@@ -211,8 +216,8 @@ class Queues:
         return TimeLimits(default_s, max_s)
 
     def idle_rule(self, name: str) -> IdleRule | None:
-        """Return the rule by which GPUs that jobs of a queue hold count as idle: its own, or that
-        of the nearest ancestor with a rule.
+        """Return the rule by which GPUs that jobs of a queue hold count as idle: the queue's own,
+        or else that of its nearest ancestor with a rule.
         """
         record = self.table.get(name)
         while record is not None:
@@ -237,7 +242,7 @@ class Queues:
         self.table.counted(record.name, podgroups, members, self._wall())
 
     def _sums(self) -> dict[str, tuple[dict[str, float], dict[str, float]]]:
-        """Return what the gangs of each queue and of the queues below it hold and wait for."""
+        """Return what the gangs of each queue, and of the queues below it, hold and wait for."""
         sums: dict[str, tuple[dict[str, float], dict[str, float]]] = {
             record.name: ({}, {}) for record in self.table.all()
         }

@@ -12,7 +12,7 @@ from phalanx.scheduler.plugin_parts.hierarchy import weight_of
 
 
 class _Level:
-    """A queue, or a step of queues' paths, with the levels below it."""
+    """A queue, or a step in the paths of queues, with the levels below."""
 
     def __init__(self, queue: QueueSpec | None, weight: float) -> None:
         self.queue = queue
@@ -21,7 +21,9 @@ class _Level:
         self._steps: dict[str, _Level] = {}
 
     def step(self, name: str, weight: float) -> _Level:
-        """Return the step of this name below; the first queue that names it defines its weight."""
+        """Return the step with this name below this one. The first queue that names a step defines
+        the step's weight.
+        """
         found = self._steps.get(name)
         if found is None:
             found = self._steps[name] = _Level(None, weight)
@@ -29,12 +31,13 @@ class _Level:
         return found
 
     def declares(self, name: str) -> bool:
-        """Whether the queue itself declares what it deserves of a resource."""
+        """Whether the queue itself declares a deserved amount of a resource."""
         return self.queue is not None and name in dict(self.queue.deserved)
 
     def promised(self, name: str, busy: Collection[str]) -> float:
-        """Return the least that the level deserves of a resource while it is busy: the amount that
-        it declares, that is guaranteed, or that is promised to busy levels below it.
+        """Return the least that the level deserves of a resource while it is busy. This is the
+        amount that its queue declares or, without one, the sum promised to busy levels below; it is
+        never less than the queue's guarantee.
         """
         if not self.is_busy(busy):
             return 0.0
@@ -46,7 +49,7 @@ class _Level:
         return max(own, sum(level.promised(name, busy) for level in self.below))
 
     def is_busy(self, busy: Collection[str]) -> bool:
-        """Whether there is work, here or below."""
+        """Whether this level, or one below it, has work."""
         is_itself = self.queue is not None and self.queue.name in busy
         return is_itself or any(level.is_busy(busy) for level in self.below)
 
@@ -104,8 +107,9 @@ def _tree(queues: Sequence[QueueSpec]) -> _Level:
 def _parts(
     active: Sequence[_Level], name: str, amount: float, busy: Collection[str]
 ) -> dict[_Level, float]:
-    """Return the part of each of these levels in one resource: what it is promised, or more by its
-    weight. The weight of a queue that declares only other resources counts, too.
+    """Return the part of each of these levels in one resource: the amount promised to the level, or
+    more according to its weight. The weight of a queue that declares only other resources counts,
+    too.
     """
     parts = {level: level.promised(name, busy) for level in active}
     sharing = [level for level in active if not level.declares(name)]

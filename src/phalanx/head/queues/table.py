@@ -24,18 +24,18 @@ from phalanx.model.lifecycle import move
 from phalanx.scheduler.cycle.specs import QueueSpec
 
 LIVE_PHASES = ("pending", "inqueue", "running", "unknown")
-"""Podgroups in these phases keep a closing queue from being closed."""
+"""Phases of podgroups that keep a closing queue from being closed."""
 
 
 class QueueRecord(msgspec.Struct, kw_only=True, eq=False):
-    """A queue. `spec.state` is its state; `podgroups` counts its podgroups by phase."""
+    """A queue. `spec.state` is the queue's state; `podgroups` counts its podgroups by phase."""
 
     spec: QueueSpec
     podgroups: dict[str, int] = {}
     members: int = 0
-    """How many members of jobs hold resources in it."""
+    """The number of members of jobs that hold resources in the queue."""
     closed_by: str = ""
-    """The ancestor with which it was closed, and with which it opens again."""
+    """The ancestor together with which the queue was closed. It opens again with this ancestor."""
     history: list[Transition] = []
 
     @property
@@ -55,7 +55,7 @@ class QueueEffects(Protocol):
     """The queues' requests to their shell."""
 
     def publish(self, queue: QueueRecord) -> None:
-        """Store a queue that is new or has changed, and report it to those that watch."""
+        """Store a new or changed queue, and report it to its watchers."""
         ...
 
     def forget(self, queue: QueueRecord) -> None:
@@ -66,7 +66,7 @@ class QueueEffects(Protocol):
 class QueueTable:
     """All queues, by name. `root` and `default` always exist.
 
-    Every command raises JobCommandError with all objections; then nothing has changed.
+    A command with faults raises JobCommandError with all of them, and changes nothing.
     """
 
     def __init__(self, effects: QueueEffects) -> None:
@@ -75,7 +75,9 @@ class QueueTable:
         for name in (ROOT, DEFAULT):
             self._queues[name] = QueueRecord(spec=QueueSpec(name=name))
         self._tree: QueueTree | None = None
-        """The tree of the queues as last published: every submitted job is checked against it."""
+        """The tree of the queues as last published. It is kept because every submitted job is
+        checked against it.
+        """
 
     def get(self, name: str) -> QueueRecord | None:
         return self._queues.get(name)
@@ -122,7 +124,7 @@ class QueueTable:
         return queue
 
     def update(self, spec: QueueSpec, now: float) -> QueueRecord:
-        """Change a queue's fields; only `open` and `close` change its state."""
+        """Change a queue's fields. The state changes only through `open` and `close`."""
         queue = self._need(spec.name)
         kept = msgspec.structs.replace(spec, state=queue.state, created=queue.spec.created)
         settable = st.OPEN if queue.state == st.OPEN else st.CLOSED
@@ -147,7 +149,9 @@ class QueueTable:
         self._effects.forget(queue)
 
     def open(self, name: str, now: float) -> None:
-        """Let jobs in (again), also into queues below that were closed with this one."""
+        """Let jobs into the queue (again). The queues below that were closed together with this
+        queue are opened, too.
+        """
         queue = self._need(name)
         above = self._queues.get(queue.spec.parent)
         if above is not None and above.name != ROOT and above.state != st.OPEN:
@@ -161,7 +165,9 @@ class QueueTable:
                 self._open(record, f"{name} was opened", now)
 
     def close(self, name: str, now: float) -> None:
-        """Let no more jobs in, here and below; jobs that are in continue until they end."""
+        """Let no more jobs into this queue and the queues below. Jobs that are in continue until
+        they end.
+        """
         queue = self._need(name)
         if name == ROOT:
             raise JobCommandError("queue root cannot be closed; close the queues below it")
@@ -174,7 +180,8 @@ class QueueTable:
             if record.state == st.OPEN:
                 record.closed_by = name
                 self._close(record, f"{name} was closed", now)
-            elif record.closed_by in above:  # the nearer one decides when the queue opens again
+            # the nearer ancestor decides when this queue opens again
+            elif record.closed_by in above:
                 record.closed_by = name
                 self._publish(record)
 

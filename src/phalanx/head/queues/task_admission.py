@@ -27,33 +27,33 @@ class Batch(msgspec.Struct, kw_only=True, eq=False):
     priority: int
     needs: dict[str, float]
     size: int = 0
-    """0 until its owner has reported how many tasks there are: the batch may still grow, and
-    waits.
+    """The number of tasks; 0 until the owner has reported it. Until then the batch may still grow,
+    and waits.
     """
     done: int = 0
     is_admitted: bool = False
     admitted_at: float = 0.0
-    """When it was admitted; 0 if another table admitted it."""
+    """The time when the batch was admitted; 0 if another table admitted it."""
 
 
 AHEAD = 2.0
 """How many times the cluster's resources may be admitted."""
 FIRST_HOLD_S = 0.1
 NEW_PART = 0.2
-"""The weight of a new value in the average time for which batches hold what they were given, an
-exponential average that starts with FIRST_HOLD_S.
+"""The weight of a new value in the average time for which batches hold what they were given. The
+average is exponential and starts with FIRST_HOLD_S.
 """
 
 
 class Share(msgspec.Struct, frozen=True):
-    """A queue's right: its weight among others, and the most that it may use, by resource."""
+    """A queue's right: its weight among other queues, and the most that it may use, by resource."""
 
     weight: float = 1.0
     capability: Mapping[str, float] = {}
 
 
 class AdmissionTable:
-    """All batches that are not over."""
+    """All batches that have not ended."""
 
     def __init__(self) -> None:
         self._batches: dict[bytes, Batch] = {}
@@ -62,9 +62,11 @@ class AdmissionTable:
         self._arrivals: dict[bytes, int] = {}
         self._count = 0
         self._busy: Counter[str] = Counter()
-        """How many batches each queue has, for queues that have any."""
+        """The number of batches of each queue that has any."""
         self._had: dict[str, float] = {}
-        """Seconds of the whole cluster, divided by the weight, that each queue has had."""
+        """For each queue, the seconds of the whole cluster that it has had, divided by its
+        weight.
+        """
         self._now = 0.0
         self._hold_s = FIRST_HOLD_S
         self.capacity: Mapping[str, float] = {}
@@ -96,7 +98,7 @@ class AdmissionTable:
             self._charge(batch, batch.size)
 
     def sized(self, ticket: bytes, size: int) -> None:
-        """Fix the batch's size, as no task will join it any more. A repeated call changes
+        """Fix the batch's size, because no more tasks will join. A repeated call changes
         nothing.
         """
         batch = self._batches.get(ticket)
@@ -138,7 +140,7 @@ class AdmissionTable:
         return self._used.get(queue, {})
 
     def admit_due(self) -> list[bytes]:
-        """Admit the batches that are due now; return their tickets, in that order."""
+        """Admit the batches that are due now. Returns their tickets in the order of admission."""
         admitted = []
         heads = {kind: batches[0] for kind, batches in self._waiting.items()}
         while heads:
@@ -160,7 +162,8 @@ class AdmissionTable:
 
     def _turn(self, batch: Batch) -> tuple[float, float, int]:
         queue = batch.queue
-        # Its current holdings count as had already: many batches may be admitted at one time.
+        # The queue's current holdings count as had already, because many batches may be admitted at
+        # one time.
         had = self._had.get(queue, 0.0) + self._share(queue) * self._hold_s
         return -batch.priority, had, self._arrivals[batch.ticket]
 
@@ -174,8 +177,8 @@ class AdmissionTable:
         return max(parts, default=0.0) / self.shares.get(queue, _PLAIN).weight
 
     def _has_room(self, batch: Batch) -> bool:
-        """Whether a batch may be admitted now. The engine judges resources that no node has: it may
-        make a node for them.
+        """Whether a batch may be admitted now. Resources that no node has are left to the engine,
+        which may make a node for them.
         """
         limits = self.shares.get(batch.queue, _PLAIN).capability
         own = self._used.get(batch.queue, {})

@@ -39,11 +39,11 @@ BURST_S = 10.0
 """Seconds' worth of submissions that may come at once."""
 MOST_BUCKETS = 100_000
 Key = tuple[str, str]
-"""A queue and a user."""
+"""Identifies a user of a queue."""
 
 
 class _Load(msgspec.Struct, frozen=True):
-    """The part that a job has in the counts of its user in its queues."""
+    """The part of a job in the counts of its user, in each of its queues."""
 
     queues: tuple[str, ...]
     user: str
@@ -52,10 +52,10 @@ class _Load(msgspec.Struct, frozen=True):
 
 
 class UserLimitsControl:
-    """The limits of all queues' users."""
+    """The limits on users of all queues."""
 
     def __init__(self, clock: Clock, queues: Queues, changed: Callable[[], None]) -> None:
-        """`changed` is called when other work may run now."""
+        """`changed` is called when other work than before may run."""
         self._clock = clock
         self._queues = queues
         self._changed = changed
@@ -63,10 +63,12 @@ class UserLimitsControl:
         self._waiting: Counter[Key] = Counter()
         self._running: Counter[Key] = Counter()
         self._arrays: dict[Key, dict[str, JobRecord]] = {}
-        """The arrays that have not ended, whose records count their tasks."""
+        """The arrays that have not ended. Their records count their tasks."""
         self._array_places: dict[str, tuple[tuple[str, ...], str]] = {}
         self._buckets: dict[Key, tuple[float, float]] = {}
-        """How many submissions each user has left in a queue with such a limit, at a time."""
+        """The submissions that each user has left, in each queue with such a limit, at a given
+        time.
+        """
 
     def entries(self) -> list[Entry]:
         """Return the entries for RequestHandlers."""
@@ -129,7 +131,7 @@ class UserLimitsControl:
             self._loads[uid] = new
 
     def _path(self, queue: str) -> list[str]:
-        """Return a queue and those above it."""
+        """Return a queue and its ancestors."""
         found: list[str] = []
         record = self._queues.table.get(queue)
         while record is not None and record.name not in found:
@@ -141,7 +143,7 @@ class UserLimitsControl:
     # ---- limits ------------------------------------------------------------------------------
 
     def _of(self, queue: str, user: str) -> Iterator[tuple[str, UserLimits]]:
-        """Yield the limits that bind a user in a queue, with the queues that set them."""
+        """Yield the limits that apply to a user in a queue, each with the queue that sets it."""
         for name in self._path(queue):
             rows = self._rows_of(name)
             if rows:
@@ -153,9 +155,10 @@ class UserLimitsControl:
         return read_user_limits(written)
 
     def max_priority(self, queue: str, user: str, otherwise: int | None) -> int | None:
-        """Return the highest priority that a user may give work in a queue; None: any.
+        """Return the highest priority that a user may give to work in a queue; None if any priority
+        is allowed.
 
-        `otherwise` holds where no limit of the queue at the top says another.
+        `otherwise` is the limit of the root queue if the root queue sets none for this user.
         """
         found = {name: one.priority for name, one in self._of(queue, user)}
         if found.get(ROOT) is None:
@@ -163,8 +166,8 @@ class UserLimitsControl:
         return min((one for one in found.values() if one is not None), default=None)
 
     def within(self, spec: JobSpec) -> JobSpec:
-        """Return a job with the time limit of its owner, if it has none of its own. Raises
-        JobCommandError for a longer one.
+        """Return the job with its owner's time limit, if the job has no limit. Raises
+        JobCommandError for a job with a longer time limit.
         """
         for queue, limits in self._of(spec.queue, spec.user):
             most_s, asked_s = limits.time_s, spec.timing.limit_s
@@ -180,8 +183,8 @@ class UserLimitsControl:
         return spec
 
     def submitted(self, spec: JobSpec) -> None:
-        """Take note of a submission. Raises JobCommandError for one above a limit, which is not
-        counted.
+        """Count a submission. Raises JobCommandError for a submission above a limit, which is then
+        not counted.
         """
         taken: list[tuple[Key, float, float]] = []
         now = self._clock.now()
@@ -225,7 +228,7 @@ class UserLimitsControl:
                     f"there is no limit {name!r}; the limits are {', '.join(NAMES)}"
                     f"{nearest(name, NAMES)}"
                 )
-        self._queues.rows(queue)  # raises for a queue that does not exist
+        self._queues.rows(queue)  # this call raises an error if the queue does not exist
         rows = dict(self._rows_of(queue))
         before = rows.get(user, UserLimits())
         fields = msgspec.structs.asdict(before) | request.limits
@@ -244,7 +247,7 @@ class UserLimitsControl:
     def rows(self, queue: str = "") -> list[UserLimitInfo]:
         """Return the limits of one queue, or of all, with the current values."""
         if queue:
-            self._queues.rows(queue)  # raises for a queue that does not exist
+            self._queues.rows(queue)  # this call raises an error if the queue does not exist
         names = [queue] if queue else [record.name for record in self._queues.table.all()]
         return [
             UserLimitInfo(
@@ -261,7 +264,8 @@ class UserLimitsControl:
 
 def _load(job: JobRecord, queues: tuple[str, ...]) -> _Load:
     spec = job.spec
-    if spec.element is not None or job.state in st.FINISHED:  # an array counts for its tasks
+    # an array counts in place of its tasks
+    if spec.element is not None or job.state in st.FINISHED:
         return _Load(queues, spec.user, 0, 0)
     waits, runs = job.state == st.PENDING, job.state == st.RUNNING
     return _Load(queues, spec.user, int(waits), int(runs))

@@ -30,7 +30,7 @@ _SHORTEST_ID = 4
 
 
 class Run(NamedTuple):
-    """Work on a node: its job, its resources there, its latest end, and its reservation."""
+    """Work on a node: its job, its resources on the node, its latest end, and its reservation."""
 
     job: str
     amounts: Mapping[str, float]
@@ -39,7 +39,7 @@ class Run(NamedTuple):
 
 
 class Book:
-    """The nodes, the work that runs there, and the parts that are reserved."""
+    """The nodes, the work that runs on them, and the parts that are reserved."""
 
     def __init__(
         self,
@@ -47,7 +47,9 @@ class Book:
         take: Callable[[], Snapshot],
         reservations: Sequence[ReservationSpec],
     ) -> None:
-        """`take` returns a snapshot of running work and its begins. `reservations`: all others."""
+        """`take` returns a snapshot of the running work and the times when it began.
+        `reservations`: all other reservations.
+        """
         self._nodes = nodes
         self._take = take
         self._reserved = reservations
@@ -91,9 +93,9 @@ class Book:
     def places(
         self, spec: Reservation, windows: Sequence[Window], kept: Mapping[str, object] = {}
     ) -> Places:
-        """Return what the reservation gets of each node, for all of its windows. If it may choose,
-        nodes that it has `kept` come first. Raises JobCommandError with the reasons why it can have
-        no more.
+        """Return the amounts that the reservation gets of each node, for all of its windows. If the
+        reservation may choose, it prefers the nodes in `kept`. Raises JobCommandError with the
+        reasons why there is not enough.
         """
         if spec.nodes or (spec.labels and not spec.node_count and not spec.amounts):
             named = self.named(spec)
@@ -113,8 +115,8 @@ class Book:
     def again(
         self, spec: Reservation, windows: Sequence[Window], kept: Mapping[str, Mapping[str, float]]
     ) -> Places:
-        """Return the places after nodes came, went or were renamed; fewer if no others are
-        available.
+        """Return the places after nodes came, went or were renamed. There may be fewer places if no
+        other nodes are available.
         """
         if spec.nodes or (spec.labels and not spec.node_count and not spec.amounts):
             found = (self._called(word) for word in spec.nodes)
@@ -150,8 +152,8 @@ class Book:
         return list(found.values())
 
     def labelled(self, spec: Reservation) -> list[NodeRecord]:
-        """Return the nodes with the reservation's labels. Raises JobCommandError if there are
-        none.
+        """Return the nodes with the reservation's labels. Raises JobCommandError if no node has
+        them.
         """
         wanted = dict(spec.labels)
         found = [n for n in self._nodes if wanted.items() <= n.labels.items()]
@@ -223,8 +225,8 @@ class Book:
                 yield one, dict(has)
 
     def _running(self, spec: Reservation, node: str, windows: Sequence[Window]) -> list[Run]:
-        """Return work that would still be on the node when the reservation begins, without its own
-        jobs.
+        """Return the work that would still be on the node when the reservation begins, except for
+        jobs of the reservation.
         """
         if spec.ignores_jobs or not windows:
             return []
@@ -232,7 +234,7 @@ class Book:
         return [run for run in runs if run.until > windows[0][0]]
 
     def _why_not(self, spec: Reservation, node: NodeRecord, windows: Sequence[Window]) -> str:
-        """Return why the reservation cannot have all of a node; "" if it can."""
+        """Return why the reservation cannot have the whole node; "" if it can."""
         name = self._name(node)
         for one, _ in self._meeting(spec, node.node_id, windows):
             return f"{name} is kept by reservation {one.name} at that time"
@@ -246,8 +248,8 @@ class Book:
     def _room(
         self, spec: Reservation, node: NodeRecord, resource: str, windows: Sequence[Window]
     ) -> float:
-        """Return how much of a resource the reservation can have of a node, with the same share of
-        all else.
+        """Return how much of a resource the reservation can have on a node, with the same share of
+        all other resources.
         """
         has = dict(batch_amounts(node.totals))
         most = has.get(resource, 0.0)
@@ -296,7 +298,7 @@ def _part_of(has: Mapping[str, float], resource: str, amount: float) -> dict[str
 
 
 def _richness(node: NodeRecord) -> tuple[float, str]:
-    """Return the sort key by which nodes with fewer devices are given away first."""
+    """Return the sort key by which nodes with fewer devices are reserved first."""
     return node.totals.get("GPU", 0.0), node.hostname + node.node_id
 
 

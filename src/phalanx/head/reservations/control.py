@@ -75,8 +75,8 @@ class CalendarControl:
         changed: Callable[[], None],
         picture: Callable[[], Snapshot],
     ) -> None:
-        """`changed` is called when other jobs may start than before. `picture` returns the work
-        that runs now.
+        """`changed` is called when jobs may start that could not start before. `picture` returns
+        the work that runs now.
         """
         self._state_store = state_store
         self._clock = clock
@@ -87,7 +87,7 @@ class CalendarControl:
         self.table = ReservationTable(self)
         self.licenses = LicenseCounts(state_store, changed)
         self.jobs: Jobs | None = None
-        """Set once jobs exist."""
+        """The jobs of the head; None until there are any."""
         self.on_keep: Callable[[str, ReservationRecord | None], None] = lambda name, record: None
 
     def entries(self) -> list[Entry]:
@@ -103,7 +103,7 @@ class CalendarControl:
     # ---- views for cycles ----------------------------------------------------------------------
 
     def reservations(self, wall: float) -> tuple[ReservationSpec, ...]:
-        """Return the reservations at this wall-clock time and after it."""
+        """Return the reservations at and after this wall-clock time."""
         return self.table.specs(wall)
 
     def license_specs(self) -> tuple[LicenseSpec, ...]:
@@ -138,16 +138,16 @@ class CalendarControl:
         self.table.tick(now)
 
     def ends(self, spec: JobSpec) -> float | None:
-        """Return when the reservation ends in which a job begins now; None if it names none, or if
-        it never ends.
+        """Return when the reservation ends in which a job begins now; None if the job names no
+        reservation, or if the reservation never ends.
         """
         record = self.table.get(spec.reservation) if spec.reservation else None
         window = None if record is None else window_now(record, self._clock.wall())
         return None if window is None else window[1]
 
     def check(self, spec: JobSpec) -> None:
-        """Raise JobCommandError for a job that may never run in the reservation that it names, or
-        that asks for licenses that do not exist.
+        """Raise JobCommandError for a job that may never run in its reservation, or that asks for
+        licenses that do not exist.
         """
         self.licenses.check(spec)
         name = spec.reservation
@@ -170,7 +170,7 @@ class CalendarControl:
             )
 
     def put(self, spec: Reservation) -> str:
-        """Create or change the reservation of a manifest; return what was done. Raises
+        """Create or change the reservation of a manifest. Returns what was done. Raises
         JobCommandError.
         """
         now = self._clock.wall()
@@ -186,7 +186,7 @@ class CalendarControl:
         return done
 
     def _book(self, name: str, now: float) -> Book:
-        """Return the nodes with running work and all reservations other than the one of this
+        """Return the nodes, their running work, and all reservations except for the one with this
         name.
         """
         others = [spec for spec in self.table.specs(now) if spec.name != name]
@@ -256,8 +256,8 @@ class CalendarControl:
         )
 
     def _names(self) -> dict[str, str]:
-        """Return each living node's host name; with the beginning of its id if several nodes have
-        the same.
+        """Return the host name of each living node. If several nodes have the same name, the
+        beginning of the node's id is added.
         """
         nodes = self._nodes.living()
         often = Counter(node.hostname for node in nodes)
@@ -277,8 +277,8 @@ class CalendarControl:
         return "" if places else "every node"
 
     def _of_jobs(self, name: str) -> tuple[list[str], list[str]]:
-        """Return the jobs that hold resources in a reservation, and the jobs that name it and
-        wait.
+        """Return the jobs that hold resources in a reservation, and the waiting jobs that name the
+        reservation.
         """
         running: list[str] = []
         waiting: list[str] = []
@@ -320,7 +320,7 @@ class CalendarControl:
     # ---- effects of the table ------------------------------------------------------------------
 
     def keep(self, name: str, record: ReservationRecord | None) -> None:
-        """Store a reservation that is new or has changed; None deletes it."""
+        """Store a new or changed reservation; None deletes the stored one."""
         self._state_store.keep("reservations", name.encode(), record)
         self.on_keep(name, record)
 
@@ -329,7 +329,9 @@ class CalendarControl:
         self._changed()
 
     def close_node(self, node_id: str, reason: str) -> bool:
-        """Drain a node for maintenance; False if it drains for that already, or is not alive."""
+        """Drain a node for maintenance. Returns False if the node already drains for maintenance,
+        or is not alive.
+        """
         if not self._nodes.is_alive(node_id):
             return False
         return self._nodes.hold(node_id, MAINTENANCE, Hold(reason=reason))
@@ -341,7 +343,7 @@ class CalendarControl:
 
 
 def _changed(known: Reservation, given: Reservation, fields: frozenset[str]) -> Reservation:
-    """Return the reservation with these fields as given. Fields that express the same thing in
+    """Return the reservation with these fields changed. Fields that express a changed one in
     another way are cleared.
     """
     there = set(Reservation.__struct_fields__) - {"name"}

@@ -35,8 +35,8 @@ class LicenseCounts:
         self._totals: dict[str, int] = {}
 
     def put(self, name: str, total: int) -> None:
-        """Set how many licenses of a kind there are; 0 removes the kind. Raises JobCommandError for
-        an invalid name or number.
+        """Set the number of licenses of a kind; 0 removes the kind. Raises JobCommandError for an
+        invalid name or number.
         """
         fault = license_fault(name, total)
         if fault is None and name not in self._totals and len(self._totals) >= MAX_LICENSES:
@@ -61,7 +61,7 @@ class LicenseCounts:
         return tuple(LicenseSpec(name=n, total=t) for n, t in sorted(self._totals.items()))
 
     def check(self, spec: JobSpec) -> None:
-        """Raise JobCommandError for a job that asks for more licenses than there are."""
+        """Raise JobCommandError for a job that asks for more licenses than the cluster has."""
         for name, count in spec.licenses:
             total = self._totals.get(name)
             if total is None:

@@ -13,8 +13,8 @@ from phalanx.model.reservations import Reservation
 from phalanx.scheduler.cycle.specs import ReservationSpec
 
 WINDOWS = 16
-"""How many windows of a recurring reservation are looked at; after them it counts as kept without
-end, because later windows are unknown.
+"""The number of windows of a recurring reservation that are looked at. After these windows the
+reservation counts as kept without end, because later windows are unknown.
 """
 
 Window = tuple[float, float | None]
@@ -26,19 +26,21 @@ class ReservationRecord(msgspec.Struct, kw_only=True, eq=False):
     spec: Reservation
     created: float
     start: float
-    """When it begins, if it does not recur."""
+    """When the reservation begins, if it does not recur."""
     length_s: float | None
-    """Seconds that a window lasts; None: until it is deleted."""
+    """The length of a window in seconds; None if the window lasts until the reservation is
+    deleted.
+    """
     places: dict[str, dict[str, float]] = {}
-    """The amounts that it keeps of each node, by node id, under the names of `batch`; {} means the
-    whole node.
+    """The amounts that the reservation keeps of each node, by node id, under the names of `batch`;
+    {} stands for the whole node.
     """
     begun: float | None = None
-    """When the window began that it is in."""
+    """When the current window began."""
     last: float | None = None
     """When the last window began that has ended."""
     drained: list[str] = []
-    """The nodes that drain for it."""
+    """The nodes that drain for the reservation."""
 
     @property
     def name(self) -> str:
@@ -46,7 +48,9 @@ class ReservationRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 def windows(record: ReservationRecord, now: float) -> list[Window]:
-    """Return the window that the reservation is in, and those that follow; none if it is over."""
+    """Return the current window of the reservation, and the windows that follow; none if the
+    reservation is over.
+    """
     length_s = record.length_s
     if not record.spec.schedule:
         end = None if length_s is None else record.start + length_s
@@ -56,7 +60,8 @@ def windows(record: ReservationRecord, now: float) -> list[Window]:
     assert length_s is not None, "what recurs has a length"
     found: list[Window] = []
     last = record.last if record.last is not None else 0.0
-    # If the clock was ahead when the last window began, the windows until then are still to come.
+    # If the clock was ahead when the last window began, the windows up to that time are still to
+    # come.
     after = max(now - length_s, record.created, last if last <= now else 0.0)
     if record.begun is not None:
         found.append((min(record.begun, now), record.begun + length_s))
@@ -76,7 +81,7 @@ def windows(record: ReservationRecord, now: float) -> list[Window]:
 
 
 def window_now(record: ReservationRecord, now: float) -> Window | None:
-    """Return the window that the reservation is in, once it has begun."""
+    """Return the current window of the reservation, if it has begun."""
     if record.begun is None:
         return None
     return record.begun, None if record.length_s is None else record.begun + record.length_s

@@ -30,22 +30,22 @@ from phalanx.scheduler.cycle.specs import ReservationSpec
 
 _HEX = frozenset("0123456789abcdef")
 SLACK_S = 60.0
-"""Seconds that a start may lie in the past and still count as now."""
+"""The most seconds by which a start may lie in the past and still count as now."""
 
 
 class ReservationEffects(Protocol):
     """The reservations' requests to their shell."""
 
     def keep(self, name: str, record: ReservationRecord | None) -> None:
-        """Store a reservation that is new or has changed; None deletes it."""
+        """Store a new or changed reservation; None deletes the stored one."""
         ...
 
     def changed(self) -> None:
-        """Report that other jobs may start than before, or run until another time."""
+        """Report that jobs may start that could not start before, or may run until another time."""
         ...
 
     def close_node(self, node_id: str, reason: str) -> bool:
-        """Drain a node; False if it drains already, or does not exist."""
+        """Drain a node. Returns False if the node already drains or does not exist."""
         ...
 
     def open_node(self, node_id: str) -> None:
@@ -61,7 +61,7 @@ class ReservationTable:
         self._records: dict[str, ReservationRecord] = {}
         self._specs: tuple[ReservationSpec, ...] | None = None
         self._made_at = self._valid_until = 0.0
-        """When `_specs` were computed, and until when they are complete."""
+        """The time when `_specs` were computed, and the time until which they are complete."""
 
     def get(self, name: str) -> ReservationRecord | None:
         """Return the reservation with this name."""
@@ -98,9 +98,9 @@ class ReservationTable:
     # ---- commands ----------------------------------------------------------------------------
 
     def put(self, spec: Reservation, book: Book, now: float) -> str:
-        """Create a reservation, or change the one with its name; return what was done. `book`: the
-        free resources, without this reservation's. Raises JobCommandError for one that can never be
-        kept.
+        """Create a reservation, or change the reservation with this name. Returns what was done.
+        `book`: the free resources, without those of this reservation. Raises JobCommandError for a
+        reservation that can never be kept.
         """
         known = self._records.get(spec.name)
         if known is None and len(self._records) >= MAX_RESERVATIONS:
@@ -184,8 +184,8 @@ class ReservationTable:
         return ReservationRecord(spec=spec, created=now, start=start, length_s=length_s)
 
     def delete(self, name: str) -> None:
-        """Delete a reservation and open its nodes again. Raises JobCommandError if there is
-        none.
+        """Delete a reservation, and open its nodes again. Raises JobCommandError if it does not
+        exist.
         """
         record = self.need(name)
         self._over(record)
@@ -195,8 +195,8 @@ class ReservationTable:
     def clock_stepped(self, step_s: float) -> None:
         """Move noted moments along after the clock was stepped by this many seconds.
 
-        Reservations that have begun, and those that begin a length of time after their creation,
-        last and wait as long as before; a beginning at a date stays at its date.
+        The length of reservations that have begun stays the same, and so does the wait of those
+        that begin a given time after their creation. A beginning at a date is not moved.
         """
         for record in self.all():
             record.created += step_s
@@ -213,15 +213,16 @@ class ReservationTable:
             self._look(record, now)
 
     def nodes_changed(self, book_for: Callable[[str], Book], now: float) -> None:
-        """Find places again after nodes came or went: named nodes are looked up again, others are
-        replaced. `book_for` returns the resources that are free for the reservation with this name.
+        """Find places again after nodes came or went: named nodes are looked up again, other nodes
+        are replaced. `book_for` returns the resources that are free for the reservation with this
+        name.
         """
         for record in self.all():
             book = book_for(record.name)
             try:
                 places = book.again(record.spec, windows(record, now), record.places)
             except JobCommandError:
-                places = {}  # no node is left of which it could keep anything
+                places = {}  # no node is left that could hold a part of the reservation
             if not places and _is_of_nodes_that_are_gone(record.spec):
                 self._over(record)
                 continue
@@ -266,7 +267,9 @@ class ReservationTable:
     # ---- draining nodes ----------------------------------------------------------------------
 
     def _drain(self, record: ReservationRecord) -> None:
-        """Drain the nodes of a maintenance that has begun, and no others."""
+        """Drain the nodes of a maintenance that has begun, and open nodes that it no longer
+        needs.
+        """
         if not record.spec.maintenance or record.begun is None:
             return
         reason = f"reservation {record.name}"
@@ -299,8 +302,8 @@ class ReservationTable:
 
 
 def _is_of_nodes_that_are_gone(spec: Reservation) -> bool:
-    """Whether a maintenance without nodes can be dropped: a node never comes back with an old id,
-    but it may with a host name.
+    """Whether a maintenance can be dropped because its nodes are gone. A node never comes back with
+    an old id, but it may come back with the same host name.
     """
     return spec.maintenance and bool(spec.nodes) and all(map(_is_id, spec.nodes))
 

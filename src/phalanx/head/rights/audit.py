@@ -13,11 +13,13 @@ from phalanx.model.rows.rights import AuditInfo
 DONE, FAILED, DENIED = "done", "failed", "denied"
 """The results of requests."""
 CHANGING = frozenset({Verb.SUBMIT, Verb.CHANGE, Verb.RAISE, Verb.OPERATE, Verb.ADMINISTER})
-"""The verbs whose requests are noted when they are allowed, too."""
+"""The verbs whose requests are recorded even if they are allowed."""
 MAX_TEXT = 500
-"""Characters of a text that are kept: askers control a part of it."""
+"""The number of characters of a text that are kept. It is limited because askers control a part of
+the text.
+"""
 MAX_LATEST = 10_000
-"""The most records that are read at once."""
+"""The largest number of records that are read at once."""
 
 
 class AuditJournal(Protocol):
@@ -64,7 +66,7 @@ def record_of(
 
 
 def described(request: Any, objects: str) -> str:
-    """Return a request's name, its objects, and a command that it carries."""
+    """Return a request's name, the names of its objects, and the command in it, if any."""
     command = getattr(request, "command", "")
     words = (type(request).__name__, str(command) if command else "", objects)
     return " ".join(word for word in words if word)

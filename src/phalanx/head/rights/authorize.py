@@ -23,28 +23,28 @@ CLUSTER, QUEUE, WORK = "cluster", "queue", "job"
 
 
 class Asking(msgspec.Struct, frozen=True, dict=True):
-    """A principal with the rights that the cluster gives it."""
+    """A principal with the rights that the cluster gives to this principal."""
 
     principal: Principal
     role: Role
     queues: tuple[str, ...] | None = None
-    """The only queues, with those below them, in which a token may act; None: all."""
+    """The queues in which a token may act, with the queues below them; None for all queues."""
     priority: int = 0
-    """For a job: its own priority, above which it submits nothing."""
+    """For a job that asks: its own priority, which is also the highest that it may submit."""
 
     @cached_property
     def is_job(self) -> bool:
-        """Whether a job asks, for its owner."""
+        """Whether the principal is a job, which asks for its owner."""
         return self.principal.kind == JOB
 
     @property
     def user(self) -> str:
-        """The user for whom it acts."""
+        """The user for whom the principal acts."""
         return self.principal.user
 
     @property
     def names(self) -> Names:
-        """The words by which lists of people may mean it."""
+        """The words in lists of people that stand for the principal."""
         return self.principal.names
 
 
@@ -54,28 +54,32 @@ class Object(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = CLUSTER
     name: str = ""
     owner: str = ""
-    """The user whose work it is."""
+    """The user who owns the work."""
     lineage: tuple[str, ...] = ()
-    """For work: its own name, that of the job that submitted it, and so on upwards."""
+    """For work: the work's own name, then the name of the job that submitted it, and so on
+    upwards.
+    """
     path: tuple[str, ...] = ()
-    """The queues from the top down to the one that it is or lies in."""
+    """The queues from the root down to the object's queue; for a queue, down to the queue
+    itself.
+    """
     submit: tuple[Names, ...] = ()
-    """The lists of those who may submit, of each queue of the path that has one."""
+    """The lists of people who may submit, one for each queue of the path that has such a list."""
     admin: Names = frozenset()
-    """Those who administer the queue, or one above it."""
+    """The people who administer the queue or one of its ancestors."""
     admin_above: Names = frozenset()
-    """Those who administer a queue above it."""
+    """The people who administer an ancestor of the queue."""
     priority: int = 0
-    """The priority that the work gets."""
+    """The priority that the work is to get."""
     max_priority: int | None = None
-    """The highest priority that its owner may give work in its queue; None: any."""
+    """The highest priority that the owner may give to work in the queue; None if any is allowed."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}".strip() if self.name else f"the {self.kind}"
 
 
 EVERYTHING = Object()
-"""The cluster as a whole."""
+"""The object that stands for the whole cluster."""
 
 
 class Allowed(msgspec.Struct, frozen=True):
@@ -85,7 +89,7 @@ class Allowed(msgspec.Struct, frozen=True):
 
 
 class Denied(msgspec.Struct, frozen=True):
-    """The request is refused; `rule` says what it would need."""
+    """The request is refused; `rule` says which right it would need."""
 
     rule: str
 
@@ -146,7 +150,7 @@ def _submit(asking: Asking, thing: Object) -> Decision:
 
 
 def _takes(asking: Asking, thing: Object) -> Decision:
-    """Return whether the queue takes work of this person at all."""
+    """Return whether the queue takes work of this person."""
     if asking.role >= Role.OPERATOR:
         return _BY_ROLE[asking.role] if _is_meant(asking, thing) else _other_queue(thing)
     if asking.role < Role.USER:
@@ -255,7 +259,7 @@ def _administers(asking: Asking, thing: Object) -> bool:
 
 
 def _is_meant(asking: Asking, thing: Object) -> bool:
-    """Whether a token's queues include that of the object."""
+    """Whether a token's queues include the object's queue."""
     return asking.queues is None or not set(asking.queues).isdisjoint(thing.path)
 
 

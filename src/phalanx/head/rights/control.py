@@ -34,31 +34,33 @@ from phalanx.protocol.requests.tokens import CreateToken, ListTokens, RevokeToke
 from phalanx.protocol.wire_errors import WireError
 
 GroupsOf = Callable[[str], tuple[str, ...]]
-"""Returns the groups of an account by its name."""
+"""Returns the groups of an account, by the account's name."""
 
 
 class RightsSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """The rights of a head's cluster, and the means of its shell. The default is a cluster of one
-    person, without a file for the audit log.
+    """The rights in a head's cluster, and the functions that its shell provides for them. The
+    default is a cluster of one person, without a file for the audit log.
     """
 
     is_shared: bool = False
-    """Whether other users of the machine reach the head: the mode *shared*."""
+    """Whether other users of the machine can reach the head, as in the mode *shared*."""
     owner: str = ""
     """The account under which the head runs."""
     audit: AuditJournal | None = None
     groups_of: GroupsOf = lambda user: ()
     know_tokens: Callable[[Hashes], None] = lambda hashes: None
-    """Tells the gateway which tokens of people and robots there are."""
+    """Tells the gateway the tokens of people and robots."""
     grants: Grants | None = None
-    """Grants work the accounts of its owners; None: work runs as the accounts of its nodes."""
+    """Lets work run under the accounts of its owners; None if work runs under the accounts of its
+    nodes.
+    """
 
 
 ONE_PERSON = RightsSetup()
 
 
 class Rights:
-    """Knows what each asker may do, refuses the rest, and keeps the audit log."""
+    """Knows the rights of each asker, refuses requests without a right, and keeps the audit log."""
 
     def __init__(
         self,
@@ -83,9 +85,9 @@ class Rights:
         self._priority_of = priority_of
 
     def asked(self, principal: Principal, process: bytes, origin: str) -> Asked:
-        """Return an asker's request, before it is decoded. `process`: the id of the process that
-        asks, if it is one of the cluster's. Raises AuthenticationError for a token that is not
-        valid any more.
+        """Return an asker's request before it is decoded. `process`: the id of the asking process,
+        if it belongs to the cluster. Raises AuthenticationError for a token that is no longer
+        valid.
         """
         return Asked(self, self._asking(principal), self._within(principal, process), origin)
 
@@ -100,12 +102,12 @@ class Rights:
         return self._job(principal)
 
     def _job(self, principal: Principal) -> Asking:
-        """Return a job's rights: those of its owner, as far as jobs have them."""
+        """Return the rights of a job: its owner's rights, as far as jobs get them."""
         name = principal.name
         record = self._objects.job(name) if "/" in name else None
         if record is not None:
             owner = record.spec.user
-            if record.spec.element is not None:  # an array task acts as its array
+            if record.spec.element is not None:  # an array task has the rights of its array
                 name = record.spec.element.array
         else:
             owner = "" if "/" in name else self._objects.owner_of_driver(name)
@@ -121,7 +123,9 @@ class Rights:
     # ---- deciding ----------------------------------------------------------------------------
 
     def refusal(self, asking: Asking, request: Request[Any]) -> tuple[str, str]:
-        """Return the names of the request's objects, and why it is refused; empty if it is not."""
+        """Return the names of the request's objects, and why the request is refused; empty if it is
+        allowed.
+        """
         needs = self._needs(asking, request)
         names = ", ".join(dict.fromkeys(str(thing) for _, thing in needs if thing.name))
         for verb, thing in needs:
@@ -132,15 +136,15 @@ class Rights:
 
     def _needs(self, asking: Asking, request: Request[Any]) -> list[Need]:
         if _is_free(asking) and request.verb is not Verb.JOIN:
-            # The object matters to nobody who may do everything to all of them; only the audit
-            # log names it.
+            # The object does not matter for a principal that may do everything to all objects; only
+            # the audit log names it.
             name = next((getattr(request, at) for at in _NAMES if hasattr(request, at)), "")
             thing = Object(kind="", name=name) if isinstance(name, str) else EVERYTHING
             return [(request.verb, thing)]
         return self._objects.needs(request, asking.user)
 
     def note(self, asking: Asking, origin: str, verb: Verb, what: str, why: str, how: str) -> None:
-        """Write a record of the audit log."""
+        """Write a record to the audit log."""
         self._audit.add(record_of(asking.principal, origin, verb, what, how, why, self._wall()))
 
     # ---- requests ----------------------------------------------------------------------------
@@ -230,7 +234,7 @@ class Rights:
 
 
 class Asked:
-    """One request, from its asker to its result."""
+    """One request, from its arrival to its result."""
 
     __slots__ = ("_has_names", "_origin", "_rights", "_what", "asking", "verb", "within")
 
@@ -242,22 +246,22 @@ class Asked:
         self.asking = asking
         self.within = within
         self.verb: Verb | None = None
-        """The verb of a request that is noted when it is answered."""
+        """The verb of a request that must be recorded when it is answered."""
 
     @property
     def principal(self) -> Principal:
-        """The asker, with the user for whom it asks."""
+        """The principal that asks, with the user for whom it asks."""
         return self.asking.principal
 
     @property
     def by(self) -> str:
-        """The name by which events mention the asker."""
+        """The name under which events mention the principal."""
         principal = self.asking.principal
         return principal.user or ("" if principal.kind == NODE else str(principal))
 
     @property
     def names_owners(self) -> bool:
-        """Whether it may submit work that belongs to another user."""
+        """Whether the principal may submit work that belongs to another user."""
         return self.asking.role >= Role.ADMIN and not self.asking.is_job
 
     def check(self, request: Request[Any]) -> None:
@@ -282,7 +286,7 @@ class Asked:
 
 
 _NAMES = ("name", "job", "node_id", "queue", "user")
-"""The fields of requests with the name of their object."""
+"""The fields that name the object, by kind of request."""
 
 
 def _is_free(asking: Asking) -> bool:

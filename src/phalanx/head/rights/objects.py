@@ -56,11 +56,11 @@ if TYPE_CHECKING:
     from phalanx.model.jobs.records import JobRecord
 
 Need = tuple[Verb, Object]
-"""A verb that a request needs, and the object that it needs it for."""
+"""A verb that a request needs, and the object to which the verb refers."""
 _JOB = slice(12, 16)
-"""The bytes of a process's id that name its driver's job."""
+"""The position of the bytes that name the driver's job in a process's id."""
 _LINEAGE = 50
-"""Jobs above a job that are looked at."""
+"""The largest number of jobs above a job, or of queues in a path, that are looked at."""
 _ANYBODY = (frozenset((EVERYBODY,)),)
 
 
@@ -77,9 +77,9 @@ class Objects:
         is_open: bool,
         max_priority: Callable[[str, str], int | None],
     ) -> None:
-        """`gangs` returns the gang scheduler. `is_open`: queues without a list
-        take everybody's work. `max_priority(queue, user)`: the highest priority that the user may
-        give work there; None: any.
+        """`gangs` returns the gang scheduler. `is_open`: whether queues without a list take work of
+        everybody. `max_priority(queue, user)`: the highest priority that the user may give to work
+        there; None if any is allowed.
         """
         self._gangs = gangs
         self._drivers = drivers
@@ -88,7 +88,7 @@ class Objects:
         self._is_open = is_open
         self._max_priority = max_priority
         self._user = ""
-        """The user whose request is looked at, who owns what it submits."""
+        """The user whose request is being checked, who also owns the work that it submits."""
         work, queue = self._named_work, self._named_queue
         self._of: dict[type[Request[Any]], Callable[[Any], list[Need]]] = {
             CommandJob: lambda it: work(Verb.CHANGE, it.name),
@@ -122,8 +122,8 @@ class Objects:
         }
 
     def needs(self, request: Request[Any], user: str) -> list[Need]:
-        """Return what a request of this user needs. A thing that does not exist needs nothing: the
-        request's handler says that there is no such thing.
+        """Return the needs of a request of this user. A thing that does not exist has no needs: the
+        request's handler reports that it does not exist.
         """
         found = self._of.get(type(request))
         self._user = user
@@ -132,7 +132,9 @@ class Objects:
     # ---- queues ------------------------------------------------------------------------------
 
     def queue(self, name: str, parent: str | None = None) -> Object:
-        """Return a queue as rights see it; `parent` is that of a queue that is to be made."""
+        """Return a queue as an object of rights. `parent` is the parent of a queue that is to be
+        made.
+        """
         path, submit, admin, above = self._lists(name, parent)
         return Object(
             kind=QUEUE, name=name, path=path, submit=submit, admin=admin, admin_above=above
@@ -141,8 +143,8 @@ class Objects:
     def _lists(
         self, name: str, parent: str | None = None
     ) -> tuple[tuple[str, ...], tuple[Names, ...], Names, Names]:
-        """Return the path of a queue, its lists of submitters, and its administrators: its own
-        with those above, and those above alone.
+        """Return the path of a queue, its lists of submitters, and two lists of administrators: the
+        queue's own with those of its ancestors, and those of its ancestors alone.
         """
         get = self._gangs().queues.table.get
         path = [name]
@@ -193,7 +195,9 @@ class Objects:
         return [(Verb.SUBMIT, self.submission(request.name, 0))]
 
     def submission(self, queue: str, priority: int, owner: str = "", name: str = "") -> Object:
-        """Return work that is to be submitted to a queue; by default it is the asker's."""
+        """Return work that is to be submitted to a queue. Without an owner, the work belongs to the
+        asker.
+        """
         path, submit, admin, above = self._lists(queue)
         owner = owner or self._user
         return Object(
@@ -211,7 +215,7 @@ class Objects:
     # ---- work --------------------------------------------------------------------------------
 
     def work(self, name: str) -> Object | None:
-        """Return a job, gang, flow or cron job by its name; None if there is none."""
+        """Return a job, gang, flow or cron job by its name; None if none has this name."""
         return next(self._found(name), None)
 
     def _found(self, name: str) -> Iterator[Object]:
@@ -237,7 +241,7 @@ class Objects:
         return found
 
     def of_spec(self, spec: JobSpec, uid: str = "") -> Object:
-        """Return a job as rights see it."""
+        """Return a job as an object of rights."""
         name = uid or spec.uid
         return self._in_queue(name, spec.queue, spec.user, (name, *self._above(spec)))
 
@@ -266,7 +270,7 @@ class Objects:
         return tuple(found)
 
     def _submitter(self, name: str) -> str:
-        """Return the job that submitted a job, or in which a driver runs."""
+        """Return the job that submitted a job, or the job in which a driver runs."""
         if "/" in name:
             record = self.job(name)
             return "" if record is None else record.spec.submitted_by
@@ -274,7 +278,7 @@ class Objects:
         return principal.name if principal is not None and principal.kind == JOB else ""
 
     def driver_lineage(self, process: bytes) -> tuple[str, ...]:
-        """Return the driver's job of a process, and the jobs above it."""
+        """Return the driver's job of a process, and the chain of jobs above that job."""
         found: list[str] = []
         at = process[_JOB].hex()
         while at and at not in found and len(found) < _LINEAGE:
@@ -316,7 +320,7 @@ class Objects:
         lineage = self.driver_lineage(gang.creator)
         return [(Verb.CHANGE, self._in_queue(gang.uid, gang.queue, gang.user, lineage))]
 
-    # ---- manifests ---------------------------------------------------------------------------
+    # the request's handler reports that these bytes are invalid
 
     def _apply(self, request: ApplyManifests) -> list[Need]:
         return [need for manifest in request.manifests for need in self._manifest(manifest)]
@@ -328,7 +332,7 @@ class Objects:
         try:
             spec = msgspec.msgpack.decode(manifest.spec, type=_SPECS[kind])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return []  # its handler says that these bytes are no such thing
+            return []  # the request's handler reports that these bytes are invalid
         if isinstance(spec, _QueueHead):
             return [(Verb.ADMINISTER, self.queue(spec.name, spec.parent))]
         if isinstance(spec, FlowSpec):
@@ -348,7 +352,7 @@ class Objects:
         try:
             jobs = self._gangs().job_requests.flows.jobs_of(spec)
         except ValueError:
-            return []  # its handler says what is wrong with a step
+            return []  # the request's handler reports what is wrong with a step
         submissions = [(Verb.SUBMIT, self._spec_to_submit(job)) for job in jobs]
         return submissions or [(Verb.SUBMIT, self.submission(DEFAULT, 0, spec.user))]
 
@@ -356,7 +360,7 @@ class Objects:
         try:
             priority = self._gangs().priorities.of(spec)
         except ValueError:
-            priority = spec.priority  # its handler says that there is no such class
+            priority = spec.priority  # the request's handler reports that this class does not exist
         return self.submission(spec.queue, priority, spec.user, spec.uid)
 
     # ---- programs ----------------------------------------------------------------------------
@@ -368,7 +372,7 @@ class Objects:
         return Object(kind=WORK, name=name, owner=self.owner_of_driver(name), lineage=lineage)
 
     def owner_of_driver(self, name: str) -> str:
-        """Return the user of a driver's job; empty if it is unknown."""
+        """Return the user of a driver's job; empty if the job is unknown."""
         principal = self._drivers.principal_of(name)
         if principal is None:
             return ""
@@ -414,7 +418,7 @@ _SPECS: dict[str, Any] = {
     "Queue": _QueueHead,
 }
 _KINDS = {"Reservation": Verb.OPERATE}
-"""The verbs of manifests that concern the whole cluster, where it is not ADMINISTER."""
+"""The verbs for manifests that concern the whole cluster and need another verb than ADMINISTER."""
 
 
 def _uid(name: str) -> str:

@@ -13,10 +13,10 @@ from phalanx.protocol.requests.request import Asker
 
 
 def owned_by(spec: Any, asker: Asker[Any]) -> Any:
-    """Return a job, flow or cron job as its asker's; anything else as it is.
+    """Return a job, flow or cron job with the asker as its owner; return anything else unchanged.
 
-    An admin may submit for the user that a manifest names. Raises NotAllowedError when others name
-    anybody but themselves. Without identities (on Ray) the manifest's user stands.
+    An admin may submit for the user that a manifest names. Raises NotAllowedError if others name
+    anybody but themselves. Without identities (on Ray) the user of the manifest stays.
     """
     if isinstance(spec, CronSpec):
         return msgspec.structs.replace(spec, job=owned_by(spec.job, asker))
@@ -28,7 +28,7 @@ def owned_by(spec: Any, asker: Asker[Any]) -> Any:
 
 
 def owner_for(named: str, asker: Asker[Any]) -> str:
-    """Return the owner of work for which its sender names this user, or nobody."""
+    """Return the owner of work whose sender names this user, or no user."""
     principal = asker.principal
     if principal is None or named == principal.user:
         return named
@@ -41,9 +41,10 @@ def owner_for(named: str, asker: Asker[Any]) -> str:
 
 
 def signed(by: str, asker: Asker[Any]) -> str:
-    """Return USER@HOST of an asker that signs, where its own words are trusted only for the host.
+    """Return `by` as USER@HOST. The user is the one that was authenticated; only the host is taken
+    from the asker's own words.
 
-    Nothing is returned for an asker that does not sign.
+    An empty `by` stays empty, and without authentication `by` stays as it is.
     """
     if asker.principal is None or not by:
         return by
@@ -52,6 +53,6 @@ def signed(by: str, asker: Asker[Any]) -> str:
 
 
 def sees(asker: Asker[Any], owner: str) -> bool:
-    """Whether the asker sees work of this owner in lists: a job sees only that of its own."""
+    """Whether the asker sees work of this owner in lists. A job sees only the work of its owner."""
     principal = asker.principal
     return principal is None or principal.kind != JOB or owner in ("", principal.user)

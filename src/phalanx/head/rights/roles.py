@@ -19,12 +19,14 @@ class Roles:
     """The roles of one cluster's users.
 
     A cluster in the mode *mine* has one user, its owner, whose role is admin. In the mode *shared*
-    the owner and the superuser are admins, others have the role that they were given, and `user`
-    without one.
+    the owner and the superuser are admins. All others have the role that they were given or,
+    without such a role, the role `user`.
     """
 
     def __init__(self, state_store: StateStore, *, is_alone: bool, owner: str) -> None:
-        """`is_alone`: the mode is *mine*. `owner`: the account under which the head runs."""
+        """`is_alone`: whether the mode is *mine*. `owner`: the account under which the head
+        runs.
+        """
         self._state_store = state_store
         self.is_alone = is_alone
         self._owner = owner
@@ -43,7 +45,7 @@ class Roles:
         return self._given.get(user, Role.USER if user else Role.VIEWER)
 
     def put(self, user: str, role: str) -> list[RoleInfo]:
-        """Give a user a role; an empty one takes it back. Returns all rows."""
+        """Give a user a role; an empty role takes the user's role back. Returns all rows."""
         fault = free_fault("user", user)
         if fault is not None:
             raise JobCommandError(fault)

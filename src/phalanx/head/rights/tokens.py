@@ -44,7 +44,7 @@ class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
     expires: float | None = None
     last_used: float = 0.0
     hashes: tuple[bytes, ...] = ()
-    """The SHA-256 of each secret, the newest first."""
+    """The SHA-256 of each secret, with the newest secret first."""
 
 
 class Tokens:
@@ -56,7 +56,9 @@ class Tokens:
         wall: Callable[[], float],
         changed: Callable[[Hashes], None],
     ) -> None:
-        """`changed` tells the gateway the tokens, and ends the connections of all others."""
+        """`changed` tells the gateway which tokens are valid, and ends the connections of all other
+        tokens.
+        """
         self._state_store = state_store
         self._wall = wall
         self._changed = changed
@@ -100,7 +102,8 @@ class Tokens:
     # ---- askers ------------------------------------------------------------------------------
 
     def principal(self, token_id: str) -> Principal:
-        """Return the principal of a token that a gateway has checked. Its user has its name.
+        """Return the principal of a token that a gateway has checked. The principal's user has the
+        token's name.
 
         Raises AuthenticationError for a token that was revoked.
         """
@@ -110,8 +113,8 @@ class Tokens:
         return Principal(TOKEN, name, name)
 
     def rights(self, principal: Principal) -> tuple[Role, tuple[str, ...] | None]:
-        """Return a token's role and queues, and note its use. Raises AuthenticationError for one
-        that has expired or was revoked.
+        """Return a token's role and queues, and note that the token was used. Raises
+        AuthenticationError for a token that has expired or was revoked.
         """
         row = self._rows.get(principal.name)
         if row is None:
@@ -137,8 +140,8 @@ class Tokens:
         expires: float | None,
         is_again: bool = False,
     ) -> TokenInfo:
-        """Create a token. Raises JobCommandError for a name that is taken, and for other values
-        than a token has.
+        """Create a token. Raises JobCommandError for a name that is taken, and for invalid
+        values.
         """
         known = self._rows.get(name)
         if known is not None and is_again and known.id == token_id:
@@ -179,7 +182,7 @@ class Tokens:
         return self._info(row)
 
     def rotate(self, name: str, secret_hash: bytes) -> TokenInfo:
-        """Give a token a new secret; the one before stays valid until the next rotation."""
+        """Give a token a new secret. The previous secret stays valid until the next rotation."""
         row, new = self._need(name), _hash(secret_hash)
         if row.hashes[0] != new:
             row = msgspec.structs.replace(row, hashes=(new, *row.hashes)[:SECRETS])
@@ -188,7 +191,7 @@ class Tokens:
         return self._info(row)
 
     def revoke(self, name: str, is_again: bool = False) -> None:
-        """Forget a token, and end its connections."""
+        """Forget a token, and end the connections that use it."""
         if is_again and name not in self._rows:
             return
         row = self._need(name)
@@ -197,7 +200,7 @@ class Tokens:
         self._changed(self.hashes())
 
     def rows(self) -> list[TokenInfo]:
-        """Return all tokens by name, without their secrets."""
+        """Return rows of all tokens by name, without their secrets."""
         return [self._info(self._rows[name]) for name in sorted(self._rows)]
 
     def _need(self, name: str) -> TokenRow:
@@ -224,7 +227,7 @@ class Tokens:
 
 
 def decode_rows(rows: Iterable[bytes]) -> list[TokenRow]:
-    """Return the tokens of stored rows."""
+    """Return the tokens that these stored rows encode."""
     return [msgspec.msgpack.decode(row, type=TokenRow) for row in rows]
 
 

@@ -54,7 +54,9 @@ class SharesControl:
         return [row for name in named for row in self._of_queue(name)]
 
     def put(self, queue: str, shares: Mapping[str, float | None]) -> list[ShareInfo]:
-        """Set the shares of users in a queue, all or none. None resets a user to the default."""
+        """Set the shares of users in a queue: of all these users, or on an error of none. None as a
+        value resets a user to the default.
+        """
         self._check_queue(queue)
         for user, number in shares.items():
             fault = free_fault("user", user)

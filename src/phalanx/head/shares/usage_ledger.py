@@ -20,12 +20,12 @@ from phalanx.scheduler.plugin_parts.billing import terms_in
 
 TABLE = "shares"
 MAX_BOOKS = 10_000
-"""How many users of queues are remembered."""
+"""The largest number of users of queues that are remembered."""
 _CHARGED = frozenset({PLACING, HELD})
-"""The states in which a member counts as running in scheduling."""
+"""The states in which a member counts as running for the scheduler."""
 
 Keep = Callable[[str, bytes, "UsageRow | None"], None]
-"""Writes a row to a table, under its key; None deletes it."""
+"""Writes a row to a table, under its key; None deletes the row."""
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,9 +39,7 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageLedger:
-    """The usage of all users. Follows the life cycle of members; lent to plugins as a
-    LentLedger.
-    """
+    """The usage of all users. Follows the life cycle of members. Plugins use it as a LentLedger."""
 
     def __init__(
         self,
@@ -64,7 +62,7 @@ class UsageLedger:
         self._count = 0
 
     def rules_changed(self, config: Configuration) -> None:
-        """Bill by these rules from now on; what was billed stays as it is."""
+        """Bill by these rules from now on. Earlier bills stay as they are."""
         self.terms = terms_in(config)
 
     # ---- charging ----------------------------------------------------------------------------
@@ -98,8 +96,8 @@ class UsageLedger:
         self._open(gang.queue, gang.user).begin(key, Running(began, rate), now, self.terms)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds; nothing
-        is billed or forgotten for the step.
+        """Move noted moments along after the clock was stepped by this many seconds. Nothing is
+        billed or forgotten because of the step.
         """
         for queue, books in self._books.items():
             for user, book in books.items():
@@ -107,7 +105,7 @@ class UsageLedger:
                 self._write(queue, user)
 
     def set_shares(self, queue: str, user: str, shares: float | None) -> None:
-        """Set the shares of a user in a queue; None resets them to one, the default."""
+        """Set the shares of a user in a queue. None resets the shares to one, the default."""
         book = self._open(queue, user)
         book.shares = shares
         self._write(queue, user)
@@ -118,7 +116,7 @@ class UsageLedger:
             self._put(row.queue, row.user, UserUsage(row.use, row.at, row.shares))
 
     def only(self, queues: Iterable[str]) -> None:
-        """Drop the usage in all queues but these, because the others were deleted."""
+        """Drop the usage in all other queues, because these were deleted."""
         for queue in set(self._books) - set(queues):
             for user in [u for u, book in self._books[queue].items() if not book.running]:
                 self._forget(queue, user)
@@ -133,14 +131,14 @@ class UsageLedger:
         }
 
     def specs(self, queue: str) -> tuple[UserShare, ...]:
-        """Return the same for a snapshot, which lists running work separately."""
+        """Return the users of a queue for a snapshot, which lists running work separately."""
         return tuple(
             UserShare(name=user, shares=_shares(book), use=book.use, at=book.at)
             for user, book in sorted(self._books.get(queue, {}).items())
         )
 
     def of(self, queue: str) -> Mapping[str, UserUsage]:
-        """Return the usage of a queue, by user."""
+        """Return the usage in a queue, by user."""
         return self._books.get(queue, {})
 
     @property
@@ -164,8 +162,8 @@ class UsageLedger:
         self._count += 1
 
     def _forget_least(self) -> None:
-        """Forget a tenth of the users, so that this is seldom done: those with the least usage,
-        without running work and without set shares.
+        """Forget a tenth of the users, so that this is seldom necessary. Only users without running
+        work and without set shares are forgotten, those with the least usage first.
         """
         now = self._wall()
         idle = [

@@ -8,7 +8,7 @@ from phalanx.scheduler.plugin_parts.billing import Terms
 from phalanx.scheduler.plugin_parts.past_use import Use, accrued
 
 Key = tuple[bytes, int]
-"""A member: the group of its gang, and its index."""
+"""A member, as the group of its gang and the index in it."""
 
 
 class Running(NamedTuple):
@@ -22,7 +22,7 @@ class UserUsage:
     """The usage of a user in a queue.
 
     Usage is integrated with the rate of all running work, so it is exact however often it is read.
-    Work that has just begun counts for the penalty at least.
+    For the penalty, work that has just begun counts with at least a minimum.
     """
 
     __slots__ = (
@@ -46,10 +46,12 @@ class UserUsage:
         self._recent: dict[Key, Running] = {}
         """The running work that began most recently, the oldest first."""
         self._recent_rate = self._began = 0.0
-        """For this recent work, the sum of rates, and the sum of rates times begins."""
+        """For recently begun work: the sum of rates, and the sum of each rate times the time when
+        its work began.
+        """
 
     def begin(self, key: Key, running: Running, now: float, terms: Terms) -> None:
-        """Charge for work from its begin on, or from the time up to which the usage was kept."""
+        """Charge for work from its beginning, or from the time up to which the usage was stored."""
         self._advance(now, terms)
         since = max(running.began, self.kept_at)
         self.use += accrued(running.rate, now - since, terms.half_life_s)
@@ -65,11 +67,11 @@ class UserUsage:
         if key in self._recent:
             self._drop(key)
         if not self.running:
-            self.rate = 0.0  # drops what rounding left
+            self.rate = 0.0  # this drops rounding errors
 
     def clock_stepped(self, step_s: float) -> None:
         """Move noted moments along after the clock was stepped by this many seconds, so that
-        lengths of time stay the same.
+        durations stay the same.
         """
         self.at += step_s
         self.kept_at += step_s
