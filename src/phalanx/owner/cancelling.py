@@ -36,8 +36,8 @@ class Cancelling:
     def cancel(self, object_number: int, force: bool, recursive: bool) -> None:
         """Cancel the work behind an object of this process.
 
-        Ended work is then not run again for lost results. `force`: end the process of a running
-        task. `recursive`: also cancel what the work has started.
+        Work that has ended is then no longer run again for lost results. `force`: end the process
+        of a running task. `recursive`: also cancel what the work has started.
         """
         number = object_number >> INDEX_BITS
         machine = self._tasks.machine
@@ -59,7 +59,9 @@ class Cancelling:
             self._outbox.post(worker.connection, Cancel(number, recursive))
 
     def withdraw(self, object_number: int) -> bool:
-        """Cancel the task behind an object, if no worker has it. Returns whether that was so."""
+        """Cancel the task behind an object, if no worker has the task. Returns whether it was
+        cancelled.
+        """
         task = self._tasks.machine.pending.get(object_number >> INDEX_BITS)
         if task is None or (task.worker is not None and task.worker.connection is not None):
             return False
@@ -74,6 +76,8 @@ class Cancelling:
         self._tasks.fail(task, "cancelled", "")
 
     def cancel_children(self, parent: Parent) -> None:
-        """Cancel what a cancelled task or call has started here, recursively."""
+        """Cancel the work that a cancelled task or call has started here, and the work started by
+        that.
+        """
         for number in self._children.of(parent):
             self.cancel(number << INDEX_BITS, force=False, recursive=True)

@@ -9,7 +9,7 @@ Parent = tuple[bytes, int]
 
 
 _KEPT = 1024
-"""Children of a parent that are kept before ended ones are looked for."""
+"""The number of a parent's children that are kept before those that have ended are removed."""
 
 
 class _Siblings:
@@ -20,7 +20,7 @@ class _Siblings:
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.look_at = _KEPT
-        """The number of children at which those that have ended are dropped."""
+        """The number of children at which those that have ended are removed."""
 
 
 class Children:
@@ -42,13 +42,13 @@ class Children:
         numbers = siblings.numbers
         numbers.append(number)
         if len(numbers) >= siblings.look_at:
-            # Most children of a long-running parent have ended. If they have not, the next look
-            # comes when there are twice as many.
+            # Most children of a long-running parent have ended. If they have not, the next removal
+            # waits until there are twice as many.
             numbers[:] = [n for n in numbers if self._is_pending(n)]
             siblings.look_at = max(_KEPT, 2 * len(numbers))
 
     def of(self, parent: Parent) -> list[int]:
-        """Return what `parent` has started; most of it may have ended."""
+        """Return the work that `parent` has started. Most of this work may have ended."""
         siblings = self._children.get(parent)
         return [] if siblings is None else list(siblings.numbers)
 

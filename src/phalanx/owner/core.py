@@ -80,22 +80,24 @@ _IDLE_TICK_S = 1.0
 _REPORT_RUNS_EVERY_S = 1.0
 """Seconds between a driver's reports of finished tasks."""
 _RUNS_OF_A_REPORT = 1_000
-"""Finished tasks in one report; a driver that finishes more keeps the older ones itself."""
+"""The number of finished tasks in one report. A driver that finishes more tasks keeps the older
+ones itself.
+"""
 
 
 class LocalWork(Protocol):
     """The work that runs in this process for owners, if it is a worker."""
 
     def connection_lost(self, connection: Connection) -> None:
-        """Handle the end of a connection by which work may have come."""
+        """Handle the end of a connection over which work may have come."""
         ...
 
     def peer_lost(self, process: bytes) -> None:
-        """Handle the loss of a process, to which there is no connection any more."""
+        """Handle the loss of a process to which there is no connection any more."""
         ...
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """Return a node's files that work which has not begun here will read."""
+        """Return the files of a node that work here will read, if the work has not begun."""
         ...
 
 
@@ -109,8 +111,8 @@ class OwnerCore:
         shell: OwnerShell,
         program_numbers: Callable[[], list[Numbers]] | None = None,
     ) -> None:
-        """`kind`: driver or worker. `program_numbers`: what the program itself has counted since
-        the last call; None: nothing is counted here.
+        """`kind`: driver or worker. `program_numbers` returns what the program itself has counted
+        since the last call; None if nothing is counted here.
         """
         self._me = me
         self._kind = kind
@@ -118,16 +120,16 @@ class OwnerCore:
         self._outbox = outbox = shell.outbox
         numbers = itertools.count(1)
         self.numbers = numbers
-        """Numbers of this process's tasks, calls and objects; each number is used once."""
+        """The numbers of this process's tasks, calls and objects. Each number is used once."""
         self.local_work: LocalWork | None = None
         self.abandoned: deque[Stream] = deque()
-        """Streams that nobody reads any further; finalizers append to it."""
+        """Streams that nobody reads any further. Finalizers append to this queue."""
         self.events = EventRing()
-        """Events about other nodes that were not reported to this node yet."""
+        """Events about other nodes that were not yet reported to this node."""
         self.journal = TaskJournal()
         self._report_runs_at = 0.0
         self._unsettled: set[bytes] = set()
-        """Workers that died and whose last messages are still to come."""
+        """Workers that have died but whose last messages may still come."""
         self.requests = Requests(node)
         self.peers = peers = Peers(me, shell.transport, self._dialled)
         self.references = References(me, peers, outbox)
@@ -167,7 +169,7 @@ class OwnerCore:
         self.unsent = (
             self.tasks.machine.dirty, self.references.released, self.calls.released, self.abandoned,
         )  # fmt: skip
-        """What `flush` has to do; most often all are empty."""
+        """The things that `flush` has to send; usually all of them are empty."""
         self.counts = program_numbers and OwnerMetrics(
             node,
             self.journal,
@@ -206,7 +208,9 @@ class OwnerCore:
         return next(self.numbers) << INDEX_BITS
 
     def name_of(self, ref: ObjectRef[Any]) -> str:
-        """Return a description of an object for display, with its task if that is known here."""
+        """Return a description of an object for display, with the object's task if that is known
+        here.
+        """
         number = ref._number >> INDEX_BITS
         if ref._owner == self._me:
             task = self.tasks.machine.pending.get(number)
@@ -251,8 +255,8 @@ class OwnerCore:
             self.tasks.done(connection, message, now)
 
     def handle(self, connection: Connection, message: Message, now: float) -> bool:  # noqa: PLR0912
-        """Handle a message other than Done. False when it is not for an owner."""
-        # One line for each message, as far as possible.
+        """Handle a message other than Done. Returns False if the message is not for an owner."""
+        # One line for each message, where possible.
         match message:
             case Failed():
                 if not self.calls.failed(connection, message):
@@ -331,7 +335,7 @@ class OwnerCore:
     # ---- time --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> float:
-        """Let all machines do what is due. Returns the seconds until the next tick is due."""
+        """Let each machine do what is due. Returns the seconds until the next tick is due."""
         has_workers = self.tasks.tick(now)
         self.gangs.tick(now)
         self.calls.clients.tick(now)
@@ -349,8 +353,8 @@ class OwnerCore:
     def _report_runs(self, now: float) -> None:
         """Report finished work to the node.
 
-        The node keeps the finished work of workers. A driver keeps its own, and reports the latest
-        of it now and then, in case it is killed.
+        The node keeps the finished work of workers. A driver keeps its own finished work. It
+        reports the latest part now and then, in case it is killed.
         """
         if self._kind == "worker":
             self._post_runs(self.journal.drain_runs())
@@ -363,7 +367,7 @@ class OwnerCore:
             self._node.post(Events(len(runs), encode_runs(runs)))
 
     def leave_runs(self) -> None:
-        """Leave this driver's finished work to its node, and unfinished work as failed."""
+        """Pass this driver's finished work to its node, and its unfinished work as failed."""
         self.unread.tell()
         if not self.peers.is_closed:
             self.tasks.record_left()
@@ -378,7 +382,9 @@ class OwnerCore:
             self._node.post(Happened(self.events.drain()))
 
     def flush(self) -> None:
-        """Send what may be sent ahead, ask for workers, and report what was released."""
+        """Send the messages that may be sent ahead, ask for workers, and report released
+        objects.
+        """
         self.tasks.machine.pump_dirty()
         self.references.flush_released()
         self.calls.flush_released()
@@ -404,7 +410,7 @@ class OwnerCore:
             self._node.post(Settled(process))
 
     def drop(self, connection: Connection) -> None:
-        """End a connection as if the other side had ended it."""
+        """End a connection in the way in which the other side would end it."""
         self.peers.close(connection)
         self.connection_ended(connection)
 
@@ -431,7 +437,7 @@ class OwnerCore:
         self._node.post(ReadersReported(prefix))
 
     def node_lost(self) -> None:
-        """Handle the end of this node's process: nothing that was asked for will ever come."""
+        """Handle the end of this node's process: no request to the node will ever be answered."""
         self.peers.shut_down()
         self.requests.node_lost()
         self.tasks.node_lost()

@@ -70,7 +70,7 @@ class OwnerMetrics:
             self._node.post(ProcessNumbers(encode_numbers(metrics)))
 
     def _states(self) -> dict[str, int]:
-        """Return how many tasks are in each state, without a loop over all tasks."""
+        """Return the number of tasks in each state, without a loop over all tasks."""
         machine = self._machine
         classes = machine.classes.values()
         queued = sum(len(one.queue) for one in classes)

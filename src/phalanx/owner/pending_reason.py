@@ -11,7 +11,7 @@ from phalanx.owner.tasks.records import PendingTask, SchedulingClass
 
 
 def why_task(task: PendingTask, scheduling_class: SchedulingClass) -> str:
-    """Return why a task has not ended. `scheduling_class`: its own."""
+    """Return why a task has not ended. `scheduling_class`: the task's class."""
     if task.state == PENDING_ARGS:
         return "it waits for its arguments"
     worker = task.worker
@@ -43,7 +43,9 @@ def why_call(call: PendingCall) -> str:
 
 
 def _tried(actor: ActorClient) -> str:
-    """Return which call ends the actor again and again, if one does."""
+    """Return a clause that names the call that ends the actor again and again; "" if no call
+    does.
+    """
     if actor.ends < 2:
         return ""
     return f" (it has ended {actor.ends} times under its call {actor.ended_under})"

@@ -25,7 +25,7 @@ Others pass a request on in their own messages, and the head writes it as one ro
 
 
 class Requests:
-    """Requests under way, by their tokens."""
+    """Requests that wait for an answer, by their tokens."""
 
     def __init__(self, node: NodeLink) -> None:
         self._node = node
@@ -52,15 +52,15 @@ class Requests:
         return token
 
     def notify(self, request: Request[Any]) -> None:
-        """Ask for something whose answer nobody needs. Raises MessageTooLargeError."""
+        """Send a request whose answer nobody needs. Raises MessageTooLargeError."""
         self._node.post(Ask(0, request.kind, _encoded(request)))
 
     def forget(self, token: int) -> None:
-        """Drop the answer to a request, for which nobody waits any more."""
+        """Drop the answer to a request, because nobody waits for it any more."""
         self._replied.pop(token, None)
 
     def on_reply(self, reply: Reply) -> None:
-        """Take an answer of the node."""
+        """Handle an answer of the node."""
         replied = self._replied.pop(reply.token, None)
         if replied is not None:
             replied(reply)

@@ -12,7 +12,7 @@ from phalanx.owner.transport import NodeLink, Outbox, Transport
 
 @dataclass(frozen=True, kw_only=True)
 class OwnerShell:
-    """The ways of one owner to the world."""
+    """The functions through which an owner reaches its node, other processes and the user."""
 
     transport: Transport
     outbox: Outbox

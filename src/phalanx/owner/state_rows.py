@@ -26,7 +26,7 @@ _WAITS_AT_ACTOR = "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY"
 
 
 class StateRows:
-    """Makes rows from the owner's machines, which it only reads."""
+    """Makes rows for listings from the owner's machines, without changing them."""
 
     def __init__(
         self,
@@ -48,19 +48,21 @@ class StateRows:
         self._journal = journal
         self.pid = 0
         self.living: Callable[[], Iterable[ObjectRef[Any]]] = objects.in_files.values
-        """The references that this process holds; without a shell, those to its files."""
+        """The references that this process holds; without a shell, only the references to its
+        files.
+        """
         self.living_holds: Callable[[], Iterable[FileHold]] = list
-        """The holds that keep files because of this process."""
+        """The holds by which this process keeps files."""
         self.stacks: Callable[[], Iterable[tuple[str, str]]] = list
         """The stacks of this process's threads: (thread, stack)."""
         self._begun: dict[int, frozenset[int]] = {}
-        """While tasks are listed: the calls that run, by the id of their actor's client."""
+        """The running calls by the id of their actor's client; filled while tasks are listed."""
         self.call_site: Callable[[ObjectRef[Any]], str] = lambda ref: ""
         """Returns where a reference was made; empty where that is not recorded."""
         self.has_call_sites = False
 
     def part(self, query: StateQuery, ip: str = "") -> StatePart:
-        """Return what a query selects in this process."""
+        """Return the rows of this process that a query selects."""
         selection = Selection(query)
         if query.kind == "tasks":
             self._select_tasks(selection)
@@ -84,7 +86,7 @@ class StateRows:
             selection.offer_all(self._row_of(work, sites) for work in pending)
             selection.offer_all(self._ended(run, sites) for run in runs)
             return
-        # Only the first rows matter, so rows for the other 100,000 need not be made.
+        # Only the first rows are shown, so rows for the other 100,000 need not be made.
         first = heapq.nsmallest(selection.limit, pending, key=lambda work: work.number)
         left = selection.limit - len(first)
         ended = heapq.nsmallest(left, runs, key=lambda run: (run.number, -run.attempt))
@@ -104,7 +106,9 @@ class StateRows:
         return {**finished_task_row(self._me, run), "call_site": sites.get(run.number)}
 
     def _sites(self) -> dict[int, str]:
-        """Return where tasks were called, by their numbers, while results are referenced."""
+        """Return the places in the program where tasks were called, by task number, as long as
+        their results are referenced.
+        """
         if not self.has_call_sites:
             return {}
         own = (ref for ref in self.living() if ref._owner == self._me and ref._number >= 0)
@@ -187,7 +191,7 @@ class StateRows:
     def _argument_rows(self, ip: str) -> Iterator[Row]:
         """Yield rows for arguments whose values were sent with work that runs now.
 
-        The workers have these objects too, without a reference to them.
+        The workers have these objects too, without references to them.
         """
         self._begun.clear()
         for work in self._pending():
@@ -217,7 +221,7 @@ class StateRows:
                 }
 
     def _where(self, work: PendingTask | PendingCall) -> tuple[bytes, str]:
-        """Return (worker, name) of work that runs now; the worker is empty if none runs it."""
+        """Return (worker, name) of work that runs now. The worker is empty if no worker runs it."""
         if isinstance(work, PendingTask):
             worker = work.worker
             runs = worker is not None and _task_state(work) == RUNNING
@@ -226,7 +230,7 @@ class StateRows:
         return (work.actor.worker if runs else b""), work.actor.listed(work)[0]
 
     def _file_rows(self) -> Iterator[Row]:
-        """Yield rows for the files of objects that stay because of this process."""
+        """Yield rows for the files that this process keeps."""
         own = {hold.name: hold.size for hold in self.living_holds()}
         read = {name: 0 for ref in self.living() if (name := _file(ref._value)) is not None}
         for name, size in {**read, **own}.items():
@@ -265,7 +269,9 @@ def _parent(work: PendingWork) -> bytes:
 
 
 def _task_state(task: PendingTask) -> str:
-    """Return the state of a task: the first in a worker's pipeline runs, others were sent ahead."""
+    """Return the state of a task. The first task in a worker's pipeline is running; the others were
+    sent ahead.
+    """
     if task.state != SUBMITTED:
         return PENDING_NODE if task.state == "INFEASIBLE" else task.state
     worker = task.worker

@@ -11,29 +11,29 @@ class Connection(Protocol):
     """A connection to another process, which delivers messages in order."""
 
     peer: bytes
-    """The other process's id, once it is known."""
+    """The id of the other process; empty until it is known."""
     is_dialling: bool
-    """Whether it is still being made; messages posted until then wait."""
+    """Whether the connection is still being made. Messages posted until then wait."""
     refusal: str
-    """Why it could not be made."""
+    """Why the connection could not be made."""
     refusal_status: int
     """The kind of that reason, a `protocol.handshake.Status`."""
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended."""
+        """Whether the connection has ended."""
         ...
 
     def post(self, message: Message) -> None:
-        """Add a message to those that leave with the next flush."""
+        """Add a message to those that are sent with the next flush."""
         ...
 
     def send(self, message: Message) -> None:
-        """Send a message at once, after all that were posted before it."""
+        """Send a message at once, after all messages that were posted before."""
         ...
 
     def flush(self) -> None:
-        """Send all that was posted."""
+        """Send all posted messages."""
         ...
 
     def unsent(self) -> list[Message]:
@@ -50,7 +50,7 @@ class Transport(Protocol):
     """Makes connections and ends them."""
 
     def dial(self, process: bytes) -> Connection | None:
-        """Return a new connection to a process; None when nobody listens there."""
+        """Return a new connection to a process; None if nobody listens there."""
         ...
 
     def watch(self, connection: Connection) -> None:
@@ -66,21 +66,21 @@ class Outbox(Protocol):
     """Sends messages, many at once where that is possible."""
 
     def post(self, connection: Connection, message: Message) -> None:
-        """Send with the next flush, which comes soon without a further call."""
+        """Post a message; the next flush sends it, and comes soon without a further call."""
         ...
 
     def flush_later(self, connection: Connection) -> None:
-        """Flush this connection, on which messages were posted, with the next flush."""
+        """Flush this connection with the next flush, because messages were posted on it."""
         ...
 
 
 class NodeLink(Protocol):
-    """The way to the node that this process belongs to."""
+    """The link to the node to which this process belongs."""
 
     def post(self, message: Message) -> None:
-        """Send with the next flush, which comes soon without a further call."""
+        """Post a message; the next flush sends it, and comes soon without a further call."""
         ...
 
     def send(self, message: Message) -> None:
-        """Send at once."""
+        """Send a message at once."""
         ...

@@ -12,18 +12,20 @@ from phalanx.protocol.messages import Payload
 
 
 class Recipe(Protocol):
-    """Makes work again that has run: all of it that is neither arguments nor results."""
+    """Makes new work that runs finished work again. It holds everything but the arguments and
+    results.
+    """
 
     name: str
-    """For display: "task f", "call Actor.m"."""
+    """The name of the work for display: "task f", "call Actor.m"."""
     returns: int
     option: str
-    """The option that says how often it may run again."""
+    """The option that says how often the work may run again."""
     allowed: int
     """The value of that option; -1: any number of times."""
 
     def refusal(self) -> str:
-        """Return why it cannot run now, as a clause; empty when it can."""
+        """Return why the work cannot run now, as a clause; empty if it can."""
         ...
 
     def renew(self, number: int, args: Payload) -> PendingWork:
@@ -52,43 +54,45 @@ class PendingWork:
     number: int
     args: Payload
     inputs: list[ObjectRef[Any]] | None
-    """Top-level references among the arguments: their values are sent with the work."""
+    """The top-level references among the arguments. Their values are sent with the work."""
     pins: list[Any] | None
-    """(hold on the arguments' file, references inside the arguments), kept until it ends."""
+    """(hold on the arguments' file, references inside the arguments); kept until the work ends."""
     refs: list[ObjectRef[Any]]
-    """References of its future results, without the items of a stream."""
+    """The references of the work's future results, without the items of a stream."""
     retries: int
     attempt: int
     cancelled: str
-    """Empty, or why it is to end: CANCELLED, FORCED or TIMED_OUT."""
+    """Why the work is to end: CANCELLED, FORCED or TIMED_OUT; empty if it is not to end."""
     missing: int
-    """How many of the inputs are not there."""
+    """The number of inputs that are not there."""
     on_ready: Callable[[Any], None] | None
     """Called with this work once no input is missing any more."""
     parent: Parent | None
-    """The work that submitted it; None for what a driver submitted."""
+    """The work that submitted this work; None if a driver submitted it."""
     stream: Any
     """Takes the items of a generator: a Stream, or a RemadeStream."""
 
     def notify(self, failed: bool = False) -> None:
-        """Count one input that is ready; called because this is one of its waiters."""
+        """Count one input that is ready. The input calls this method because this work is one of
+        its waiters.
+        """
         self.missing -= 1
         if self.missing == 0 and self.on_ready is not None:
             self.on_ready(self)
 
     @property
     def connection(self) -> Connection | None:
-        """The connection to the process that runs it now."""
+        """The connection to the process that runs the work now; None if no process does."""
         raise NotImplementedError
 
     def recipe(self) -> Recipe:
-        """Return the recipe that runs it once more."""
+        """Return the recipe that runs the work once more."""
         raise NotImplementedError
 
 
 CANCELLED = "cancelled"
-"""Cancelled by the program."""
+"""The program cancelled the work."""
 FORCED = "force"
-"""Cancelled, if need be by ending its process."""
+"""The program cancelled the work, by ending its process if necessary."""
 TIMED_OUT = "timeout"
-"""Cancelled because it ran longer than its `timeout_s`."""
+"""The work was cancelled because it ran longer than its `timeout_s`."""

@@ -43,7 +43,7 @@ from phalanx.protocol.requests.actors import WatchActor
 from phalanx.protocol.wire_errors import code_of
 
 _FLUSH_FROM = 64
-"""Messages that may wait on a connection before they are sent at once."""
+"""The number of messages that may wait on a connection before they are sent at once."""
 
 
 class Calls:
@@ -83,7 +83,7 @@ class Calls:
         self.by_number: dict[int, PendingCall] = {}
         """Calls that have not ended."""
         self.released: deque[bytes] = deque()
-        """Actors whose last handle is gone; finalizers append to it."""
+        """Actors whose last handle is gone. Finalizers append to this queue."""
         self._is_closed = False
 
     # ---- actors ------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class Calls:
         self.start(call)
 
     def start(self, call: PendingCall) -> None:
-        """Queue the call at its actor; it is sent once its inputs are there."""
+        """Queue the call at its actor. The call is sent once its inputs are there."""
         self.by_number[call.number] = call
         if call.inputs is None:
             call.actor.submit(call)
@@ -223,7 +223,7 @@ class Calls:
             self._outbox.flush_later(connection)
 
     def fail_call(self, call: PendingCall, actor: ActorClient) -> None:
-        """Fail a call of a dead actor, or wait for news of one that may be dead."""
+        """Fail a call of a dead actor; for an actor that may be dead, wait for news first."""
         if actor.state == DEAD:
             self._record_failure(call, "ACTOR_DIED")
             self._end(call, failures.failed(_death_of(actor)))
@@ -260,7 +260,9 @@ class Calls:
     # ---- events ------------------------------------------------------------------------------
 
     def done(self, connection: Connection, message: Done) -> bool:
-        """Deliver the result of a call. False when the number is no call of this process."""
+        """Deliver the result of a call. Returns False if this process has no call of that
+        number.
+        """
         call = self._answered(connection, message)
         if call is None:
             return False
@@ -290,7 +292,9 @@ class Calls:
         self._journal.add_run(_run(call, STATE_FAILED, now, now, b"", error))
 
     def failed(self, connection: Connection, message: Failed) -> bool:
-        """Handle a call that raised or did not run. False when it is no call of this process."""
+        """Handle a call that raised or did not run. Returns False if this process has no such
+        call.
+        """
         call = self._answered(connection, message)
         if call is None:
             return False
@@ -336,7 +340,7 @@ class Calls:
             self._inputs.fetch(call)
 
     def item(self, connection: Connection, message: Item) -> bool:
-        """Take a value of a streaming method. False when it is no call of this process."""
+        """Take a value of a streaming method. Returns False if this process has no such call."""
         call = self.by_number.get(message.number)
         if call is None or call.stream is None:
             return False
@@ -344,7 +348,7 @@ class Calls:
         return True
 
     def cancel(self, number: int, recursive: bool) -> None:
-        """Cancel a call; do nothing if there is none, or it has ended."""
+        """Cancel a call. Do nothing if the call does not exist or has ended."""
         call = self.by_number.get(number)
         if call is None:
             return
@@ -371,7 +375,7 @@ class Calls:
         return failures.failed(TaskCancelledError(task, None))
 
     def node_lost(self) -> None:
-        """Fail all calls: this node's process is gone, and no call will be answered."""
+        """Fail all calls, because this node's process is gone and no call will be answered."""
         self._is_closed = True
         for client in list(self.clients.known.values()):
             client.reason = "The node process is gone."
@@ -379,12 +383,14 @@ class Calls:
             self.unavailable.settle(client.actor)
 
     def record_left(self) -> None:
-        """Record unended calls as failed, for listings, since this process leaves."""
+        """Record calls that have not ended as failed, for listings, because this process leaves."""
         for call in self.by_number.values():
             self._record_failure(call, "WORKER_DIED")
 
     def shut_down(self) -> None:
-        """Treat every actor asked for from now on as dead: this process leaves its node."""
+        """Treat every actor that is looked up from now on as dead, because this process leaves its
+        node.
+        """
         self._is_closed = True
 
     def flush_released(self) -> None:
@@ -404,7 +410,7 @@ def _run(
 
 
 def _death_of(actor: ActorClient) -> PhalanxError:
-    """Return the error that says why this dead actor answers no call."""
+    """Return the error that explains why this dead actor answers no call."""
     if actor.code == code_of(ActorUnschedulableError):
         return ActorUnschedulableError(actor.reason)
     if actor.code == code_of(StoreFullError):

@@ -17,14 +17,15 @@ from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
 
 ENDS_TO_GO_ALONE = 3
-"""Ends of an actor under a call, or calls that include it, until the call goes last and alone.
+"""How often an actor may end under a call, or under several calls with this one among them, before
+the call is sent last and alone.
 
-Then the others run, and it becomes clear which one ends the actor.
+The other calls then run, and it becomes clear which call ends the actor.
 """
 
 
 class CallRecipe:
-    """Makes a new call that runs a finished one once more, on the same actor."""
+    """Makes a new call that runs a finished call once more, on the same actor."""
 
     option = "max_task_retries"
 
@@ -40,7 +41,7 @@ class CallRecipe:
         self._is_listed = call.is_listed
 
     def refusal(self) -> str:
-        """Return why the call cannot run again, or "" when it can."""
+        """Return why the call cannot run again; "" if it can."""
         return "cannot run again: its actor is dead." if self._actor.state == DEAD else ""
 
     def renew(self, number: int, args: Payload) -> PendingCall:
@@ -93,11 +94,11 @@ class PendingCall(PendingWork):
         self.returns = returns
         self.retries = retries
         self.group = group
-        """Its concurrency group at the actor."""
+        """The concurrency group of the call at its actor."""
         self.name = ""
-        """The name in listings that its caller gave."""
+        """The name of the call in listings, as its caller gave it."""
         self.is_listed = True
-        """Whether listings show it."""
+        """Whether listings show the call."""
         self.retry_exceptions: Any = False
         self.backpressure = -1
         self.attempt = 0
@@ -113,7 +114,7 @@ class PendingCall(PendingWork):
 
     @property
     def connection(self) -> Connection | None:
-        """The connection to the actor's worker, if there is one."""
+        """The connection to the actor's worker; None if there is none."""
         return self.actor.connection
 
     def recipe(self) -> CallRecipe:
@@ -129,7 +130,9 @@ class CallEffects(Protocol):
         ...
 
     def fail_call(self, call: PendingCall, actor: ActorClient) -> None:
-        """Fail a call whose actor is dead, or was lost during the call and may be dead."""
+        """Fail a call whose actor is dead, or whose actor was lost during the call and may be
+        dead.
+        """
         ...
 
     def ended_under(self, call: PendingCall, actor: ActorClient) -> None:
@@ -138,7 +141,7 @@ class CallEffects(Protocol):
 
 
 class ActorClient:
-    """One actor as a process that calls it knows it."""
+    """An actor, as a process that calls it sees it."""
 
     __slots__ = (
         "_about_of",
@@ -168,11 +171,13 @@ class ActorClient:
         self.actor = actor
         self.about = About(actor)
         self._about_of: dict[str, About] = {}
-        """`about` for calls with a name of their own, by the function that they call."""
+        """The variants of `about` for calls with a name of their own, by the function that they
+        call.
+        """
         self.effects = effects
         self.name = ""
         self.repr_name = ""
-        """The actor's name for itself; empty where its class does not define one."""
+        """The actor's name for itself; empty if its class defines none."""
         self.state = PENDING_CREATION
         self.incarnation = -1
         self.worker = b""
@@ -181,23 +186,23 @@ class ActorClient:
         self.inflight: dict[int, PendingCall] = {}
         self.reason = ""
         self.error = b""
-        """The pickled error that its constructor raised."""
+        """The pickled error that the actor's constructor raised."""
         self.code = ""
-        """The code of the error for which it could be placed nowhere."""
+        """The code of the error for which no node could ever hold the actor."""
         self.out_of_order = False
         self.concurrency = 0
-        """How many of its calls run at once; 0: unknown."""
+        """The number of calls that the actor runs at once; 0 if unknown."""
         self.ended_under = ""
-        """The method that ran when its process last ended; empty if unknown."""
+        """The method that ran when the actor's process last ended; empty if unknown."""
         self.ends = 0
-        """How often it has ended under that call."""
+        """How often the actor's process has ended under that method."""
         self._goes_alone = False
         """Whether the call under way must be the only one."""
         self.hold: Any = None
-        """References in the constructor's arguments, kept alive as long as the actor."""
+        """The references in the constructor's arguments, which must live as long as the actor."""
 
     def listed(self, call: PendingCall) -> tuple[str, About]:
-        """Return the name and description with which a call is listed."""
+        """Return the name and description with which listings show a call."""
         if not call.is_listed:
             return call.method, UNLISTED
         own = f"{self.name}.{call.method}"
@@ -210,10 +215,11 @@ class ActorClient:
         return name, about
 
     def submit(self, call: PendingCall) -> None:
-        """Queue the call, or fail it at once when the actor is dead."""
+        """Queue the call; fail it at once if the actor is dead."""
         if self.state == DEAD or (self.state == RESTARTING and call.retries == 0 and self.worker):
             # As in Ray: a call that may not be sent twice does not wait for the actor to come back.
-            # It does wait for an actor that was never there, where nothing can have run.
+            # Such a call does wait for an actor that was never there, because nothing can have run
+            # on it.
             self.effects.fail_call(call, self)
             return
         self.queue.append(call)
@@ -221,7 +227,9 @@ class ActorClient:
             self.pump()
 
     def pump(self) -> None:
-        """Send the calls that may go: in order, up to the first call whose inputs are missing."""
+        """Send the calls that may be sent, in order, up to the first call whose inputs are
+        missing.
+        """
         if self.state != ALIVE or self.connection is None or not self.queue or self._goes_alone:
             return
         urgent = not self.inflight
@@ -243,9 +251,10 @@ class ActorClient:
             self.effects.send_calls(self, batch, urgent)
 
     def _admit(self, call: PendingCall, batch: list[PendingCall]) -> bool:
-        """Admit a call to those of the batch and those under way; return whether it was admitted.
+        """Admit a call in addition to the batch and the calls under way. Returns whether it was
+        admitted.
 
-        A call that must go alone keeps out all others while it is under way.
+        While a call that must go alone is under way, no other call is admitted.
         """
         if self._goes_alone:
             return False
@@ -255,11 +264,13 @@ class ActorClient:
         return True
 
     def finished(self, number: int) -> PendingCall | None:
-        """Take call `number` off those under way, and return it, since its result has come."""
+        """Remove call `number` from the calls under way, because its result has come, and return
+        the call.
+        """
         call = self.inflight.pop(number, None)
         if not self.inflight:
             self._goes_alone = False
-            if self.queue:  # calls that must go alone, or waited for such a call
+            if self.queue:  # calls that must go alone, or that waited for such a call
                 self.pump()
         return call
 
@@ -281,10 +292,10 @@ class ActorClient:
         self.queue.extendleft(reversed(again))
 
     def restarting(self) -> None:
-        """Wait for the actor to come back. Calls fail that were due and may not be sent twice.
+        """Wait for the actor to come back. Calls under way that may not be sent twice fail.
 
-        A call under which the actor has ended several times is sent last and alone from then on, so
-        that the others run.
+        A call under which the actor has ended several times is from then on sent last and alone, so
+        that the other calls run.
         """
         self.state = RESTARTING
         blamed = self._blame()
@@ -294,7 +305,7 @@ class ActorClient:
         for call in queued:
             if call.retries == 0 and not call.missing and not call.attempt and self.worker:
                 self.effects.fail_call(call, self)
-            else:  # it was not sent, may be sent twice, or comes from `interrupted`
+            else:  # the call was not sent, may be sent twice, or comes from `interrupted`
                 self.queue.append(call)
         alone = [call for call in self.queue if call.ends >= ENDS_TO_GO_ALONE]
         if alone:
@@ -306,7 +317,7 @@ class ActorClient:
     def _blame(self) -> PendingCall | None:
         """Count this end for the calls that may have run when the process ended.
 
-        Returns the call that did run, where only one can have.
+        If only one call can have run, return that call.
         """
         runs_one = self.concurrency == 1 and not self.out_of_order
         charged = list(islice(self.inflight.values(), 1 if runs_one else None))
@@ -319,7 +330,7 @@ class ActorClient:
         return charged[0]
 
     def dead(self) -> None:
-        """Fail all calls, since none will be answered again."""
+        """Fail all calls, because none of them will be answered."""
         self.state = DEAD
         self.interrupted()
         queue, self.queue = self.queue, deque()
@@ -327,13 +338,13 @@ class ActorClient:
             self.effects.fail_call(call, self)
 
     def retry(self, call: PendingCall) -> None:
-        """Queue a call again whose method raised a retriable error, ahead of later calls."""
+        """Queue a call whose method raised a retriable error again, ahead of later calls."""
         call.attempt += 1
         self.queue.appendleft(call)
         self.pump()
 
     def withdraw(self, call: PendingCall) -> bool:
-        """Take a call out of the queue. False when it was sent already."""
+        """Remove a call from the queue. Returns False if the call was sent already."""
         try:
             self.queue.remove(call)
         except ValueError:
@@ -341,7 +352,9 @@ class ActorClient:
         return True
 
     def begun(self) -> Iterable[int]:
-        """Return the numbers of the calls that run, assuming that nobody else calls the actor."""
+        """Return the numbers of the calls that run, under the assumption that nobody else calls the
+        actor.
+        """
         return islice(self.inflight, self.concurrency or None)
 
     @property

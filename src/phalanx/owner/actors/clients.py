@@ -17,9 +17,10 @@ from phalanx.owner.transport import Connection
 from phalanx.protocol.node_messages import ActorUpdate
 
 ASK_AGAIN_S = 5.0
-"""Seconds without a connection to an actor after which its caller asks again where it is.
+"""Seconds without a connection to an actor after which its caller asks the head again where the
+actor is.
 
-News of actors may be lost on their way.
+News about actors may get lost.
 """
 
 
@@ -29,25 +30,25 @@ class ActorClients:
     def __init__(
         self, peers: Peers, watch: Callable[[bytes], None], on_known: Callable[[ActorClient], None]
     ) -> None:
-        """`watch` asks the head where an actor is. `on_known` is called for actors that are there
-        again, and for those that never will be.
+        """`watch` asks the head where an actor is. `on_known` is called for each actor that is
+        there again, and for each that will never be there again.
         """
         self._peers = peers
         self._watch = watch
         self._on_known = on_known
         self.known: dict[bytes, ActorClient] = {}
-        """The clients by actor id; callers add to it."""
+        """The clients by actor id. Callers add to this table."""
         self._held_back: dict[bytes, ActorUpdate] = {}
         """News that waits for the end of the connection."""
         self._astray: dict[bytes, None] = {}
         self._cut_off: frozenset[bytes] = frozenset()
-        """Actors with calls and without a connection at the last look."""
+        """Actors that had calls but no connection at the last look."""
         self._look_at = 0.0
 
     # ---- news --------------------------------------------------------------------------------
 
     def updated(self, message: ActorUpdate) -> None:
-        """Take news of an actor: where it is, or why it is not there."""
+        """Handle news of an actor: where it is, or why it is not there."""
         client = self.known.get(message.actor)
         if client is None or message.incarnation < client.incarnation:
             return
@@ -82,7 +83,7 @@ class ActorClients:
     def _came_up(self, client: ActorClient, worker: bytes) -> None:
         self._held_back.pop(client.actor, None)
         if client.worker != worker and (client.connection is not None or client.inflight):
-            # The end of its old process is not noticed yet, or the news of it was lost.
+            # This process has not noticed the end of the actor's old process, or the news was lost.
             _interrupt(client, "it was restarted")
         client.state = ALIVE
         client.worker = worker
@@ -94,7 +95,9 @@ class ActorClients:
     # ---- connections -------------------------------------------------------------------------
 
     def connection_ended(self, connection: Connection) -> None:
-        """Apply the news that waited for this connection, now that all answers over it are in."""
+        """Apply the news that waited for this connection, because all answers over the connection
+        are in.
+        """
         for client in list(self.known.values()):
             if client.connection is connection:
                 client.connection = None
@@ -105,7 +108,7 @@ class ActorClients:
                     self._astray[client.actor] = None
 
     def tick(self, now: float) -> None:
-        """Ask what became of actors that cannot be reached; they may still be there."""
+        """Ask the head about actors that cannot be reached: they may still be there."""
         if now >= self._look_at:
             self._look_at = now + ASK_AGAIN_S
             self._ask_for_cut_off()
@@ -133,6 +136,6 @@ class ActorClients:
 
 
 def _interrupt(client: ActorClient, reason: str) -> None:
-    """Interrupt calls that were under way: they may have run or not."""
+    """Interrupt the calls that were under way; each of them may have run or not."""
     client.state, client.reason = RESTARTING, reason
     client.interrupted()

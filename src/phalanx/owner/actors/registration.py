@@ -63,9 +63,9 @@ class Registration:
         inputs: list[ObjectRef[Any]] | None,
         pins: list[Any] | None,
     ) -> ActorClient:
-        """Return the client of an actor that will be registered: calls can be queued from now on.
+        """Return the client of an actor that will be registered. Calls can be queued from now on.
 
-        `inputs` and `pins` are those of its constructor's arguments; see PendingWork.
+        `inputs` and `pins` belong to the arguments of the actor's constructor; see PendingWork.
         """
         client = self._calls.client(actor, watch=False)
         client.name = creation.class_name
@@ -74,16 +74,18 @@ class Registration:
         return client
 
     def reference(self, actor: bytes) -> ObjectRef[Any]:
-        """Return the reference that keeps an actor alive while it is held, unless detached."""
+        """Return the reference that keeps an actor alive while it is held. It is not used for
+        detached actors.
+        """
         ref = make_ref(self._me, next(self._numbers) << INDEX_BITS)
         ref._value = failures.NONE
         ref._hold = ActorHold(actor, self._calls.released)
         return ref
 
     def say_released(self) -> None:
-        """Report released actors before this process asks for one by name.
+        """Report released actors before this process looks an actor up by name.
 
-        The name of a released actor must no longer lead to it.
+        The name of a released actor must no longer lead to that actor.
         """
         self._calls.flush_released()
 
@@ -94,7 +96,7 @@ class Registration:
         inputs: list[ObjectRef[Any]] | None,
         spec: ActorSpec,
     ) -> None:
-        """Register an actor once all inputs are there; until then, announce it."""
+        """Register an actor once all inputs are there. Until then, only announce the actor."""
         missing = [ref for ref in inputs or () if ref._value is None]
         if not missing:
             self._register(client, creation, inputs, spec)
@@ -144,9 +146,9 @@ class Registration:
         inputs: list[ObjectRef[Any]] | None,
         get_if_exists: bool = False,
     ) -> RegisterActor:
-        """Return the request that creates the actor. All inputs are there."""
+        """Return the request that creates the actor. All inputs must be there."""
         for ref in inputs or ():
-            self._references.export(ref)  # the actor may have to fetch it again
+            self._references.export(ref)  # the actor may have to fetch this input again
         creation.inputs = [self._objects.for_sending(ref) for ref in inputs or ()]
         creation.sources = [(ref._owner, ref._number) for ref in inputs or ()]
         large = [v for v in (creation.args, *creation.inputs) if type(v) is Value]
@@ -154,6 +156,8 @@ class Registration:
         return RegisterActor(spec, encoded(msgspec.msgpack.encode, creation), files, get_if_exists)
 
     def replace(self, client: ActorClient, actor: bytes) -> ActorClient:
-        """Return the client of the existing actor of that name, in place of this one."""
+        """Return the client of the existing actor of that name, in place of the new actor's
+        client.
+        """
         self._calls.clients.known.pop(client.actor, None)
         return self._calls.client(actor)

@@ -12,20 +12,22 @@ from collections.abc import Callable
 from phalanx.owner.actors.client import PendingCall
 
 WAIT_S = 1.0
-"""Seconds, from the next tick on, for which a call waits for that news; as in Ray."""
+"""Seconds, counted from the next tick, for which a call waits for news of its actor; as in Ray."""
 
 
 class UnavailableCalls:
     """The waiting calls of one process, by actor."""
 
     def __init__(self, fail: Callable[[PendingCall, str], None]) -> None:
-        """`fail` fails a call: for its actor's death if it is dead, else for the given reason."""
+        """`fail` fails a call: with the actor's death if the actor is dead, otherwise with the
+        given reason.
+        """
         self._fail = fail
         self._calls: dict[bytes, list[tuple[PendingCall, str]]] = {}
         self._until: dict[bytes, float] = {}
 
     def __len__(self) -> int:
-        """Return the number of actors whose calls wait."""
+        """Return the number of actors with waiting calls."""
         return len(self._calls)
 
     def add(self, call: PendingCall, reason: str) -> None:

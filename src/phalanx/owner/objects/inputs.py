@@ -16,7 +16,7 @@ from phalanx.protocol.messages import FAILED, SHARED, Value
 
 
 class Inputs:
-    """Waits for arguments, and fetches lost ones again."""
+    """Waits for arguments, and fetches lost arguments again."""
 
     def __init__(self, me: bytes, objects: ObjectTable) -> None:
         self._me = me
@@ -25,8 +25,8 @@ class Inputs:
     def wait(self, work: PendingWork, on_ready: Callable[[Any], None]) -> bool:
         """Call `on_ready(work)` once all inputs are there.
 
-        Returns False when they are there already; then it is not called. Nothing is fetched before
-        `fetch`.
+        If they are there already, return False without that call. Nothing is fetched before `fetch`
+        is called.
         """
         missing = [ref for ref in work.inputs or () if ref._value is None]
         work.on_ready = on_ready
@@ -43,8 +43,8 @@ class Inputs:
     def lost(self, work: PendingWork, names: Sequence[str]) -> Value | None:
         """Fetch values of arguments again whose files the work's process did not find.
 
-        Returns the failure of the work when arguments given by value are among them, since these
-        cannot be made again.
+        Arguments given by value cannot be made again. If one of those is missing, return the
+        failure of the work.
         """
         for ref in work.inputs or ():
             for name in names:
@@ -66,10 +66,12 @@ def _arguments_lost(owner: bytes, number: int) -> Value:
 
 
 def failed_input(inputs: Sequence[ObjectRef[Any]] | None) -> Value | None:
-    """Return the first failure that one of these top-level references stands for, if any."""
+    """Return the first failure among the values of these top-level references; None if there is
+    none.
+    """
     for ref in inputs or ():
         value = ref._value
         if type(value) is Value and value.kind == FAILED:
-            mark_read(ref)  # it becomes the failure of the work that takes it
+            mark_read(ref)  # the failure becomes that of the work that takes the argument
             return value
     return None

@@ -26,11 +26,13 @@ class Lending:
         self._kept: dict[int, ObjectRef[Any]] = {}
         self._counts: dict[int, dict[bytes, int]] = {}
         self._uncertain: dict[bytes, dict[int, ObjectRef[Any]]] = {}
-        """Objects that borrowers held when their connection ended, until they declare the rest."""
+        """Objects whose borrowers lost their connection, by borrower. They are kept until the
+        borrower declares which of them it still holds.
+        """
         self._declared: dict[bytes, dict[int, int]] = {}
-        """The rest of each borrower's latest declared registrations.
+        """The registrations that are left over from each borrower's latest declaration.
 
-        A borrower may declare twice, since two processes may dial each other at once.
+        A borrower may declare twice, because two processes may dial each other at the same time.
         """
 
     def add(self, number: int, borrower: bytes, count: int = 1) -> bool:
@@ -61,9 +63,9 @@ class Lending:
             self._kept.pop(number, None)
 
     def connection_lost(self, borrower: bytes) -> bool:
-        """Handle the end of the connection to a process that may live, and may hold something.
+        """Handle the end of the connection to a process that may still live and hold objects.
 
-        Returns whether it may hold anything.
+        Returns whether the process may hold any object.
         """
         self._declared.pop(borrower, None)
         for number in self._counted(borrower):
@@ -72,11 +74,13 @@ class Lending:
         return borrower in self._uncertain
 
     def unsure(self) -> list[bytes]:
-        """Return the borrowers that have not declared yet what they still hold."""
+        """Return the borrowers that have not yet declared which objects they still hold."""
         return list(self._uncertain)
 
     def declare(self, borrower: bytes, counts: Iterable[tuple[int, int]]) -> None:
-        """Take (object, registrations) of all that a borrower holds after its connection ended."""
+        """Handle a borrower's declaration of all that it holds after its connection ended, as
+        (object, registrations).
+        """
         before = self._declared.pop(borrower, {})
         declared = {n: count for n, count in counts if self.add(n, borrower, count)}
         for number, count in before.items():
@@ -97,7 +101,7 @@ class Lending:
         return [n for n, counts in self._counts.items() if borrower in counts]
 
     def borrowers(self, number: int) -> list[bytes]:
-        """Return the processes that hold object `number`, or may hold it."""
+        """Return the processes that hold or may hold object `number`."""
         uncertain = [b for b, held in self._uncertain.items() if number in held]
         return list(dict.fromkeys([*self._counts.get(number, ()), *uncertain]))
 

@@ -45,7 +45,7 @@ from phalanx.owner.work import PendingWork, Recipe
 from phalanx.protocol.messages import Payload, Value
 
 RECORD_BYTES = 1024
-"""Bytes that a remembered task counts besides its arguments, for its record and links."""
+"""Bytes that a remembered task counts in addition to its arguments, for its record and links."""
 
 
 class Unmakeable(NamedTuple):
@@ -63,13 +63,13 @@ _RAYS = {
     "exhausted": "MAX_ATTEMPTS_EXCEEDED",
     "evicted": "LINEAGE_EVICTED",
 }
-"""Ray's words for these kinds, which programs look for."""
+"""Ray's words for these kinds. Programs look for them in messages."""
 
 
 def lost_error(owner: bytes, number: int, reason: Unmakeable, place: str = "") -> ObjectLostError:
     """Return the error of object `number` of `owner`, which is lost for good.
 
-    `place`: where in the program it was made; empty where that is not recorded.
+    `place`: where in the program the object was made; empty if that is not recorded.
     """
     kinds = {
         "exhausted": ObjectReconstructionFailedMaxAttemptsExceededError,
@@ -84,7 +84,7 @@ def lost_error(owner: bytes, number: int, reason: Unmakeable, place: str = "") -
 
 
 def put_by(owner: bytes) -> Unmakeable:
-    """Return the reason for objects that were put, which have no task behind them."""
+    """Return the reason why an object that was put cannot be made again: no task made it."""
     return Unmakeable(
         "put",
         f"it was put by process {owner.hex()}, which owns it, and only results of tasks can be "
@@ -93,7 +93,7 @@ def put_by(owner: bytes) -> Unmakeable:
 
 
 def no_retries(recipe: Recipe) -> Unmakeable:
-    """Return the reason for work whose allowed retries are used up."""
+    """Return the reason why work cannot run again: its allowed retries are used up."""
     name, option = recipe.name, recipe.option
     if recipe.allowed == 0:
         why = f"{name}, which made it, may not run again ({option}=0)."
@@ -108,7 +108,9 @@ SWITCHED_OFF = Unmakeable(
 
 
 class LostHold:
-    """Hangs on the owner's reference to an object whose bytes are gone, until it is made again."""
+    """Attached to the owner's reference of an object whose bytes are gone, until the object is made
+    again.
+    """
 
     __slots__ = ("lineage",)
 
@@ -117,7 +119,7 @@ class LostHold:
 
 
 Export = Callable[[ObjectRef[Any]], None]
-"""Called with each new reference that others may ask for by its number."""
+"""Called with each new reference for which others may ask by its number."""
 
 
 class Source(Protocol):
@@ -126,12 +128,16 @@ class Source(Protocol):
     kept_bytes: int
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """Return the argument's reference: the living one, or a new one of the same object."""
+        """Return the argument's reference: the living one, or else a new reference to the same
+        object.
+        """
         ...
 
 
 class Whole:
-    """An object of another process, which is kept as it is."""
+    """A source for an argument that is an object of another process: the object is kept as it
+    is.
+    """
 
     __slots__ = ("_ref",)
     kept_bytes = 0
@@ -145,7 +151,9 @@ class Whole:
 
 
 class Awaited:
-    """An object of this process that was missing when the task finished; kept until it is ready."""
+    """A source for an argument that is an object of this process and was missing when the task
+    finished. The object is kept until it is ready.
+    """
 
     __slots__ = ("_ref", "_source")
     kept_bytes = 0
@@ -158,7 +166,9 @@ class Awaited:
         ref._waiters.append(self)
 
     def notify(self, failed: bool = False) -> None:
-        """Take the object, which is ready; called because this is one of its waiters."""
+        """Take the object, which is ready now. It calls this method because this source is one of
+        its waiters.
+        """
         ref, self._ref = self._ref, None
         if ref is not None:
             self._source = _source(ref._owner, ref)
@@ -169,7 +179,9 @@ class Awaited:
 
 
 class Small:
-    """A value of this process that lives in its owner, and the references in it."""
+    """A source for an argument whose small value lives in this process, its owner, with the
+    references in the value.
+    """
 
     __slots__ = ("_inner", "_number", "_owner", "_payload", "kept_bytes")
 
@@ -181,7 +193,7 @@ class Small:
         self.kept_bytes = bytes_of(payload) + sum(s.kept_bytes for s in self._inner)
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """Return a reference with that value."""
+        """Return a reference with the small value."""
         ref = make_ref(self._owner, self._number)
         ref._inner = [source.revive(export) for source in self._inner] or None
         ref._value = self._payload
@@ -190,22 +202,24 @@ class Small:
 
 
 class Result:
-    """A large result of a remembered task."""
+    """A source for an argument that is a large result of a remembered task."""
 
     __slots__ = ("_number", "record")
     kept_bytes = 0
 
     def __init__(self, record: Remembered, number: int) -> None:
         self.record = record
-        """The work that makes it."""
+        """The record of the work that makes the result."""
         self._number = number
 
     def is_gone(self) -> bool:
-        """Whether the program has let go of it."""
+        """Whether the program holds the result no longer."""
         return self._number not in self.record.refs
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """Return the living reference, or a new one that is lost."""
+        """Return the living reference of the result; without one, return a new reference that is
+        marked as lost.
+        """
         ref = self.record.refs.get(self._number)
         if ref is None:
             ref = self.record.revive(self._number)
@@ -214,7 +228,7 @@ class Result:
 
 
 class Fleeting:
-    """An object that goes with its last reference and cannot be made again."""
+    """A source for an argument that goes with its last reference and cannot be made again."""
 
     __slots__ = ("__weakref__", "_number", "_owner", "_ref", "reason")
     kept_bytes = 0
@@ -226,7 +240,9 @@ class Fleeting:
         self.reason = reason
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """Return the living reference, or a new one whose value is the error."""
+        """Return the living reference; without one, return a new reference whose value is the
+        error.
+        """
         ref = self._ref()
         if ref is None:
             ref = make_ref(self._owner, self._number)
@@ -237,7 +253,9 @@ class Fleeting:
 
 
 class Kept(Fleeting):
-    """A fleeting object that is kept for what was made of it, until there is no room for it."""
+    """A source for a fleeting object that is kept for the objects made of it, as long as there is
+    room.
+    """
 
     __slots__ = ("_whole", "size")
 
@@ -247,23 +265,26 @@ class Kept(Fleeting):
         self.size = size
 
     def let_go(self) -> None:
-        """Keep the object no longer, since there is no room for it."""
+        """Stop keeping the object, because there is no room for it."""
         self._whole = None
 
 
 class KeptObjects:
-    """The newest large objects that cannot be made again, kept while something made of them lives.
+    """The newest large objects that cannot be made again. Each is kept while an object made of it
+    lives.
 
-    The sources by which they are revived are what keeps them here.
+    They are kept through the sources by which they are revived.
     """
 
     def __init__(self) -> None:
         self._sources: weakref.WeakValueDictionary[int, Kept] = weakref.WeakValueDictionary()
         self._counted_bytes = 0
-        """Bytes of these objects, and of those that have gone since the last count."""
+        """The bytes of these objects, together with those of objects that have gone since the last
+        count.
+        """
 
     def keep(self, ref: ObjectRef[Any], source: Fleeting, limit_bytes: int) -> Fleeting:
-        """Return the source of this object from now on."""
+        """Keep this object, and return its source."""
         found = self._sources.get(ref._number)
         if found is not None:
             return found
@@ -350,25 +371,29 @@ class Remembered:
         self._released = released
         self.args: Payload = b""
         self.shared_args: Any = None
-        """The hold on the arguments' file, where they were too large for a message."""
+        """The hold on the arguments' file, if the arguments were too large for a message."""
         self.inputs: list[Source] | None = None
         self.nested: list[Source] | None = None
         self.retries = 0
-        """How often it may still run; -1: any number of times."""
+        """How often the work may still run again; -1 for any number of times."""
         self.attempt = 0
         self.kept_bytes = 0
         self.lost_together: LostTogether | None = None
-        """Lost objects that were made of results of this work that were let go."""
+        """Lost objects that were made from results of this work, after the program let go of those
+        results.
+        """
         self.refusal: Unmakeable | None = None
         self.refs: weakref.WeakValueDictionary[int, ObjectRef[Any]] = weakref.WeakValueDictionary()
-        """Its results that are referenced, by number."""
+        """The referenced results of the work, by number."""
 
     def made(self, ref: ObjectRef[Any]) -> None:
-        """Add one of its results."""
+        """Add a result of the work."""
         self.refs[ref._number] = ref
 
     def revive(self, number: int) -> ObjectRef[Any]:
-        """Return a new reference to result `number`, whose last one has gone: it is lost."""
+        """Return a new reference to result `number`, whose last reference has gone. The new one is
+        marked as lost.
+        """
         ref = make_ref(self.owner, number)
         ref._task = self.number
         ref._hold = LostHold(self)
@@ -376,14 +401,14 @@ class Remembered:
         return ref
 
     def gone_parents(self) -> Iterator[Remembered]:
-        """Yield the makers of those of its arguments that were let go."""
+        """Yield the makers of those arguments that the program has let go of."""
         for arguments in (self.inputs, self.nested):
             for source in arguments or ():
                 if isinstance(source, Result) and source.is_gone():
                     yield source.record
 
     def why_not(self) -> Unmakeable | None:
-        """Return why it cannot run again, or None when it can."""
+        """Return why the work cannot run again; None if it can."""
         if self.refusal is not None:
             return self.refusal
         refusal = self.recipe.refusal()
@@ -392,7 +417,7 @@ class Remembered:
         return no_retries(self.recipe) if self.retries == 0 else None
 
     def charge(self) -> None:
-        """Count another run, which takes one retry."""
+        """Count another run of the work, which uses up one retry."""
         assert self.retries != 0
         if self.retries > 0:
             self.retries -= 1
@@ -412,12 +437,12 @@ class Remembered:
         self.kept_bytes = 0
 
     def __del__(self) -> None:
-        # May run at any moment, so it only notes the number.
+        # This may run at any moment, so it only notes the number.
         self._released.append(self.number)
 
 
 class Lineage:
-    """The finished tasks that one owner remembers, the oldest first."""
+    """The finished tasks that an owner remembers, the oldest first."""
 
     def __init__(self, limit_bytes: int = LINEAGE_BYTES) -> None:
         self.limit_bytes = limit_bytes
@@ -429,7 +454,7 @@ class Lineage:
         """Tasks that were forgotten for lack of room."""
 
     def remember(self, owner: bytes, work: PendingWork, recipe: Recipe) -> Remembered:
-        """Keep what this work was made of."""
+        """Keep the arguments of this work, so that the work can run again."""
         record = Remembered(owner, work.number, recipe, self._released)
         record.retries, record.attempt = work.retries, work.attempt
         record.args = work.args
@@ -460,7 +485,7 @@ class Lineage:
         record.forget(reason)
 
     def cancelled(self, number: int) -> None:
-        """Forget ended work that was cancelled: its results stay, and are not made again."""
+        """Forget cancelled work that has ended. Its results stay, but are not made again."""
         record = self._records[number][0]() if number in self._records else None
         if record is not None:
             name = record.recipe.name
@@ -493,7 +518,7 @@ class Lineage:
 
     @property
     def kept_bytes(self) -> int:
-        """The bytes that are kept now."""
+        """The number of bytes that are kept now."""
         self._collect()
         return self._kept_bytes
 

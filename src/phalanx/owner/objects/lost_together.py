@@ -16,7 +16,9 @@ from phalanx.objects.reference import ObjectRef
 
 
 class LostTogether:
-    """Lost results that share an argument which was let go, however far up their lineage."""
+    """Lost results that share an argument of which the program has let go, at any distance in their
+    lineage.
+    """
 
     __slots__ = ("_into", "_refs")
 
@@ -25,7 +27,7 @@ class LostTogether:
         self._refs: list[weakref.ref[ObjectRef[Any]]] = []
 
     def root(self) -> LostTogether:
-        """Return the group into which this one was merged."""
+        """Return the group into which this group was merged."""
         root = self
         while root._into is not None:
             if root._into._into is not None:
@@ -34,7 +36,7 @@ class LostTogether:
         return root
 
     def merged(self, other: LostTogether) -> LostTogether:
-        """Merge both groups, and return the result."""
+        """Merge both groups, and return the merged group."""
         more, fewer = self.root(), other.root()
         if more is not fewer:
             if len(more._refs) < len(fewer._refs):
@@ -54,20 +56,21 @@ class LostTogether:
 
 
 class Maker(Protocol):
-    """Makes objects again, of other objects."""
+    """Makes objects again from other objects."""
 
     lost_together: LostTogether | None
 
     def gone_parents(self) -> Iterable[Maker]:
-        """Return the makers of those of its arguments that were let go."""
+        """Return the makers of those arguments that the program has let go of."""
         ...
 
 
 def note_lost(ref: ObjectRef[Any], record: Maker) -> None:
-    """Note that `ref`, which `record` makes again, is lost.
+    """Note that `ref` is lost; `record` can make it again.
 
-    It is noted at every maker of something it was made of that was let go. The ancestors of a maker
-    that has a note were walked before, so a lineage that many share is walked once.
+    The note is kept at each maker of an ancestor that the program has let go of. The ancestors of a
+    maker that has a note already were visited before, so a lineage that many objects share is
+    visited once.
     """
     group: LostTogether | None = None
     todo = [record]
@@ -84,7 +87,9 @@ def note_lost(ref: ObjectRef[Any], record: Maker) -> None:
 
 
 def take_others(record: Maker) -> list[ObjectRef[Any]]:
-    """Return the other lost results that need something `record` needs again, each once."""
+    """Return the other lost results that need something that `record` also needs to make again.
+    Each is returned once.
+    """
     found: list[ObjectRef[Any]] = []
     for parent in record.gone_parents():
         if parent.lost_together is not None:

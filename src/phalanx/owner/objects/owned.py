@@ -20,7 +20,9 @@ from phalanx.protocol.messages import Value
 
 
 class OwnedObjects:
-    """The machines of objects: tasks and calls take arguments from them, and give them results."""
+    """The machines of objects, from which tasks and calls take arguments, and to which they give
+    results.
+    """
 
     def __init__(
         self,

@@ -42,11 +42,11 @@ class _Run:
         self.record = record
         self.work = work
         self.late: list[ObjectRef[Any]] = []
-        """Items of a stream that were lost while it ran."""
+        """Items of a stream that were lost while this run was under way."""
 
 
 class RemadeStream:
-    """Takes a generator's items when it runs again: only lost ones are wanted."""
+    """Takes a generator's items when the generator runs again: only lost items are wanted."""
 
     def __init__(self, record: Remembered, first: int) -> None:
         self._record = record
@@ -54,7 +54,9 @@ class RemadeStream:
         """The object number before the first item's."""
 
     def slot(self, index: int) -> ObjectRef[Any]:
-        """Return the lost reference of item `index`, or one that nobody holds."""
+        """Return the lost reference of item `index`. If the item is not lost, return a reference
+        that nobody holds.
+        """
         return _wanted(self._record, self.first + index)
 
     def arrived(self, index: int) -> None:
@@ -66,7 +68,7 @@ class RemadeStream:
 
 
 class Reconstruction:
-    """Remembers finished work with large results, and runs it again when they are lost."""
+    """Remembers finished work with large results, and runs the work again when results are lost."""
 
     def __init__(
         self,
@@ -82,20 +84,22 @@ class Reconstruction:
         self._run_again = run_again
         self.lineage = Lineage()
         self.count = 0
-        """How often work ran again."""
+        """How many times work ran again."""
         self.makes_again = True
-        """Whether lost objects are made again at all."""
+        """Whether lost objects are made again."""
         self.call_site: Callable[[ObjectRef[Any]], str] = lambda ref: ""
         """Returns where in the program an object was made; empty where that is not recorded."""
         self.running: dict[int, _Run] = {}
-        """By the number of the task or call."""
+        """The runs under way, by the number of the task or call."""
         self._needed: deque[ObjectRef[Any]] = deque()
         self._is_busy = False
 
     # ---- remembering -------------------------------------------------------------------------
 
     def maker(self, work: PendingWork, payloads: Sequence[Payload]) -> Maker | None:
-        """Return what makes the results of this work again; None when none of them can get lost."""
+        """Return the object that can make the results of this work again; None if none of the
+        results can get lost.
+        """
         for payload in payloads:
             if type(payload) is not bytes and payload.kind == SHARED:  # type: ignore[union-attr]
                 return self._maker(work)
@@ -118,7 +122,7 @@ class Reconstruction:
         return record
 
     def finished(self, work: PendingWork) -> None:
-        """Take the end of work, before its references are completed."""
+        """Handle the end of work, before its references are completed."""
         run = self.running.pop(work.number, None)
         if run is not None:
             run.record.retries = work.retries
@@ -127,7 +131,7 @@ class Reconstruction:
                 self.need(ref)
 
     def cancelled(self, work: PendingWork) -> None:
-        """Forget a generator that was cancelled: the items that it gave are not made again."""
+        """Forget a generator that was cancelled. The items that it has given are not made again."""
         if work.number in self.running:
             self.lineage.cancelled(work.number)
 
@@ -136,7 +140,7 @@ class Reconstruction:
         late = self.running[work.number].late
         for ref in work.stream.left():
             if ref in late:
-                continue  # it came, and was lost again
+                continue  # the item came, and was lost again
             why = Unmakeable("items", "its generator gave fewer items when it ran again.")
             failure = error or failures.failed(lost_error(ref._owner, ref._number, why))
             ref._hold = None
@@ -146,9 +150,10 @@ class Reconstruction:
     # ---- losing ------------------------------------------------------------------------------
 
     def lost(self, ref: ObjectRef[Any], name: str) -> None:
-        """Mark an object of this process as lost, since its file `name` is gone.
+        """Mark an object of this process as lost, because its file `name` is gone.
 
-        Does nothing when that is not the object's file any more: the loss was reported before.
+        If that is not the object's file any more, the loss was reported before, and nothing is
+        done.
         """
         if not is_in_file(ref, name):
             return
@@ -159,7 +164,7 @@ class Reconstruction:
             self._give_up(ref, maker)
         elif maker.number not in self.running and (why := maker.why_not()) is not None:
             self._give_up(ref, why)
-        else:  # a run that is under way may still make it, even without retries left
+        else:  # a run that is under way may still make the object, even if no retries are left
             ref._hold = LostHold(maker)
             note_lost(ref, maker)
 
@@ -171,7 +176,9 @@ class Reconstruction:
     # ---- making again ------------------------------------------------------------------------
 
     def need(self, ref: ObjectRef[Any]) -> None:
-        """Run the task of this object again if it is lost: somebody waits for it."""
+        """Run the task of this object again if the object is lost, because somebody waits for the
+        object.
+        """
         self._needed.append(ref)
         if self._is_busy:
             return  # needed by work being run again: no recursion, lineages may be long
@@ -218,7 +225,9 @@ class Reconstruction:
 
 
 def _wanted(record: Remembered, number: int) -> ObjectRef[Any]:
-    """Return the reference to fill with result `number`: the lost one, or one that nobody holds."""
+    """Return the reference to fill with result `number`: the lost one, or else one that nobody
+    holds.
+    """
     ref = record.refs.get(number)
     if ref is not None and ref._value is None and type(ref._hold) is LostHold:
         return ref

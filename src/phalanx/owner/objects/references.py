@@ -28,16 +28,16 @@ class BorrowHold:
         self.owner = owner
         self.number = number
         self.count = count
-        """Registrations that the owner has counted for it."""
+        """The number of registrations that the owner has counted for the reference."""
         self.released = released
 
     def __del__(self) -> None:
-        # May run under any lock, so it only notes the release.
+        # This may run under any lock, so it only notes the release.
         self.released.append((self.owner, self.number, self.count))
 
 
 class References:
-    """The objects that are borrowed here and lent from here."""
+    """The objects that this process borrows or lends."""
 
     def __init__(self, me: bytes, peers: Peers, outbox: Outbox) -> None:
         self._me = me
@@ -49,22 +49,26 @@ class References:
             weakref.WeakValueDictionary()
         )
         self.released: deque[tuple[bytes, int, int]] = deque()
-        """Borrowed objects whose last reference went: (owner, number, registrations)."""
+        """Borrowed objects whose last reference has gone, as (owner, number, registrations)."""
         self._forever: list[ObjectRef[Any]] = []
         self._arriving: set[ObjectRef[Any]] = set()
-        """Objects with references to objects of third processes, where this one is registering."""
+        """Objects whose values contain references to objects of third processes, with which this
+        process is registering.
+        """
 
     # ---- references that arrive --------------------------------------------------------------
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return this process's reference to an object that it learns of, and tell the owner."""
+        """Return this process's reference to an object that it learns of, and register with the
+        owner.
+        """
         return self._adopt_result(owner, number, b"")
 
     def _adopt_result(self, owner: bytes, number: int, source: bytes) -> ObjectRef[Any]:
         ref = self.adopt_for_task(owner, number)
         if owner == self._me:
             return ref
-        if owner == source:  # which has registered this process when it sent the value
+        if owner == source:  # the sender registered this process when it sent the value
             if ref._hold is None:
                 ref._hold = BorrowHold(owner, number, 1, self.released)
             else:
@@ -74,7 +78,9 @@ class References:
         return ref
 
     def adopt_for_task(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return a reference like `adopt`, which somebody else keeps alive for now; see `keep`."""
+        """Return a reference as `adopt` does, for an object that another process keeps alive for
+        now; see `keep`.
+        """
         if owner == self._me:
             mine = self.lending.exported.get(number)
             if mine is not None:
@@ -93,11 +99,11 @@ class References:
         return ref
 
     def still_borrowed(self, owner: bytes, number: int) -> ObjectRef[Any] | None:
-        """Return the reference to a borrowed object, if anything here still holds it."""
+        """Return the reference to a borrowed object, if this process still holds one."""
         return self._borrowed.get((owner, number))
 
     def keep(self, ref: ObjectRef[Any]) -> None:
-        """Register with the owner as a borrower, unless that was done."""
+        """Register with the owner as a borrower, unless this process is registered already."""
         if ref._hold is None and ref._owner != self._me:
             # Done before the hold is set: a connection made now begins with a declaration of all
             # holds.
@@ -109,17 +115,17 @@ class References:
     def adopt_inner(
         self, ref: ObjectRef[Any], inner: list[tuple[bytes, int]], source: bytes
     ) -> None:
-        """Adopt the references in the value of `ref`, which process `source` has made."""
+        """Adopt the references in the value of `ref`, which was made by process `source`."""
         ref._inner = [self._adopt_result(o, n, source) for o, n in inner]
         third = {o for o, _ in inner} - {source, ref._owner, self._me}
         if third and not source:
-            # The value's owner holds these references for as long as this process holds the
-            # value's.
+            # The value's owner holds these references for as long as this process holds the value's
+            # reference.
             self._arriving.add(ref)
             self.syncs.after(third, lambda: self._arriving.discard(ref))
         elif third:
-            # The maker of the value keeps these references until this process has registered for
-            # them.
+            # The maker of the value keeps these references until this process has registered as
+            # their borrower.
             number = ref._number >> INDEX_BITS
             self.syncs.after(third, lambda: self._taken(source, number))
 
@@ -136,7 +142,7 @@ class References:
             self.lending.exported[ref._number] = ref
 
     def lend_to(self, refs: Sequence[ObjectRef[Any]], borrower: bytes) -> None:
-        """Register `borrower` at once for references in a value that it gets for good."""
+        """Register `borrower` at once for the references in a value that the borrower will keep."""
         for ref in refs:
             if ref._owner == self._me:
                 self.lending.add(ref._number, borrower)
@@ -148,7 +154,7 @@ class References:
         self._forever.append(ref)
 
     def flush_released(self) -> None:
-        """Tell owners of objects that this process holds no longer."""
+        """Tell owners which of their objects this process no longer holds."""
         while self.released:
             owner, number, count = self.released.popleft()
             connection = self._peers.known(owner)
@@ -156,7 +162,9 @@ class References:
                 self._outbox.post(connection, Unborrow([(number, count)]))
 
     def read_from(self, prefix: bytes) -> list[str]:
-        """Return files of a node that may be read here without their owners knowing."""
+        """Return the files of a node that may be read here without the knowledge of their
+        owners.
+        """
         values = [ref._value for ref in list(self._borrowed.values())]
         names = [v.data.decode() for v in values if type(v) is Value and v.kind == SHARED]
         return [name for name in names if prefix_of_name(name) == prefix]
@@ -164,13 +172,15 @@ class References:
     # ---- connections that end while both processes live --------------------------------------
 
     def holds_of(self, process: bytes) -> bool:
-        """Whether objects of a process are held here, or an answer to a Sync is awaited."""
+        """Whether this process holds objects of that process, or waits for its answer to a Sync."""
         return self.syncs.are_open(process) or bool(self._held_of(process))
 
     def declare_holds(self, connection: Connection) -> None:
-        """Declare what this process holds of the other's objects, first on a new connection."""
+        """Declare which of the other process's objects are held here. This is the first message on
+        a new connection.
+        """
         process = connection.peer
-        held = self._held_of(process)  # these stay alive from here on
+        held = self._held_of(process)  # these references stay alive from here on
         for _ in range(len(self.released)):  # objects that have gone are not declared at all
             entry = self.released.popleft()
             if entry[0] != process:
@@ -183,7 +193,9 @@ class References:
         return [ref for ref in borrowed if ref._owner == owner and ref._hold is not None]
 
     def process_gone(self, process: bytes) -> None:
-        """Forget a process that died or is given up: it holds nothing of this process now."""
+        """Forget a process that died or was given up: it no longer holds objects of this
+        process.
+        """
         self.lending.process_gone(process)
         self.syncs.process_gone(process)
 

@@ -46,22 +46,24 @@ class Results:
                 objects.complete(ref, value, source, maker)
 
     def deliver_first(self, work: PendingWork, values: list[Payload], source: bytes) -> None:
-        """Deliver the results that work gave before it failed; the failure is for the others."""
+        """Deliver the results that work gave before it failed. The failure becomes the value of the
+        other results.
+        """
         for ref, value in zip(work.refs, values, strict=False):
             self._objects.complete(ref, value, source)
         del work.refs[: len(values)]
 
     def discard(self, message: Done, source: bytes) -> None:
-        """Free what unwanted results hold."""
+        """Release everything that unwanted results hold."""
         self.discard_values(message.number, [message.value, *message.more], source)
 
     def discard_values(self, number: int, values: list[Payload], source: bytes) -> None:
-        """Free what these results of work `number` hold."""
+        """Release everything that these results of work `number` hold."""
         for value in values:
             self._objects.discard(value, source, number)
 
     def fail(self, work: PendingWork, error: Value) -> None:
-        """End work without results: each reference stands for this failure."""
+        """End work without results: each of its references stands for this failure."""
         if work.stream is not None:
             refs = self._streams.end(work, error)
             if not work.cancelled:

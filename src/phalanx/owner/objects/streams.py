@@ -19,11 +19,13 @@ from phalanx.owner.work import CANCELLED, FORCED, PendingWork
 from phalanx.protocol.messages import Consumed, Item, Payload, Value
 
 Pack = Callable[[Any], tuple[Payload, FileHold | None, list[ObjectRef[Any]] | None]]
-"""Packs a value into (payload, hold on its file, references inside)."""
+"""Packs a value into three parts: payload, hold on the value's file, references inside the
+value.
+"""
 
 
 class Streams:
-    """Connects streams with the work that feeds them."""
+    """Connects streams with the work that produces their items."""
 
     def __init__(
         self,
@@ -42,8 +44,8 @@ class Streams:
     def begin(self, stream: Stream, work: PendingWork, backpressure: int) -> None:
         """Put the items of this work into the stream.
 
-        `backpressure`: the items by which the generator may be ahead of its reader; negative: any
-        number.
+        `backpressure`: the number of items by which the generator may be ahead of its reader;
+        negative for any number.
         """
         base = work.number << INDEX_BITS
         completion = make_ref(self._me, base)
@@ -64,7 +66,7 @@ class Streams:
         """Put one value into the stream of its work."""
         stream = work.stream
         if type(stream) is Stream and message.index <= stream.taken_to:
-            # A retry gives the same items again, and waits for the reader as the first run did.
+            # A retry produces the same items again, and waits for the reader in the same way.
             self._objects.discard(message.value, source, message.number)
             if stream.on_taken is not None:
                 stream.on_taken()
@@ -80,7 +82,7 @@ class Streams:
         stream.arrived(message.index)
 
     def end(self, work: PendingWork, error: Value | None) -> list[ObjectRef[Any]]:
-        """End a stream whose generator has ended; an error becomes its last item.
+        """End a stream whose generator has ended. An error becomes the last item.
 
         Returns the references that stand for that error.
         """
@@ -94,12 +96,12 @@ class Streams:
         stream.on_taken = None
         complete = self._objects.complete
         if work.refs:
-            # "dynamic": one reference whose value holds the references of all items.
+            # for "dynamic": the value of one reference holds the references of all items
             ref = work.refs[0]
             if error is not None and not failures.is_raised(error):
                 complete(ref, error)
                 return [ref]
-            if error is not None:  # as in Ray: the last of the references fails, not all of them
+            if error is not None:  # as in Ray, only the last of the references fails
                 index = stream.next_free()
                 complete(stream.slot(index), error)
                 stream.arrived(index)

@@ -11,7 +11,7 @@ from phalanx.protocol.messages import Sync
 
 
 class Syncs:
-    """Sync messages that are not answered yet."""
+    """The Sync messages that are not answered yet."""
 
     def __init__(self, peers: Peers, outbox: Outbox) -> None:
         self._peers = peers
@@ -20,9 +20,9 @@ class Syncs:
         self._open: dict[int, tuple[bytes, Callable[[], None]]] = {}
 
     def after(self, processes: set[bytes], action: Callable[[], None]) -> None:
-        """Run `action` once these processes have handled everything sent to them so far.
+        """Run `action` once these processes have handled everything that was sent to them so far.
 
-        A process that is gone is not waited for.
+        Processes that are gone are not waited for.
         """
         left = [len(processes)]
 
@@ -41,22 +41,22 @@ class Syncs:
             self._outbox.post(connection, Sync(token))
 
     def answered(self, token: int) -> None:
-        """Take the answer of a process."""
+        """Handle the answer of a process."""
         entry = self._open.pop(token, None)
         if entry is not None:
             entry[1]()
 
     def are_open(self, process: bytes) -> bool:
-        """Whether an answer of this process is awaited."""
+        """Whether an answer of this process is expected."""
         return any(asked == process for asked, _ in self._open.values())
 
     def send_again(self, connection: Connection) -> None:
-        """Repeat what was not answered over the last connection to this process."""
+        """Send the messages again that this process did not answer over the last connection."""
         for token, (process, _) in self._open.items():
             if process == connection.peer:
                 connection.post(Sync(token))
 
     def process_gone(self, process: bytes) -> None:
-        """Count a process that will never answer as having answered."""
+        """Count a process that is gone, and will never answer, as having answered."""
         for token in [t for t, (asked, _) in self._open.items() if asked == process]:
             self.answered(token)

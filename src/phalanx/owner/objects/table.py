@@ -20,18 +20,20 @@ from phalanx.protocol.messages import FAILED, SHARED, Fetch, Fetched, Payload, R
 from phalanx.protocol.node_messages import Claimed
 
 NoteMade = Callable[[Sequence[ObjectRef[Any]], str], None]
-"""Takes new objects, and the kind of call with which the program makes them."""
+"""Called with new objects, and with the kind of call by which the program made them."""
 
 
 class Files(Protocol):
-    """The files of large objects, as this process sees them."""
+    """The files of large objects, as seen by this process."""
 
     def hold(self, name: str, size: int) -> FileHold:
-        """Return a hold on a file that another process wrote: when it goes, the file may go."""
+        """Return a hold on a file that another process wrote. When the hold goes, the file may be
+        deleted.
+        """
         ...
 
     def is_here(self, name: str) -> bool:
-        """Whether this node has a file, or a copy of it."""
+        """Whether this node has a file or a copy of the file."""
         ...
 
 
@@ -39,7 +41,7 @@ class Recovery(Protocol):
     """Makes lost objects of this process again."""
 
     def need(self, ref: ObjectRef[Any]) -> None:
-        """Make this lost object again, since somebody waits for it."""
+        """Make this lost object again, because somebody waits for it."""
         ...
 
     def lost(self, ref: ObjectRef[Any], name: str) -> None:
@@ -56,15 +58,15 @@ class Callback:
         self._function = function
 
     def notify(self, failed: bool = False) -> None:
-        """Call the function: the object is ready."""
+        """Call the function, because the object is ready."""
         self._function()
 
 
 class ObjectTable:
-    """This process's objects, and those of others that it knows."""
+    """This process's objects, and the objects of other processes that it knows."""
 
     recovery: Recovery
-    """Set after construction: recovery runs tasks, which complete objects."""
+    """Set after construction, because recovery runs tasks, and tasks complete objects."""
 
     def __init__(
         self,
@@ -77,7 +79,7 @@ class ObjectTable:
         on_stored: Callable[[ObjectRef[Any], Value, bytes], None],
     ) -> None:
         """`on_stored(ref, value, writer)` is called for each object of this process that another
-        process wrote into a file.
+        process has written into a file.
         """
         self._me = me
         self._peers = peers
@@ -87,7 +89,7 @@ class ObjectTable:
         self._references = references
         self._on_stored = on_stored
         self.note_made: NoteMade | None = None
-        """Called with new objects; None: nobody needs to know where they are made."""
+        """Called with new objects; None if nobody needs to know where objects are made."""
         self._fetching: dict[bytes, dict[int, ObjectRef[Any]]] = {}
         """Objects that were asked for and have not come, by owner and number."""
         self._stale: weakref.WeakKeyDictionary[ObjectRef[Any], Value] = weakref.WeakKeyDictionary()
@@ -122,11 +124,11 @@ class ObjectTable:
     ) -> None:
         """Set the value of an object, and wake its waiters.
 
-        `source` is the process that made the value; it has registered this process as a borrower of
-        its own objects in it. `maker` can make the value again.
+        `source` is the process that made the value, and that has registered this process as a
+        borrower of its own objects in the value. `maker` can make the value again.
         """
         if ref._value is not None:
-            if source and type(payload) is not bytes:  # it came twice: the first one stays
+            if source and type(payload) is not bytes:  # the value came twice: the first one stays
                 self.discard(payload, source, ref._number >> INDEX_BITS)
             return
         if type(payload) is not bytes:
@@ -146,7 +148,7 @@ class ObjectTable:
         self, ref: ObjectRef[Any], payload: Value, source: bytes, maker: Maker | None
     ) -> None:
         name = payload.data.decode()
-        if type(ref._hold) is not FileHold:  # else this process wrote it
+        if type(ref._hold) is not FileHold:  # otherwise this process wrote the file
             ref._hold = self._files.hold(name, payload.size)
         ref._hold.lineage = maker
         self.in_files[name] = ref
@@ -155,14 +157,16 @@ class ObjectTable:
             self._on_stored(ref, payload, source)
 
     def discard(self, payload: Payload, source: bytes, task: int) -> None:
-        """Free what an unwanted value holds; the process `source` made the value for `task`."""
+        """Release everything that an unwanted value holds. The process `source` made the value for
+        `task`.
+        """
         self.complete(make_ref(self._me, task << INDEX_BITS), payload, source)
 
     def for_sending(self, ref: ObjectRef[Any]) -> Payload:
         """Return the payload of a ready object that is about to leave this process.
 
-        If the object was lost in the meantime, its old payload leaves: the reader notices the loss,
-        and waits for the object again.
+        If the object has been lost since, its old payload is sent: the reader notices the loss, and
+        waits for the object again.
         """
         payload = ref._value
         if payload is None:
@@ -208,7 +212,7 @@ class ObjectTable:
         return Fetch(ref._number) if stale is None else Recover(ref._number, stale.data.decode())
 
     def fetched(self, connection: Connection, message: Fetched) -> None:
-        """Take an owner's answer."""
+        """Handle an owner's answer to a fetch."""
         ref = self._fetching.get(connection.peer, {}).pop(message.number, None)
         if ref is not None:
             self.complete(ref, message.value)
@@ -229,7 +233,8 @@ class ObjectTable:
         stale = ref._value
         assert isinstance(stale, Value)
         self._stale[ref] = stale
-        ref._value = None  # first: threads that read without the lock look at it last
+        # this comes first: threads that read without the lock look at this field last
+        ref._value = None
         ref._cached = None
         ref._inner = None
 
@@ -270,11 +275,11 @@ class ObjectTable:
     # ---- other processes end, or are out of reach --------------------------------------------
 
     def wants_of(self, process: bytes) -> bool:
-        """Whether objects of a process are awaited here."""
+        """Whether this process waits for objects of that process."""
         return bool(self._fetching.get(process))
 
     def ask_again(self, connection: Connection) -> None:
-        """Repeat what was not answered over the last connection to this process."""
+        """Send the requests again that this process did not answer over the last connection."""
         for ref in self._fetching.get(connection.peer, {}).values():
             connection.post(self._question(ref))
 
@@ -284,7 +289,7 @@ class ObjectTable:
             self._owner_died(ref, unreached)
 
     def node_lost(self, prefix: bytes) -> None:
-        """Mark objects written on a dead node as lost; they are made again when needed.
+        """Mark objects written on a dead node as lost. They are made again when needed.
 
         `prefix`: the first bytes of the ids of the node's processes.
         """
@@ -295,6 +300,6 @@ class ObjectTable:
 
 
 def is_in_file(ref: ObjectRef[Any], name: str) -> bool:
-    """Whether the object's value lies in the file of this name."""
+    """Whether the object's value lies in the file with this name."""
     value = ref._value
     return type(value) is Value and value.kind == SHARED and value.data.decode() == name

@@ -10,13 +10,15 @@ from phalanx.objects.reference import ObjectRef
 from phalanx.protocol.messages import Value
 
 _TELL_EVERY_S = 1.0
-"""Seconds between reports, however much fails; failures of the same kind are one text."""
+"""Seconds between reports, however many failures there are. Failures of the same kind share one
+text.
+"""
 
 
 class UnreadFailure:
-    """Hangs on all references of work that failed, and reports the failure when they are gone.
+    """Attached to all references of failed work. Reports the failure when the references are gone.
 
-    The failure is not reported when any of them was read.
+    The failure is not reported if any of the references was read.
     """
 
     __slots__ = ("dropped", "failure", "is_read")
@@ -27,7 +29,7 @@ class UnreadFailure:
         self.is_read = False
 
     def __del__(self) -> None:
-        # May run at any moment, under any lock, so it only notes the failure.
+        # This may run at any moment, under any lock, so it only notes the failure.
         if not self.is_read:
             self.dropped.append(self.failure)
 
@@ -40,7 +42,7 @@ def mark_read(ref: ObjectRef[object]) -> None:
 
 
 class UnreadFailures:
-    """The unread failures of one process's work, and attempts that are tried again."""
+    """The unread failures of one process's work, and the failed attempts that are tried again."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         """`tell` shows the user a text."""
@@ -50,7 +52,7 @@ class UnreadFailures:
         self._quiet_until = 0.0
 
     def watch(self, refs: Iterable[ObjectRef[object]], failure: Value) -> None:
-        """Watch these references, which are all that stands for work that failed."""
+        """Watch these references; they are all references to the failed work."""
         free = [ref for ref in refs if ref._hold is None]
         if free:
             hold = UnreadFailure(failure, self._dropped)
@@ -58,15 +60,18 @@ class UnreadFailures:
                 ref._hold = hold
 
     def retried(self, name: str, error: bytes, retries: int) -> None:
-        """Note that an attempt of `name` failed, with this many retries left (-1: any number)."""
+        """Note that an attempt of `name` failed, with this number of retries left (-1 for any
+        number).
+        """
         left = "any number of" if retries < 0 else str(retries)
         said = f"{name} raised and is tried again ({left} retries are left): "
         self._retried.append((said, error))
 
     def tell(self, now: float | None = None) -> None:
-        """Report what has come together.
+        """Report the failures that were collected.
 
-        `now`: seconds of a monotonic clock; None: the process leaves, so this is the last report.
+        `now`: seconds of a monotonic clock; None if the process leaves, so that this is the last
+        report.
         """
         if not (self._dropped or self._retried) or (now is not None and now < self._quiet_until):
             return

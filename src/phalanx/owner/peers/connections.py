@@ -14,7 +14,7 @@ class Peers:
     def __init__(
         self, me: bytes, transport: Transport, on_dialled: Callable[[Connection], None]
     ) -> None:
-        """`on_dialled` introduces this process over a connection that it makes."""
+        """`on_dialled` introduces this process over a connection that this process makes."""
         self._prefix = me[:PREFIX_BYTES]
         self._transport = transport
         self._on_dialled = on_dialled
@@ -27,7 +27,9 @@ class Peers:
         self.is_closed = False
 
     def peer(self, process: bytes) -> Connection | None:
-        """Return the connection to a process, made if there is none; None when it is gone."""
+        """Return the connection to a process, and make one if there is none. None if the process is
+        gone.
+        """
         found = self._connections.get(process)
         if found is not None:
             return found
@@ -51,7 +53,7 @@ class Peers:
         return list(self._connections.values())
 
     def adopt(self, connection: Connection) -> bool:
-        """Use a connection that the other process has made, unless there is one already."""
+        """Use a connection that the other process has made, unless one is in use already."""
         if self._connections.setdefault(connection.peer, connection) is not connection:
             return False
         self._adopted.add(connection.peer)
@@ -62,7 +64,9 @@ class Peers:
         return process in self._adopted
 
     def is_here(self, process: bytes) -> bool:
-        """Whether a process is of this node: then the end of its connection is its own end."""
+        """Whether a process belongs to this node. The end of its connection then means that the
+        process has ended.
+        """
         return process[:PREFIX_BYTES] == self._prefix
 
     def is_on_dead_node(self, process: bytes) -> bool:
@@ -72,7 +76,9 @@ class Peers:
     # ---- ends --------------------------------------------------------------------------------
 
     def ended(self, connection: Connection) -> bool:
-        """Forget a connection that has ended. False when it was not in use for its process."""
+        """Forget a connection that has ended. Returns False if it was not the one in use for its
+        process.
+        """
         peer = connection.peer
         if not peer or self._connections.get(peer) is not connection:
             return False
@@ -83,11 +89,13 @@ class Peers:
         return True
 
     def close(self, connection: Connection) -> None:
-        """End a connection; the caller raises the event of its end."""
+        """Close a connection. The caller raises the event for its end."""
         self._transport.close(connection)
 
     def node_died(self, prefix: bytes) -> list[Connection]:
-        """Make no more connections to the processes of a dead node. Returns those still open."""
+        """Make no more connections to the processes of a dead node. Returns the open connections to
+        them.
+        """
         self._dead_nodes.add(prefix)
         return [c for peer, c in self._connections.items() if peer[:PREFIX_BYTES] == prefix]
 

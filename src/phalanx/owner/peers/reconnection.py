@@ -18,11 +18,11 @@ from phalanx.protocol.handshake import Status
 from phalanx.protocol.messages import PROTOCOL_VERSION, CancelOwned, Hello
 
 _MAY_PASS = (Status.NO_NODE, Status.UNREACHABLE, Status.BUSY)
-"""Statuses of failed connections that do not tell whether the process lives."""
+"""Statuses of failed connections that leave open whether the process lives."""
 
 
 class Reconnection:
-    """Introduces this process to others, and finds them again."""
+    """Introduces this process to other processes, and connects with them again."""
 
     def __init__(
         self,
@@ -37,7 +37,9 @@ class Reconnection:
         drop: Callable[[Connection], None],
         request_tick: Callable[[], None],
     ) -> None:
-        """`drop` ends a connection as if the other side had; `request_tick` asks for a tick."""
+        """`drop` ends a connection in the way in which the other side would. `request_tick` asks
+        for a tick.
+        """
         self._me = me
         self._kind = kind
         self._peers = peers
@@ -49,9 +51,9 @@ class Reconnection:
         self._request_tick = request_tick
         self._redialling = Redialling(peers.peer, self._is_reached, self._give_up)
         self._ended: set[bytes] = set()
-        """Processes whose connection ended, while either side may hold something of the other.
+        """Processes whose connection ended while either side may have held objects of the other.
 
-        The next connection to them begins with a declaration of holds.
+        The next connection to such a process begins with a declaration of holds.
         """
         self._unsure: frozenset[bytes] = frozenset()
         """Borrowers that had not declared their holds at the last look."""
@@ -68,18 +70,20 @@ class Reconnection:
     # ---- a connection begins -----------------------------------------------------------------
 
     def dialled(self, connection: Connection) -> None:
-        """Introduce this process over a connection that it makes."""
+        """Introduce this process over a connection that this process makes."""
         connection.send(self._hello(connection.peer in self._ended))
         self._begin(connection)
 
     def introduced(self, connection: Connection, message: Hello) -> None:
-        """Take the introduction of a process that dialled, or asks for this one's holds."""
+        """Handle the introduction of a process that has dialled, or that asks which of its objects
+        are held here.
+        """
         process = connection.peer = message.process
         before = self._peers.known(process)
         if message.again:
             self._ended.add(process)
-        # A process dials when it has no connection: it has seen the end of the one that it made,
-        # which this process has not noticed yet.
+        # A process dials only without a connection. So it has seen the end of the connection that
+        # it had made before, and this process has not noticed that end yet.
         has_ended = message.again or self._peers.was_made_by(process)
         is_other = before is not None and before is not connection and not before.is_dialling
         if before is not None and is_other and has_ended:
@@ -94,7 +98,9 @@ class Reconnection:
         return Hello(PROTOCOL_VERSION, self._me, self._kind, 0, again)
 
     def _begin(self, connection: Connection) -> None:
-        """Repeat what the last connection to this process may not have delivered."""
+        """Send the messages again that the last connection to this process may not have
+        delivered.
+        """
         process = connection.peer
         if process in self._ended:
             self._ended.discard(process)
@@ -120,7 +126,9 @@ class Reconnection:
         return not (is_gone or is_refused)
 
     def _dial_again(self, connection: Connection) -> None:
-        """Dial again, if one side holds objects of the other. Other work is retried elsewhere."""
+        """Dial again if one side holds objects of the other. All other work is retried on other
+        nodes.
+        """
         process, now = connection.peer, self._clock()
         may_hold = self._references.lending.connection_lost(process)
         wants = self._references.holds_of(process) or self._objects.wants_of(process)
@@ -131,7 +139,7 @@ class Reconnection:
         if connection.is_dialling:
             self._redialling.refused(process, unsent, connection.refusal, now)
         elif wants:
-            # Each side may hold objects of the other: they should not dial at the same time.
+            # Each side may hold objects of the other, and they should not dial at the same time.
             is_first = self._me < process
             self._redialling.ended(process, now + (DIAL_AGAIN_S if is_first else 3 * DIAL_AGAIN_S))
         else:
@@ -139,7 +147,9 @@ class Reconnection:
         self._request_tick()
 
     def gone(self, process: bytes) -> None:
-        """Handle the death of a process: its objects are lost, and it holds nothing any more."""
+        """Handle the death of a process: its objects are lost, and it no longer holds any
+        object.
+        """
         self._redialling.gone(process)
         self._ended.discard(process)
         self._give_up(process)
@@ -149,21 +159,23 @@ class Reconnection:
         self._objects.process_gone(process, unreached)
 
     def node_died(self, prefix: bytes) -> None:
-        """Handle the death of a node; all connections to its processes have been dropped."""
+        """Handle the death of a node. All connections to its processes must have been dropped."""
         self._redialling.node_died(prefix)
         self._ended = {p for p in self._ended if not p.startswith(prefix)}
 
     # ---- time --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Dial again what is due, and ask borrowers that have not declared their holds."""
+        """Dial the processes again whose time has come, and ask borrowers that have not declared
+        their holds.
+        """
         self._redialling.tick(now)
         if now >= self._look_at:
             self._look_at = now + BORROWER_DIALS_S
             self._ask_unsure_borrowers(now)
 
     def _ask_unsure_borrowers(self, now: float) -> None:
-        """Ask borrowers for their holds that may never have declared them.
+        """Ask borrowers for their holds if they may never have declared these.
 
         That happens when both sides dial and one of the two connections ends at once.
         """

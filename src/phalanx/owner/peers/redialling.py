@@ -18,22 +18,23 @@ from phalanx.protocol.messages import Message
 DIAL_AGAIN_S = 0.2
 """Seconds between two tries to reach a process."""
 GIVE_UP_S = 20.0
-"""Seconds, a little more than the head needs by its own limits to find a node dead (15 s)."""
-BORROWER_DIALS_S = 2.0
-"""Seconds for which an owner leaves dialling to its borrowers before it checks on them.
+"""Seconds until a process is given up: a little more than the head needs, by its own limits, to
+find a node dead (15 s).
 """
+BORROWER_DIALS_S = 2.0
+"""Seconds for which an owner lets its borrowers dial before the owner checks on them."""
 
 
 class _Unreached(msgspec.Struct):
     give_up_at: float
     unsent: list[Message] = []
     dial_at: float | None = None
-    """None while a connection is being made."""
+    """The time of the next dialling; None while a connection is being made."""
     reason: str = ""
 
 
 class Redialling:
-    """Processes of other nodes to which there is no connection, and messages for them."""
+    """Processes of other nodes to which there is no connection, and the messages for them."""
 
     def __init__(
         self,
@@ -41,8 +42,8 @@ class Redialling:
         is_reached: Callable[[bytes], bool],
         give_up: Callable[[bytes, str], None],
     ) -> None:
-        """`dial` makes a connection. `is_reached`: whether there is one. `give_up(process, reason)`
-        is called for each process that is declared dead.
+        """`dial` makes a connection. `is_reached`: whether a connection exists. `give_up(process,
+        reason)` is called for each process that is declared dead.
         """
         self._dial = dial
         self._is_reached = is_reached
@@ -53,7 +54,7 @@ class Redialling:
         return len(self._unreached)
 
     def refused(self, process: bytes, unsent: Iterable[Message], reason: str, now: float) -> None:
-        """Note that a connection could not be made; `unsent` waits for the next one."""
+        """Note that a connection could not be made. `unsent` waits for the next connection."""
         entry = self._unreached.setdefault(process, _Unreached(now + GIVE_UP_S))
         entry.unsent.extend(unsent)
         entry.reason = reason
@@ -62,13 +63,15 @@ class Redialling:
     def ended(self, process: bytes, dial_at: float) -> None:
         """Note that an established connection has ended.
 
-        The process is dialled at `dial_at`, unless it dials before that.
+        The process is dialled at `dial_at`, unless it dials this process before.
         """
         entry = self._unreached.setdefault(process, _Unreached(dial_at + GIVE_UP_S))
         entry.dial_at = dial_at
 
     def unsent(self, process: bytes) -> list[Message]:
-        """Return the messages to send first on a new connection, which may still be dialling."""
+        """Return the messages that go first over a new connection, which may not be established
+        yet.
+        """
         entry = self._unreached.get(process)
         if entry is None:
             return []
@@ -86,7 +89,7 @@ class Redialling:
             self._give_up(process, "")
 
     def tick(self, now: float) -> None:
-        """Dial again what is due, or give it up."""
+        """Dial processes again whose time has come, or give them up."""
         for process, entry in list(self._unreached.items()):
             if entry.dial_at is None:
                 if self._is_reached(process):

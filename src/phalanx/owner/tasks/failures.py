@@ -34,7 +34,7 @@ def error_kind(message: Done | Failed) -> str:
 def error_of(
     task: PendingTask, owner: bytes, kind: str, reason: str, refusal: str = ""
 ) -> PhalanxError:
-    """Return the error of a task of `owner` that is over.
+    """Return the error of a task of `owner` that will not run again.
 
     `kind`: as in the task machine's Effects. `refusal`: the code of the error with which the node
     refused the task.

@@ -24,11 +24,11 @@ from phalanx.protocol.requests.gangs import EndMembers
 from phalanx.protocol.requests.groups import WaitGroup
 
 REPORT_AFTER_S = 0.1
-"""Seconds for which the end of a member waits for others, to be reported with them."""
+"""Seconds for which the report of a member's end waits for the ends of other members."""
 
 
 class OwnedGang:
-    """One gang: its tasks by index, and which of them have ended."""
+    """A gang with its tasks by index, and the indexes of those that have ended."""
 
     def __init__(self, group: GangId, tasks: list[PendingTask], min_members: int) -> None:
         self.group = group
@@ -37,7 +37,7 @@ class OwnedGang:
         self.left = len(tasks)
         self.failed = 0
         self.unreported: list[int] = []
-        """Indexes of members whose ends the head does not know yet."""
+        """The indexes of members whose ends were not reported to the head yet."""
         self.unreported_since = 0.0
         self.is_failing = False
 
@@ -58,7 +58,7 @@ class _Member:
         return self._gang.group
 
     def notify(self, failed: bool = False) -> None:
-        """Note the member's end: its result has come."""
+        """Note the member's end, because its result has come."""
         self._gangs.ended(self._gang, self._index, failed)
 
 
@@ -87,9 +87,9 @@ class OwnedGangs:
         inputs: list[ObjectRef[Any]] | None,
         pins: list[Any] | None,
     ) -> list[PendingTask]:
-        """Run a gang's tasks once it is placed. Returns the tasks by member.
+        """Run a gang's tasks once the gang is placed. Returns the tasks by member.
 
-        Each has at least one result.
+        Each task has at least one result.
         """
         tasks = [self._tasks.new(one, args, inputs, pins) for one in templates]
         for task in tasks:
@@ -101,12 +101,14 @@ class OwnedGangs:
         return tasks
 
     def group_of(self, ref: ObjectRef[Any]) -> bytes | None:
-        """Return the group of the gang of a reference's task; None once the task has ended."""
+        """Return the group of the gang to which a reference's task belongs; None once the task has
+        ended.
+        """
         found = [m for m in ref._waiters or () if isinstance(m, _Member)]
         return found[0].group if found else None
 
     def _placed(self, gang: OwnedGang, answer: Callable[[], bool]) -> None:
-        """Start the tasks of a gang that has its places, or fail them if the gang is gone."""
+        """Start the tasks of a gang that has its places; fail the tasks if the gang is gone."""
         pending = self._tasks.machine.pending
         waiting = [task for task in gang.tasks if task.number in pending]
         why = "its gang was removed"
@@ -124,7 +126,9 @@ class OwnedGangs:
             self._tasks.end(task, removed)
 
     def ended(self, gang: OwnedGang, index: int, failed: bool) -> None:
-        """Note the end of a member. When too many failed, end the others with the same error."""
+        """Note the end of a member. If too many members have failed, end the other members with the
+        same error.
+        """
         gang.left -= 1
         gang.failed += failed
         if not gang.unreported:
@@ -143,7 +147,7 @@ class OwnedGangs:
             self._tasks.machine.forget(task.key)
 
     def _fail_others(self, gang: OwnedGang, value: Any) -> None:
-        """Fail the members that still run; they end with the gang's places."""
+        """Fail the members that still run. They end together with the gang's places."""
         assert type(value) is Value
         assert value.kind == FAILED
         machine = self._tasks.machine
@@ -156,7 +160,7 @@ class OwnedGangs:
             self._tasks.end(task, value)
 
     def tick(self, now: float) -> None:
-        """Report members that ended a while before the others."""
+        """Report the members that have ended, if the wait for others is over."""
         for gang in list(self._partly_ended.values()):
             if gang.unreported and now - gang.unreported_since > REPORT_AFTER_S:
                 self._report(gang)

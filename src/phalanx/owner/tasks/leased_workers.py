@@ -36,10 +36,12 @@ class LeasedWorkers:
         self._by_connection: dict[Connection, list[LeasedWorker]] = {}
         self._functions: dict[Connection, set[bytes]] = {}
         self._unreached_since: dict[int, float] = {}
-        """By class: since when workers could not be reached, and none has finished a task."""
+        """By class, the time since when workers could not be reached while no worker finished a
+        task.
+        """
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Whether there are leased workers."""
         return bool(self._by_connection)
 
     # ---- leases begin and end ----------------------------------------------------------------
@@ -62,9 +64,10 @@ class LeasedWorkers:
         )
 
     def granted(self, message: Granted, now: float) -> LeasedWorker | None:
-        """Take a granted worker. The caller then sends it its lease, and pumps its class.
+        """Add a granted worker. The caller then sends the worker its lease, and pumps its class.
 
-        None when the worker went back, because it is gone or has nothing to do any more.
+        Returns None if the worker was given back, because it is gone or there is nothing to do for
+        it.
         """
         machine, scheduling_class = self._machine, message.scheduling_class
         if not machine.known(scheduling_class):
@@ -103,7 +106,7 @@ class LeasedWorkers:
     # ---- what comes over a connection --------------------------------------------------------
 
     def running(self, connection: Connection, number: int) -> PendingTask | None:
-        """Return task `number`, if the worker behind this connection has it."""
+        """Return task `number` if the worker behind this connection has the task."""
         for worker in self._by_connection.get(connection, ()):
             task = worker.inflight.get(number)
             if task is not None:
@@ -111,7 +114,9 @@ class LeasedWorkers:
         return None
 
     def finished(self, connection: Connection, number: int, now: float) -> PendingTask | None:
-        """Take task `number`, which has ended, off its worker; None when no worker there had it."""
+        """Remove task `number`, which has ended, from its worker. Returns None if no worker of the
+        connection had the task.
+        """
         for worker in self._by_connection.get(connection, ()):
             if number in worker.inflight:
                 if self._unreached_since:
@@ -120,7 +125,9 @@ class LeasedWorkers:
         return None
 
     def returned(self, connection: Connection, numbers: list[int]) -> list[int]:
-        """Take back tasks that were not started. Returns those that had been sent there."""
+        """Handle tasks that a worker gives back unstarted. Returns the tasks that had been sent to
+        the worker.
+        """
         back = []
         for worker in list(self._by_connection.get(connection, ())):
             mine = [n for n in numbers if n in worker.inflight]
@@ -130,14 +137,14 @@ class LeasedWorkers:
         return back
 
     def leaving(self, connection: Connection) -> None:
-        """Note that the worker behind this connection ends by plan."""
+        """Note that the worker behind this connection is going to end as planned."""
         for worker in list(self._by_connection.get(connection, ())):
             self._machine.leaving(worker)
 
     # ---- ends of workers ---------------------------------------------------------------------
 
     def worker_died(self, message: WorkerDied) -> None:
-        """Note that a worker's process is gone; its results may still be on their way."""
+        """Note that a worker's process is gone. Its results may still arrive."""
         for workers in list(self._by_connection.values()):
             for worker in list(workers):
                 if worker.worker == message.worker:
@@ -157,17 +164,18 @@ class LeasedWorkers:
                 self._machine.unreached(worker, f"not sent: {connection.refusal}")
                 continue
             elif worker.died is None and not self._peers.is_here(connection.peer):
-                # Perhaps only the connection has ended: the worker must end before others do its
+                # Perhaps only the connection has ended. The worker must end before others do its
                 # work.
                 self._node.send(KillWorker(worker.lease))
             self._bury(worker)
         self._functions.pop(connection, None)
 
     def _note_unreached(self, worker: LeasedWorker) -> bool:
-        """Note that a worker could not be reached; return whether it may be asked for again.
+        """Note that a worker could not be reached. Returns whether its class may ask for another
+        worker.
 
-        A process on the way to it may stand still for a while. If nothing of its class is reached
-        for longer than that may take, its tasks are tried again as after a death.
+        A process on the way to the worker may stand still for a while. If no worker of the class is
+        reached for longer than that, the class's tasks are tried again as after a death.
         """
         if worker.died is not None or not worker.inflight:
             return False
@@ -183,5 +191,5 @@ class LeasedWorkers:
 
 
 def read_strategy(strategy: bytes) -> dict[str, Any]:
-    """Return a class's strategy as the node reads it."""
+    """Return a class's strategy in the form that the node reads."""
     return msgspec.json.decode(strategy) if strategy else {}

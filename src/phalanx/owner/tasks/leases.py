@@ -20,7 +20,7 @@ from phalanx.owner.work import CANCELLED, TIMED_OUT
 from phalanx.protocol.node_messages import OVER, PARENT
 
 NODE = "node"
-"""The kind of a worker's end that came with the loss of its node's connection."""
+"""The kind of end of a worker whose node's connection was lost."""
 PARENTS_KILLED = "parents killed"
 """The kind of failure of a task that has killed its parent process too often."""
 NODE_DEATHS = "node deaths"
@@ -34,7 +34,7 @@ AHEAD_S = 0.005
 AHEAD_TASKS = 400
 """The most tasks that are sent ahead to a worker."""
 IDLE_RETURN_S = 0.3
-"""Seconds after which an idle worker goes back to the node."""
+"""Seconds after which an idle worker is given back to the node."""
 IDLE_WANTED_S = 0.02
 """Seconds after which an idle worker goes back while other tasks wait that could use its resources.
 
@@ -43,13 +43,13 @@ lease due. A worker with a resource of the user's own always goes back this soon
 of the free resources sees it free, as in Ray.
 """
 SLOW_HEAD_S = 0.02
-"""Seconds for which a worker's first task may run before those behind it are recalled."""
+"""Seconds for which a worker's first task may run before the tasks behind it are recalled."""
 WORTH_A_WORKER_S = 0.001
-"""Seconds of queued work that are worth one more worker."""
+"""Seconds of queued work for which one more worker is requested."""
 FEWER_MATTER_FROM = 16
-"""Number of wanted workers from which the node is told when half of them are not wanted any more.
+"""The number of wanted workers from which the node is told if half of them are no longer wanted.
 
-The node tells other nodes how much waits here.
+The node tells other nodes how much work waits here.
 """
 
 
@@ -57,7 +57,7 @@ class Effects(Protocol):
     """Carries out the task machine's decisions, in the owner."""
 
     def send_tasks(self, worker: LeasedWorker, tasks: list[PendingTask], urgent: bool) -> None:
-        """Send these tasks, in order: at once when `urgent`, else with the next flush."""
+        """Send these tasks, in order. If `urgent`, send at once, otherwise with the next flush."""
         ...
 
     def recall(self, worker: LeasedWorker) -> None:
@@ -65,7 +65,7 @@ class Effects(Protocol):
         ...
 
     def want_workers(self, scheduling_class: SchedulingClass, count: int) -> None:
-        """Tell the node how many more workers this class would use; OVER: none, ever."""
+        """Tell the node how many more workers this class would use; OVER if the class is over."""
         ...
 
     def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
@@ -75,12 +75,12 @@ class Effects(Protocol):
     def fail(self, task: PendingTask, kind: str, reason: str) -> None:
         """Fail a task that will not run (again).
 
-        `kind`: cancelled, refused, NODE_DEATHS, or how its worker ended.
+        `kind`: cancelled, refused, NODE_DEATHS, or how the task's worker ended.
         """
         ...
 
     def attempt_lost(self, task: PendingTask) -> None:
-        """Note an attempt under which the worker died; the task is about to be tried again."""
+        """Note an attempt under which the worker died. The task is about to be tried again."""
         ...
 
     def requeued(self, task: PendingTask, reason: str) -> None:
@@ -104,14 +104,16 @@ class TaskMachine:
         self.by_lease: dict[int, LeasedWorker] = {}
         self.pending: dict[int, PendingTask] = {}
         self.dirty: set[int] = set()
-        """Numbers of classes with queued tasks that `pump_dirty` has to look at."""
+        """The numbers of the classes with queued tasks that `pump_dirty` has to look at."""
         self.resting: list[tuple[float, PendingTask]] = []
-        """Tasks that raised or ended their workers, each with the time of its next try."""
+        """Tasks that raised an error or ended their workers, each with the time of its next try."""
         self.node_deaths = NodeDeaths(self._decided)
         self._now = 0.0
-        """The time at the last tick or grant."""
+        """The time of the last tick or grant."""
         self.idle_return_s: float | None = None
-        """Seconds for which a worker is kept idle, if the cluster's settings say so."""
+        """Seconds for which an idle worker is kept, if the cluster's settings name a time;
+        otherwise None.
+        """
 
     # ---- tasks -------------------------------------------------------------------------------
 
@@ -127,7 +129,7 @@ class TaskMachine:
     def forget(self, key: ClassKey) -> None:
         """Expect no more tasks of this class.
 
-        Once its last worker was given back, the class is forgotten, by the node too.
+        Once the last worker was given back, the class is forgotten, also by the node.
         """
         found = self.classes.get(key)
         if found is None or found.queue:
@@ -140,7 +142,9 @@ class TaskMachine:
             self._effects.want_workers(found, OVER)
 
     def enqueue(self, task: PendingTask) -> None:
-        """Queue a task whose inputs are there. It is sent at once only if a worker is idle."""
+        """Queue a task whose inputs are there. The task is sent at once only if a worker is
+        idle.
+        """
         scheduling_class = self.classes.get(task.key) or self.class_of(task.key)
         queue = scheduling_class.queue
         queue.append(task)
@@ -153,12 +157,12 @@ class TaskMachine:
                 self.pump(scheduling_class)
 
     def pump_dirty(self) -> None:
-        """Send what may be sent ahead, and ask for workers for the rest."""
+        """Send the tasks that may be sent ahead, and ask for workers for the other tasks."""
         while self.dirty:
             self.pump(self._numbered[self.dirty.pop()])
 
     def pump(self, scheduling_class: SchedulingClass) -> None:
-        """Share the queue out over the class's workers, as far as their pipelines have room."""
+        """Distribute the queue over the class's workers, as far as their pipelines have room."""
         queue = scheduling_class.queue
         if queue and scheduling_class.workers:
             idle = scheduling_class.idle
@@ -182,7 +186,9 @@ class TaskMachine:
             if not queue:
                 return
             if worker.recalled:
-                continue  # busy with something slow: it gets nothing more until it moves on
+                # this worker is busy with something slow: it gets no more tasks until it is done
+                # with that
+                continue
             room = self._room(queue[0], worker)
             if room > 0:
                 self._give(worker, min(room, share), urgent=len(worker.inflight) < 8)
@@ -229,7 +235,7 @@ class TaskMachine:
         self._effects.want_workers(scheduling_class, count)
 
     def finished(self, worker: LeasedWorker, number: int, now: float) -> PendingTask | None:
-        """Take task `number`, whose result has come, out of its worker's pipeline."""
+        """Remove task `number`, whose result has come, from its worker's pipeline."""
         task = worker.inflight.pop(number, None)
         if task is None:
             return None
@@ -261,9 +267,9 @@ class TaskMachine:
     def retry_later(
         self, task: PendingTask, reason: str, now: float, longest_s: float = LONGEST_REST_S
     ) -> None:
-        """Try a task again that raised: at once the first time, then after growing rests.
+        """Try a task that raised an error again: at once the first time, later after growing rests.
 
-        The rests give what the task needs time to come back.
+        The rests give time for the cause of the error to go away.
         """
         rest_s = pause_s(task.attempt + 1, FIRST_REST_S, longest_s)
         if not rest_s:
@@ -279,8 +285,8 @@ class TaskMachine:
         self.resting.append((until, task))
 
     def _decided(self, task: PendingTask, why_over: str) -> None:
-        """End or run a task, now that it is known what became of the nodes on which it ran."""
-        if self.withdraw(task):  # else it was cancelled in the meantime
+        """End or run a task, because the fate of the nodes on which it ran is now known."""
+        if self.withdraw(task):  # otherwise the task was cancelled in the meantime
             if why_over:
                 self._effects.fail(task, NODE_DEATHS, why_over)
             else:
@@ -291,7 +297,7 @@ class TaskMachine:
         rested = [task for until, task in self.resting if until <= now]
         self.resting = [(until, task) for until, task in self.resting if until > now]
         for task in rested:
-            if task.number in self.pending:  # else the node is lost
+            if task.number in self.pending:  # otherwise the node is lost
                 self.enqueue(task)
 
     def _requeue(self, tasks: Iterable[PendingTask], reason: str) -> None:
@@ -304,7 +310,7 @@ class TaskMachine:
             self.dirty.add(scheduling_class.number)
 
     def withdraw(self, task: PendingTask) -> bool:
-        """Take a task out of its queue, or its rest. False when it is in neither."""
+        """Remove a task from its queue, or from its rest. Returns False if it is in neither."""
         try:
             self.class_of(task.key).queue.remove(task)
         except ValueError:
@@ -320,9 +326,9 @@ class TaskMachine:
     def granted(
         self, class_number: int, lease: int, worker_id: bytes, now: float
     ) -> LeasedWorker | None:
-        """Take a worker that the node lends to a class that is `known`.
+        """Add a worker that the node lends to a class that is `known`.
 
-        None when the class has nothing for it: then it went back.
+        Returns None if the class has nothing to do for the worker: it was then given back.
         """
         self._now = now
         scheduling_class = self._count_grant(class_number)
@@ -338,7 +344,9 @@ class TaskMachine:
         return worker
 
     def known(self, class_number: int) -> bool:
-        """Whether this class is not over: grants to a class that is over go back."""
+        """Whether this class is not over. Workers granted to a class that is over are given
+        back.
+        """
         return class_number in self._numbered
 
     @property
@@ -347,7 +355,7 @@ class TaskMachine:
         return self._now
 
     def unreachable(self, class_number: int) -> None:
-        """Ask for another worker: a granted one was gone before it could be reached."""
+        """Ask for another worker, because a granted one was gone before it could be reached."""
         self.dirty.add(self._count_grant(class_number).number)
 
     def _count_grant(self, class_number: int) -> SchedulingClass:
@@ -357,7 +365,8 @@ class TaskMachine:
         return scheduling_class
 
     def refused(self, class_number: int, reason: str, fatal: bool) -> list[PendingTask]:
-        """Handle the node's refusal of this class: for ever (its tasks fail), or now (they wait).
+        """Handle the node's refusal of this class: for ever (its tasks fail), or for now (its tasks
+        wait).
 
         Returns the tasks that have begun to wait.
         """
@@ -375,7 +384,7 @@ class TaskMachine:
         return []
 
     def lease_due(self, lease: int) -> None:
-        """Give a worker back soon, since others wait for its resources."""
+        """Give a worker back soon, because others wait for its resources."""
         worker = self.by_lease.get(lease)
         if worker is None:
             return
@@ -400,10 +409,10 @@ class TaskMachine:
             self._moved(worker, worker.sent_at)
 
     def _take_back(self, tasks: list[PendingTask]) -> None:
-        """Queue tasks again that were not started, unless they were cancelled in the meantime."""
+        """Queue unstarted tasks again, unless they were cancelled in the meantime."""
         for task in tasks:
             if task.cancelled == TIMED_OUT:
-                task.cancelled = ""  # it did not run, so it did not run for too long
+                task.cancelled = ""  # the task did not run, so it did not run for too long
         self._requeue((t for t in tasks if not t.cancelled), "not started where it was sent")
         for task in tasks:
             if task.cancelled:
@@ -412,9 +421,9 @@ class TaskMachine:
                 self._effects.fail(task, "cancelled", "")
 
     def unreached(self, worker: LeasedWorker, reason: str) -> None:
-        """Queue the tasks of a worker again that could not be reached, after a moment.
+        """Queue the tasks of a worker that could not be reached again, after a moment.
 
-        None of them has started, so that costs no attempt.
+        No attempt is counted, because none of the tasks has started.
         """
         self._forget(worker)
         tasks = list(worker.inflight.values())
@@ -428,9 +437,11 @@ class TaskMachine:
             self.resting.append((self._now + DIAL_AGAIN_S, task))
 
     def worker_lost(self, worker: LeasedWorker, reason: str, kind: str) -> None:
-        """Retry or fail the tasks of a worker whose process is gone and whose results are all in.
+        """Retry or fail the tasks of a worker whose process is gone, after all its results have
+        come.
 
-        The first task in its pipeline was running (or is blamed); the others had not started.
+        The first task in the worker's pipeline was running, or is blamed; the other tasks had not
+        started.
         """
         self._forget(worker)
         tasks = list(worker.inflight.values())
@@ -441,7 +452,7 @@ class TaskMachine:
         self._take_back(rest)
         head.worker = None
         is_blamed = kind not in ("lost", "preempted")
-        """Otherwise its lease ended before the task could start, or was taken for others."""
+        """Otherwise the lease ended before the task could start, or was taken for others."""
         head.template.function.failed |= is_blamed
         if head.cancelled:
             self.pending.pop(head.number, None)
@@ -471,7 +482,9 @@ class TaskMachine:
             self._effects.fail(head, kind, reason)
 
     def tick(self, now: float) -> None:
-        """Return idle workers, recall tasks behind slow ones, retry tasks that have rested."""
+        """Give back idle workers, recall tasks behind slow ones, and retry tasks that have
+        rested.
+        """
         self._now = now
         if self.resting:
             self._wake_rested(now)

@@ -27,11 +27,11 @@ from phalanx.protocol.messages import SHARED, Value
 from phalanx.scheduler.placement.locality import best_holder
 
 COPIES_KNOWN = 4096
-"""Values whose copies are remembered; for one more, the oldest is forgotten."""
+"""The number of values whose copies are remembered. For one more, the oldest is forgotten."""
 
 
 class Locality:
-    """Gives tasks with large arguments on another node a scheduling class near that node.
+    """Gives a task with large arguments on another node a scheduling class near that node.
 
     It also records events about where large values lie.
     """
@@ -43,7 +43,9 @@ class Locality:
         is_here: Callable[[str], bool],
         wall: Callable[[], float],
     ) -> None:
-        """`is_here`: whether this node has a file, or a copy. `wall`: seconds since the epoch."""
+        """`is_here`: whether this node has a file or a copy of it. `wall`: seconds since the
+        epoch.
+        """
         self._me = me
         self._node = me[:PREFIX_BYTES].hex()
         self._events = events
@@ -54,12 +56,13 @@ class Locality:
         """Whether any task so far was to run near its arguments."""
         self._dead: set[str] = set()
         self._copies: dict[str, set[str]] = {}
-        """Nodes other than the writer's that have read each file, by its name."""
+        """For each file by name: the nodes, other than the writer's, that have read it."""
 
     def place(self, task: PendingTask, number_of: Callable[[ClassKey], int]) -> None:
-        """Set the scheduling class of a task with large inputs. `number_of`: a class's number.
+        """Set the scheduling class of a task with large inputs. `number_of`: returns a class's
+        number.
 
-        Strategies other than the default do not heed where arguments lie.
+        Strategies other than the default ignore where arguments lie.
         """
         base = task.key = task.template.key
         if base.strategy:
@@ -91,7 +94,9 @@ class Locality:
         )
 
     def note_reads(self, inputs: Iterable[ObjectRef[Any]], reader: bytes) -> None:
-        """Note that a process has run a task with these inputs, so its node has copies."""
+        """Note that a process has run a task with these inputs, so that the process's node has
+        copies.
+        """
         node = reader[:PREFIX_BYTES].hex()
         for ref in inputs:
             value = ref._value
@@ -109,15 +114,15 @@ class Locality:
         self._dead.add(prefix.hex())
 
     def waited_for(self, tasks: Iterable[PendingTask]) -> None:
-        """Record that a reader here waits, for each of the tasks that runs near its arguments."""
+        """Record that a reader here waits, once for each task that runs near its arguments."""
         for task in tasks:
             if task.key is not task.template.key:
                 self._events.record(ReaderWaits(**self._about(task.number), reader=self._me.hex()))
 
     def stored(self, ref: ObjectRef[Any], value: Value, writer: bytes) -> None:
-        """Record that another node's process wrote a large result of this process.
+        """Record that a process of another node wrote a large result of this process.
 
-        Also record how many readers hear of it.
+        Also record how many readers were told of the result.
         """
         if writer[:PREFIX_BYTES] == self._me[:PREFIX_BYTES]:
             return
@@ -137,7 +142,8 @@ class Locality:
         return self._node if node != self._node and self._is_here(name) else node
 
     def _key(self, base: ClassKey, near: str, size: int) -> ClassKey:
-        # Rounded to powers of two: with a class for each size, each would have one task.
+        # The size is rounded to a power of two: with a class for each size, each class would have
+        # one task.
         rounded = 1 << (size - 1).bit_length()
         found = self._keys.get((base, near, rounded))
         if found is None:

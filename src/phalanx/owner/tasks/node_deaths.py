@@ -22,30 +22,37 @@ from phalanx.owner.peers.redialling import GIVE_UP_S
 from phalanx.owner.tasks.records import PendingTask
 
 KEPT = 1_000
-"""Dead nodes that are remembered."""
+"""The number of dead nodes that are remembered."""
 
 
 class NodeDeaths:
-    """The nodes that were lost under tasks of one process, and what became of them."""
+    """The nodes that were lost under tasks of one process, and whether they died."""
 
     def __init__(self, decided: Callable[[PendingTask, str], None]) -> None:
-        """`decided` is called with a waiting task, and why it is over; "" if it is tried again."""
+        """`decided` is called with a waiting task, and with the reason why it is over; "" if the
+        task is tried again.
+        """
         self._decided = decided
         self._known: dict[bytes, tuple[str, str]] = {}
-        """(how it ended, why) of each node that is known to be dead, or was not heard of again, and
-        of workers whose tasks have killed their parents."""
+        """(how it ended, why) of each node that is known to be dead or has not been heard of again,
+        and of each worker whose task has killed its parent.
+        """
         self._waiting: dict[int, PendingTask] = {}
         self._until: dict[int, float] = {}
 
     def why_over(self, task: PendingTask, worker: bytes) -> str:
-        """Return why a task is over whose worker was lost with its node; "" if it is not."""
+        """Return why a task is over whose worker was lost with its node; "" if the task is not
+        over.
+        """
         node = worker[:PREFIX_BYTES]
         if node not in task.went_with:
             task.went_with = (*task.went_with, node)
         return self._why_over(task)
 
     def parent_killed(self, task: PendingTask, worker: bytes, reason: str) -> str:
-        """Note that a task has taken its worker's parent along; return why it is over, or ""."""
+        """Note that a task has killed its worker's parent. Returns why the task is over; "" if it
+        is not.
+        """
         self._known[worker] = (KILLED, reason)
         task.went_with = (*task.went_with, worker)
         self._forget_oldest()
@@ -53,8 +60,8 @@ class NodeDeaths:
         return why_stopped(f"task {task.template.name}", reason) if is_over else ""
 
     def hold_back(self, task: PendingTask) -> bool:
-        """Hold a task back until it is known what became of its nodes; `decided` follows. Return
-        whether it waits.
+        """Hold a task back until the fate of its nodes is known; `decided` follows. Returns whether
+        the task waits.
         """
         if not self._may_be_over(task):
             return False
@@ -94,7 +101,7 @@ class NodeDeaths:
             del self._known[next(iter(self._known))]
 
     def tick(self, now: float) -> None:
-        """Count nodes as living that the head has not given up by now."""
+        """Count nodes as living that the head should have given up by now and has not."""
         for number in list(self._waiting):
             task = self._waiting.get(number)
             if task is not None and self._until.setdefault(number, now + GIVE_UP_S) <= now:

@@ -19,7 +19,9 @@ _WEIGHT = 0.2
 
 
 class FunctionRecord:
-    """A remote function or class as its owner sends it: definition, name, mean run time."""
+    """A remote function or class as its owner sends it: its definition, its name, and its mean run
+    time.
+    """
 
     __slots__ = ("failed", "key", "max_calls", "mean_s", "name", "pickle")
 
@@ -28,11 +30,15 @@ class FunctionRecord:
         self.name = name
         self.pickle = pickle
         self.max_calls = max_calls
-        """Calls after which the worker ends; 0: never."""
+        """The number of calls after which the worker ends; 0 if it never ends for that."""
         self.mean_s: float | None = None
-        """Exponential average of run times in seconds (seed 003); None before the first."""
+        """The exponential average of the function's run times in seconds; None before the first
+        run.
+        """
         self.failed = False
-        """Whether a worker that ran it died recently: then its tasks are sent one at a time."""
+        """Whether a worker that ran the function died recently. Its tasks are then sent one at a
+        time.
+        """
 
     def observe(self, seconds: float) -> None:
         """Add the seconds that one run took."""
@@ -40,7 +46,8 @@ class FunctionRecord:
         if mean is None:
             self.mean_s = seconds
         elif seconds > 4 * mean:
-            self.mean_s = seconds  # believe bad news at once: it bounds what queues behind it
+            # a much longer run counts at once, because it limits what may be queued behind it
+            self.mean_s = seconds
         else:
             self.mean_s = mean + _WEIGHT * (seconds - mean)
 
@@ -49,7 +56,7 @@ _USUAL = frozenset({"CPU", "GPU", "memory"})
 
 
 class ClassKey(msgspec.Struct, frozen=True):
-    """The properties that tasks share when they may use each other's workers."""
+    """The properties that tasks must share to use each other's workers."""
 
     resources: tuple[tuple[str, float], ...]
     environment: bytes
@@ -57,32 +64,36 @@ class ClassKey(msgspec.Struct, frozen=True):
     queue: str
     priority: int
     single: bool
-    """One task in flight per worker: its function must not be mixed, or must be timed."""
+    """Whether each worker gets one task at a time, because the function must not be mixed with
+    others, or must be timed.
+    """
     once: bool = False
-    """Whether its workers go back once its queue is empty: no more tasks are expected."""
+    """Whether workers of the class are given back once its queue is empty, because no more tasks
+    are expected.
+    """
     each: bool = False
     """Whether each task gets a worker of its own.
 
-    Spread tasks must not pile up where the first worker came, and tasks for a whole group must each
-    be asked for.
+    Spread tasks must not gather on the node of the first worker, and a worker must be requested for
+    each task for a whole group.
     """
     near: bytes = b""
-    """The other node that holds most bytes of the arguments, if any.
+    """The other node that holds most bytes of the arguments; empty if there is none.
 
-    Workers on other nodes go back once nothing is queued, since the next task may be able to run
-    there.
+    Workers on further nodes are given back once nothing is queued, because the next task may be
+    able to run near its arguments.
     """
     retriable: bool = True
-    """Whether they run again when their worker dies: the node ends such workers first."""
+    """Whether the tasks run again when their worker dies. The node ends such workers first."""
 
     @property
     def is_special(self) -> bool:
-        """Whether it asks for a resource of the user's own."""
+        """Whether the class asks for a resource that a user has defined."""
         return any(name not in _USUAL for name, _ in self.resources)
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
-    """One remote function with one set of options, resolved once."""
+    """A remote function with one set of options, which are resolved once."""
 
     function: FunctionRecord
     key: ClassKey
@@ -97,7 +108,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskRecipe:
-    """Makes a new task that runs a finished one once more."""
+    """Makes a new task that runs a finished task once more."""
 
     option = "max_retries"
 
@@ -106,7 +117,7 @@ class TaskRecipe:
         self.returns = template.returns
         self.allowed = template.max_retries
         if template.returns < 0:
-            # Nobody takes the items in turn, so nothing may hold the generator back.
+            # Nobody takes the items in order, so nothing may hold the generator back.
             template = msgspec.structs.replace(template, backpressure=-1)
         self._template = template
 
@@ -136,7 +147,9 @@ class PendingTask(PendingWork):
         self.number = number
         self.template = template
         self.key = template.key
-        """Its scheduling class: the template's, or a narrower one near its arguments."""
+        """The scheduling class of the task: that of the template, or a narrower one near the task's
+        arguments.
+        """
         self.args = args
         self.inputs = inputs
         self.pins = pins
@@ -145,21 +158,21 @@ class PendingTask(PendingWork):
         self.state = PENDING_NODE if inputs is None else PENDING_ARGS
         self.attempt = 0
         self.created = 0.0
-        """When it was submitted, in seconds since the epoch."""
+        """The time when the task was submitted, in seconds since the epoch."""
         self.parent = None
         self.missing = 0
         self.worker: LeasedWorker | None = None
         self.cancelled = ""
         self.stream = None
         self.went_with: tuple[bytes, ...] = ()
-        """The prefixes of nodes whose connections ended while it ran there."""
+        """The prefixes of the nodes whose connections ended while the task ran there."""
         self.deadline: float | None = None
-        """When its time limit ends, on the owner's clock; None: it has no limit."""
+        """The end of the task's time limit, on the owner's clock; None if the task has no limit."""
         self.on_ready = None
 
     @property
     def connection(self) -> Connection | None:
-        """The connection to the worker that has it, if any."""
+        """The connection to the worker that has the task; None if no worker has it."""
         return None if self.worker is None else self.worker.connection
 
     def recipe(self) -> TaskRecipe:
@@ -193,26 +206,28 @@ class LeasedWorker:
         self.scheduling_class = scheduling_class
         key = scheduling_class.key
         self.once = key.once or not worker.startswith(key.near)
-        """Whether it goes back as soon as there is nothing for it to do."""
+        """Whether the worker is given back as soon as there is nothing for it to do."""
         self.inflight: dict[int, PendingTask] = {}
         self.connection: Connection | None = None
         self.functions_sent: set[bytes] = set()
-        """The keys of the functions that were sent over its connection."""
+        """The keys of the functions that were sent over the worker's connection."""
         self.is_stopping = False
-        """Whether it gets nothing more: others wait for it, it ends by plan, or it is gone."""
+        """Whether the worker gets no more tasks: others wait for it, it is about to end, or it is
+        gone.
+        """
         self.leaving = False
-        """Whether its process ends by plan: it is not used again."""
+        """Whether the worker's process ends as planned, so that it is not used again."""
         self.recalled = False
         self.idle_since = 0.0
         self.sent_at = 0.0
         self.died: tuple[str, str] | None = None
         """(reason, kind) once the node has said that the process is gone."""
         self.ended = False
-        """Whether its connection has ended: then all its results are in."""
+        """Whether the worker's connection has ended, so that all its results are in."""
 
 
 class SchedulingClass:
-    """Tasks that may use the same workers: their queue and the workers leased for them."""
+    """Tasks that may use the same workers, with their queue and the workers leased for them."""
 
     __slots__ = (
         "announced",
@@ -233,10 +248,10 @@ class SchedulingClass:
         self.workers: list[LeasedWorker] = []
         self.idle: list[LeasedWorker] = []
         self.announced = 0
-        """Workers that this class last asked the node for."""
+        """The number of workers that this class last requested from the node."""
         self.granted = 0
-        """Workers that the node has granted so far."""
+        """The number of workers that the node has granted so far."""
         self.is_over = False
-        """Whether no task will come any more: the class goes with its last worker."""
+        """Whether no more tasks will come. The class is then forgotten with its last worker."""
         self.refusal = ""
         """Why nothing of this class can run now, in the node's words."""

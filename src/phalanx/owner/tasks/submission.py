@@ -86,7 +86,9 @@ class Submission:
         self._timeouts = Timeouts(self.machine, outbox, shell.node, self.fail)
         self._warned: set[str] = set()
         self._refusals: dict[int, str] = {}
-        """The code of the error with which the node refused each class, by its number."""
+        """The code of the error with which the node refused each class, by the number of the
+        class.
+        """
         self._ending: deque[tuple[PendingTask, Value]] = deque()
         self._is_closed = False
         self.note_made: NoteMade | None = None
@@ -112,7 +114,7 @@ class Submission:
             self.start(task)
 
     def hold_back(self, task: PendingTask) -> None:
-        """Keep a new task until another part starts or fails it."""
+        """Keep a new task until another part starts or fails the task."""
         self.journal.begin(task, self._wall())
         self.machine.pending[task.number] = task
 
@@ -123,10 +125,10 @@ class Submission:
         inputs: list[ObjectRef[Any]] | None,
         pins: list[Any] | None,
     ) -> PendingTask:
-        """Return a new task, which nothing else knows yet.
+        """Return a new task that no other part knows yet.
 
-        Safe from any thread: only `submit` needs the owner's lock, which is thus held for less
-        time.
+        This is safe from any thread. Only `submit` needs the owner's lock, so the lock is held for
+        less time.
         """
         number = next(self._numbers)
         base = number << INDEX_BITS
@@ -167,7 +169,8 @@ class Submission:
         self.machine.enqueue(task)
 
     def _fail_with_input(self, task: PendingTask) -> bool:
-        """Fail a task with a failed argument, whose failure is then its own. Whether that was so.
+        """If an argument of the task has failed, fail the task with the argument's failure. Returns
+        whether it failed.
 
         Otherwise, large arguments decide where the task should run.
         """
@@ -186,7 +189,7 @@ class Submission:
         return False
 
     def waited_for(self, refs: list[ObjectRef[Any]]) -> None:
-        """Record that a reader waits for these objects, where tasks run near their arguments."""
+        """Record that a reader waits for these objects, if their tasks run near their arguments."""
         pending = self.machine.pending
         mine = (pending.get(r._number >> INDEX_BITS) for r in refs if r._owner == self._me)
         self.locality.waited_for(task for task in mine if task is not None)
@@ -194,7 +197,7 @@ class Submission:
     # ---- effects of the machine --------------------------------------------------------------
 
     def send_tasks(self, worker: LeasedWorker, tasks: list[PendingTask], urgent: bool) -> None:
-        """Send these tasks, in order: at once when `urgent`, else with the next flush."""
+        """Send these tasks, in order. If `urgent`, send at once, otherwise with the next flush."""
         connection = worker.connection
         assert connection is not None
         sent = worker.functions_sent
@@ -237,7 +240,7 @@ class Submission:
         self._outbox.post(worker.connection, Recall())
 
     def want_workers(self, scheduling_class: SchedulingClass, count: int) -> None:
-        """Tell the node how many more workers this class would use; OVER: none, ever."""
+        """Tell the node how many more workers this class would use; OVER if the class is over."""
         self.workers.want(scheduling_class, count)
 
     def return_lease(self, worker: LeasedWorker, reusable: bool) -> None:
@@ -262,7 +265,7 @@ class Submission:
     # ---- events: leases ----------------------------------------------------------------------
 
     def granted(self, message: Granted, now: float) -> None:
-        """Take a worker that the node lends, and send it its first tasks."""
+        """Add a worker that the node lends, and send it its first tasks."""
         worker = self.workers.granted(message, now)
         if worker is None or worker.connection is None:
             return
@@ -306,7 +309,8 @@ class Submission:
         task = self.workers.finished(connection, message.number, now)
         if task is not None and task.deadline is not None:
             self._timeouts.forget(message.number)
-        if task is None or task.state == STATE_FAILED:  # it is over, for instance with its gang
+        # the task is over, for instance because its gang is
+        if task is None or task.state == STATE_FAILED:
             self._results.discard(message, connection.peer)
             return
         template = task.template
@@ -319,7 +323,7 @@ class Submission:
         self._results.deliver(task, template.returns, message, connection.peer)
 
     def failed(self, connection: Connection, message: Failed, now: float) -> None:
-        """Handle a task that raised, or that stopped because it was asked to."""
+        """Handle a task that raised an error, or that stopped when asked to."""
         task = self.workers.finished(connection, message.number, now)
         if task is not None and task.deadline is not None:
             self._timeouts.forget(message.number)
@@ -354,7 +358,7 @@ class Submission:
             self.end(task, Value(FAILED, message.error))
 
     def _inputs_lost(self, task: PendingTask, message: Failed) -> None:
-        """Wait again for arguments whose values the worker did not find."""
+        """Wait again for arguments whose values were not found by the worker."""
         error = self._inputs.lost(task, message.error.decode().split())
         if error is not None:
             self.end(task, error)
@@ -363,7 +367,9 @@ class Submission:
         self.start(task)
 
     def item(self, connection: Connection, message: Item) -> bool:
-        """Take a value of a generator. False when it is no task of this process."""
+        """Take a value of a generator. Returns False if the generator is not a task of this
+        process.
+        """
         task = self.workers.running(connection, message.number)
         if task is None or task.stream is None:
             return False
@@ -371,7 +377,7 @@ class Submission:
         return True
 
     def returned(self, connection: Connection, numbers: list[int]) -> None:
-        """Take back tasks that were not started."""
+        """Queue tasks again that a worker gives back unstarted."""
         for number in self.workers.returned(connection, numbers):
             self._timeouts.forget(number)
 
@@ -387,13 +393,15 @@ class Submission:
     # ---- time and ends -----------------------------------------------------------------------
 
     def tick(self, now: float) -> bool:
-        """Return idle leases, end tasks past their deadline. Whether the next tick is due soon."""
+        """Give back idle leases, and end tasks past their deadline. Returns whether the next tick
+        is due soon.
+        """
         self.machine.tick(now)
         self._timeouts.tick(now)
         return bool(self.workers or self.machine.resting)
 
     def node_lost(self) -> None:
-        """Fail all tasks: the node's process is gone, or this process leaves it."""
+        """Fail all tasks, because the node's process is gone or this process leaves its node."""
         self._is_closed = True
         error = failures.failed(LocalNodeDiedError("The node process is gone."))
         pending, self.machine.pending = self.machine.pending, {}
@@ -401,16 +409,16 @@ class Submission:
             self.end(task, error)
 
     def record_left(self) -> None:
-        """Record unended tasks as failed, for listings, since this process leaves."""
+        """Record tasks that have not ended as failed, for listings, because this process leaves."""
         for task in self.machine.pending.values():
             self._record_failure(task, "WORKER_DIED")
 
     def shut_down(self) -> None:
-        """Fail whatever is submitted from now on: this process leaves its node."""
+        """Fail tasks that are submitted from now on, because this process leaves its node."""
         self._is_closed = True
 
     def end(self, task: PendingTask, error: Value) -> None:
-        """End the task with this failure in place of all its results."""
+        """End the task with this failure as the value of all its results."""
         self._ending.append((task, error))
         if len(self._ending) > 1:
             return  # another task's failed input: no recursion, since chains of tasks may be long

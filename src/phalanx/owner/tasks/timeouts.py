@@ -12,7 +12,7 @@ from phalanx.protocol.messages import Cancel
 from phalanx.protocol.node_messages import KillWorker
 
 KILL_GRACE_S = 1.0
-"""Seconds after a task was asked to stop until its worker is ended."""
+"""Seconds from the request to a task to stop until its worker is ended."""
 
 
 class Timeouts:
@@ -33,7 +33,9 @@ class Timeouts:
         self._limited: dict[int, PendingTask] = {}
 
     def limit(self, task: PendingTask, deadline: float) -> None:
-        """Limit a task sent to a worker: it is ended if it is still there at `deadline`."""
+        """Set a limit for a task that was sent to a worker: if the worker still has it at
+        `deadline`, it is ended.
+        """
         task.deadline = deadline
         self._limited[task.number] = task
 
@@ -55,7 +57,8 @@ class Timeouts:
                 self._outbox.post(worker.connection, Cancel(task.number, True, "timeout"))
                 task.deadline = now + KILL_GRACE_S
             else:
-                # The task did not stop when asked to: end its process, and answer now.
+                # The task did not stop when asked to, so its process is ended, and the task is
+                # answered now.
                 self.forget(task.number)
                 self._node.send(KillWorker(worker.lease))
                 worker.inflight.pop(task.number, None)
