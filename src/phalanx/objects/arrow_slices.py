@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from typing import Any
 
 _WASTE_BYTES = 1 << 16
-"""Bytes that may travel with a slice in addition to what it shows."""
+"""Bytes that may travel with a slice in addition to the data that the slice shows."""
 
 
 def know_arrow() -> bool:
-    """Pickle slices this way from now on; False where pyarrow is not imported yet.
+    """Pickle slices this way from now on. Returns False if pyarrow is not imported yet.
 
-    A reducer that the program has registered with `copyreg` for one of the classes stays.
+    If the program has registered a reducer with `copyreg` for one of the classes, that reducer
+    stays.
     """
     arrow = sys.modules.get("pyarrow")
     if arrow is None or not hasattr(arrow, "RecordBatchStreamReader"):
@@ -47,7 +48,8 @@ def _trimmed(value: Any) -> Any:
         if value.get_total_buffer_size() - value.nbytes <= _WASTE_BYTES:
             return value
         copied = _copied(value)
-    except Exception:  # other libraries' types may refuse to be counted, or written
+    # types of other libraries may raise an error when they are counted or written
+    except Exception:
         return value
     return copied if _kind(copied) == _kind(value) else value
 
@@ -72,5 +74,7 @@ def _rewritten(value: Any) -> Any:
 
 
 def _kind(value: Any) -> Any:
-    """Return what must not change in a copy: a type of the user's own may be read as another."""
+    """Return the properties that a copy must share with its original: a type of the user's own may
+    be read as another.
+    """
     return getattr(value, "schema", None) or value.type

@@ -20,10 +20,10 @@ _SLOTS = "__slots__"
 
 
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle's pickler; its code keeps its file and its classes keep their slots."""
+    """cloudpickle's pickler, except that code keeps its file name and classes keep their slots."""
 
     def reducer_override(self, value: Any) -> Any:
-        """Return how `value` is pickled; NotImplemented leaves it to the tables of pickle."""
+        """Return how `value` is pickled; NotImplemented leaves the value to pickle's own tables."""
         if type(value) is CodeType:
             make, arguments = cloudpickle.Pickler.dispatch_table[CodeType](value)
             return _code_of_file, (value.co_filename, make, arguments)
@@ -34,7 +34,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def dumps(value: Any, buffer_callback: Callable[[PickleBuffer], Any] | None = None) -> bytes:
-    """Pickle `value` with protocol 5; raises what pickle and the user's classes raise."""
+    """Pickle `value` with protocol 5. Raises the errors of pickle and of the user's classes."""
     file = io.BytesIO()
     Pickler(file, protocol=5, buffer_callback=buffer_callback).dump(value)
     return file.getvalue()
@@ -45,7 +45,9 @@ def _code_of_file(file: str, make: Callable[..., CodeType], arguments: Iterable[
 
 
 def _with_slots(cls: type, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return `reduced` with a class that is born with its slots: Python adds none later."""
+    """Return `reduced` with a class that has its slots from the start: Python cannot add slots
+    later.
+    """
     make, arguments, (attributes, more), *rest = reduced
     if issubclass(cls, Enum):
         return reduced
@@ -58,7 +60,9 @@ def _is_slot(cls: type, value: Any) -> bool:
 
 
 def _slotted(slots: Any, make: Callable[..., type], arguments: tuple[Any, ...]) -> type:
-    """Return the class that `make` makes, with these slots unless its metaclass makes its own."""
+    """Return the class that `make` makes, with these slots, unless the class's metaclass makes its
+    own slots.
+    """
     # The one dict among the arguments is the namespace in which the class is made.
     with_slots = tuple(
         {**argument, _SLOTS: slots} if type(argument) is dict else argument

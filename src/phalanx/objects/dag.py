@@ -14,15 +14,16 @@ class Callee(Protocol):
     """A remote function, an actor class or a method, with its options."""
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Call it."""
+        """Call the function, class or method."""
         ...
 
 
 class DAGNode:
-    """A part of a graph; its value is known when the graph is executed."""
+    """A node of a graph. Its value is known when the graph is executed."""
 
     def execute(self, *args: Any, **kwargs: Any) -> Any:
-        """Make this call and all calls that it needs. Returns what `remote` returns for it.
+        """Make this call and all calls on which it depends. Returns what `remote` returns for this
+        call.
 
         The arguments are the values of the graph's InputNode.
         """
@@ -45,7 +46,7 @@ class _Execution:
         self._values: dict[int, Any] = {}
 
     def value(self, bound: Any) -> Any:
-        """Return the value of a bound argument: a node's value, or a container with such."""
+        """Return the value of a bound argument, which is a node or a container with nodes."""
         if isinstance(bound, DAGNode):
             if id(bound) not in self._values:
                 self._values[id(bound)] = bound._make(self)
@@ -93,7 +94,7 @@ class BoundMethod:
         return BoundMethod(self._actor, self._name, {**self._options, **options})
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassMethodNode:
-        """Return a call of the method, after those that were bound before."""
+        """Return a call of the method. The call runs after the calls that were bound before."""
         actor = self._actor
         node = ClassMethodNode(actor, self._name, self._options, args, kwargs, actor._last)
         actor._last = node
@@ -157,7 +158,9 @@ class InputNode(DAGNode):
 
 
 class InputAttributeNode(DAGNode):
-    """A part of the argument of `execute`; with several arguments, one of them."""
+    """A part of the argument of `execute`. If `execute` gets several arguments, it is one of
+    these.
+    """
 
     def __init__(self, whole: InputNode, part_of: Callable[[Any], Any], key: int | str) -> None:
         self._whole = whole

@@ -13,9 +13,9 @@ from phalanx.objects.serialization import dumps_whole
 from phalanx.protocol.messages import FAILED, Value
 
 EXCEPTION_BYTES = 64 << 20
-"""The most bytes of a pickled exception that travels to its reader."""
+"""The most bytes of a pickled exception that are sent to its reader."""
 EXCEPTION_TEXT_CHARS = 1 << 20
-"""The most characters of its text with the traceback."""
+"""The most characters of an exception's text with its traceback."""
 
 
 def describe(
@@ -25,7 +25,9 @@ def describe(
     actor_repr: str | None = None,
     skip_frames: int = 1,
 ) -> bytes:
-    """Return a task's exception for its reader. `skip_frames`: Phalanx's frames to leave out."""
+    """Return a task's exception in a form for its reader. `skip_frames`: the number of Phalanx's
+    own frames to leave out.
+    """
     if isinstance(error, TaskError):
         # A failed dependency, read inside the task: show the first failure.
         text, cause = error.traceback_str, error.cause
@@ -46,7 +48,7 @@ def describe(
 
 
 def _shortened(text: str) -> str:
-    """Return the text, without its middle if it is longer than the limit."""
+    """Return the text; if it is longer than the limit, its middle is left out."""
     excess = len(text) - EXCEPTION_TEXT_CHARS
     if excess <= 0:
         return text
@@ -63,7 +65,7 @@ def remote_traceback(error: BaseException, skip_frames: int) -> str:
             frames = frames.tb_next
     try:
         lines = traceback.format_exception(type(error), error, frames)
-    except Exception as broken:  # a user's __str__ may raise
+    except Exception as broken:  # the user's __str__ may raise an error
         return f"{type(error).__qualname__} (its text cannot be made: {broken!r})"
     return "".join(lines)
 
@@ -80,7 +82,7 @@ def _pickle_cause(cause: BaseException | None) -> bytes | None:
 
 
 def pack(error: PhalanxError) -> bytes:
-    """Pickle an error of this package, whose class is known everywhere."""
+    """Pickle an error of this package, whose class every process knows."""
     return pickle.dumps(error, 5)
 
 
@@ -90,9 +92,11 @@ def failed(error: PhalanxError) -> Value:
 
 
 def cancelled(task_id: str, name: str) -> Value:
-    """Return the failure of work that was cancelled while it ran: a TaskError too, as in Ray."""
+    """Return the failure of work that was cancelled while it ran. It is a TaskError too, as
+    in Ray.
+    """
     error = TaskCancelledError(task_id, None)
-    text = f"TaskCancelledError: {error}"  # programs look for the word
+    text = f"TaskCancelledError: {error}"  # programs look for this word
     described = ("task", name, text, pickle.dumps(error, 5), None, None)
     return Value(FAILED, pickle.dumps(described, 5))
 
@@ -101,7 +105,7 @@ def of_argument(argument: Value, name: str) -> Value:
     """Return the failure of work that cannot run because this argument of it failed.
 
     An error that a task raised is passed on unchanged. A failure of the system becomes a TaskError
-    of `name`, as in Ray: readers can tell a lost argument of a task from a lost result.
+    of `name`, as in Ray, so that readers can tell a lost argument of a task from a lost result.
     """
     error = load(argument.data)
     if isinstance(error, TaskError):
@@ -131,7 +135,8 @@ def load(data: bytes) -> BaseException:
 
 
 def told(failure: bytes) -> str | None:
-    """Return the text of a failure for display, without making an exception of the program's class.
+    """Return the text of a failure for display, without an instance of the program's exception
+    class.
 
     None for a failure that is neither the program's own nor a crash.
     """
@@ -143,12 +148,12 @@ def told(failure: bytes) -> str | None:
 
 
 def is_raised(failure: Value) -> bool:
-    """Whether a task's own code raised the failure, not the system."""
+    """Whether a task's own code raised the failure, rather than the system."""
     return isinstance(pickle.loads(failure.data), tuple)  # noqa: S301  (as in `load`)
 
 
 def is_retriable(wanted: Any, error: bytes) -> bool:
-    """Whether a pickled exception is one that `wanted` (a bool or classes) names."""
+    """Whether `wanted` (a bool or classes) includes a pickled exception."""
     if wanted is False or wanted is None:
         return False
     if wanted is True:
@@ -159,4 +164,4 @@ def is_retriable(wanted: Any, error: bytes) -> bool:
 
 
 NONE = pickle.dumps(None, 5)
-"""The pickle of None: the value of references that only keep something alive."""
+"""The pickle of None: the value of references that only keep other things alive."""

@@ -11,31 +11,36 @@ class FileStore(Protocol):
     """Deletes the files of objects that nobody refers to any more."""
 
     dropped: deque[tuple[str, Any, bool]]
-    """(name, extent, whether a reader may have mapped the file) of each released hold."""
+    """(name, extent, whether a reader may have mapped the file) for each hold that was released."""
 
     def lend(self, name: str) -> None:
-        """Note that an object now belongs to another process, which may give its file back."""
+        """Note that an object belongs to another process from now on, which may give its file
+        back.
+        """
         ...
 
 
 class FileHold:
-    """Hangs on the owner's ObjectRef: when it goes, the object's file may go."""
+    """Attached to the owner's ObjectRef: when the hold goes, the object's file may be deleted."""
 
     __slots__ = ("extent", "lineage", "name", "seen", "size", "store")
 
     def __init__(self, store: FileStore, name: str, size: int, extent: Any) -> None:
-        """`extent`: the file as this process wrote and mapped it; None when another process did."""
+        """`extent`: the file as this process wrote and mapped it; None if another process wrote the
+        file.
+        """
         self.lineage: Any = None
-        """The maker of the object, or why nothing can make it again (see `owner.objects.lineage`).
+        """The maker of the object, or the reason why the object cannot be made again (see
+        `owner.objects.lineage`).
 
-        None: the object was put.
+        None if the object was put.
         """
         self.store = store
         self.name = name
         self.size = size
         self.extent = extent
         self.seen = False
-        """Whether somebody may have mapped the file to read it."""
+        """Whether a process may have mapped the file to read it."""
 
     def hand_over(self) -> None:
         """Give the object to another process."""
@@ -43,11 +48,13 @@ class FileHold:
         self.name = ""
 
     def __del__(self) -> None:
-        # May run at any moment, under any lock, so it only notes the release.
+        # This may run at any moment, under any lock, so it only notes the release.
         if self.name:
             self.store.dropped.append((self.name, self.extent, self.seen))
 
 
 def living_holds() -> list[FileHold]:
-    """Return all holds of this process. For listings: it looks at every Python object."""
+    """Return all holds of this process. This is only for listings, because it looks at every Python
+    object.
+    """
     return [found for found in gc.get_objects() if type(found) is FileHold and found.name]

@@ -7,25 +7,29 @@ bounded, and the first to go when memory is needed for anything else. Pure.
 from __future__ import annotations
 
 MIN_BYTES = 1 << 20
-"""Bytes of the smallest file worth keeping; the pages of smaller ones cost less than the care."""
+"""The smallest file, in bytes, that is worth keeping: below this size the pages cost less than
+keeping the file.
+"""
 MAX_FILES = 32
-"""The most files in the pool."""
+"""The largest number of files in the pool."""
 MAX_BYTES = 1 << 30
-"""The most bytes in the pool."""
+"""The largest size of the pool in bytes."""
 _SLACK_BYTES = 64 << 10
 
 
 class FilePool:
-    """Pooled files by name, the oldest first."""
+    """The pooled files by name, the oldest first."""
 
     def __init__(self, capacity_bytes: int) -> None:
-        """`capacity_bytes`: of the whole store; the pool may have an eighth of it."""
+        """`capacity_bytes`: the capacity of the whole store. The pool may have an eighth of it."""
         self._most_bytes = min(MAX_BYTES, capacity_bytes // 8)
         self._sizes: dict[str, int] = {}
         self.total_bytes = 0
 
     def put(self, name: str, size: int) -> list[str]:
-        """Keep a file. Returns the files that go for it; itself, if too large or too small."""
+        """Keep a file. Returns the files that must go for it: the file itself, if it is too large
+        or too small.
+        """
         self._remove(name)  # an earlier copy of the same object, which this one replaces
         if not MIN_BYTES <= size <= self._most_bytes:
             return [name]
@@ -39,7 +43,9 @@ class FilePool:
         return gone
 
     def take(self, size: int) -> str:
-        """Take the smallest file for this many bytes that wastes at most half; "" if none."""
+        """Remove and return the smallest file that has this many bytes and wastes at most half; ""
+        if there is none.
+        """
         fits = [
             (held, name)
             for name, held in self._sizes.items()
@@ -52,7 +58,7 @@ class FilePool:
         return name
 
     def free(self, needed_bytes: int) -> list[str]:
-        """Remove and return files to free this many bytes, the oldest first."""
+        """Remove and return the oldest files, as many as are needed to free this many bytes."""
         gone, freed = [], 0
         for name, held in list(self._sizes.items()):
             if freed >= needed_bytes:

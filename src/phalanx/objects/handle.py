@@ -18,14 +18,16 @@ class ActorMethod(metaclass=ABCMeta):
 
     @abstractmethod
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Call the method. Returns a reference, a list of them, or a generator of them."""
+        """Call the method. Returns a reference, a list of references, or a generator of
+        references.
+        """
 
     @abstractmethod
     def options(self, **options: Any) -> ActorMethod:
         """Return the same method with other options."""
 
     def _remote(self, args: Sequence[Any] | None = None, kwargs: Any = None, **options: Any) -> Any:
-        """Call the method with options; Ray's older way, which programs still use."""
+        """Call the method with options. This is Ray's older way, which programs still use."""
         target = self.options(**options) if options else self
         return target.remote(*(args or ()), **(kwargs or {}))
 
@@ -42,7 +44,9 @@ class ActorHandle(Generic[T], metaclass=ABCMeta):
 
     @property
     def _actor_id(self) -> Any:
-        """The actor's id, as programs read it off Ray's handles; here, so that mocks have it."""
+        """The actor's id, under the name by which programs read it from Ray's handles. It is
+        defined here so that mocks have it.
+        """
         raise AttributeError("_actor_id")
 
     def __getattr__(self, name: str) -> ActorMethod:

@@ -11,13 +11,15 @@ from collections.abc import Iterable
 
 
 class LastReaders:
-    """The last readers of one node's copies, by names of files and ids of processes."""
+    """The last readers of copies from a dead node, by names of files and ids of processes."""
 
     def __init__(self) -> None:
         self._asked: dict[bytes, set[bytes]] = {}
-        """Processes that have not answered yet, by the dead node's prefix."""
+        """The processes that have not answered yet, by the dead node's prefix."""
         self._readers: dict[str, set[bytes]] = {}
-        """The known readers of each copy; incomplete while processes have not answered."""
+        """The known readers of each copy. The sets are incomplete while processes have not
+        answered.
+        """
         self._copies: dict[bytes, set[str]] = {}
 
     def node_gone(
@@ -36,7 +38,9 @@ class LastReaders:
             self._readers[name].add(process)
 
     def reported(self, prefix: bytes, process: bytes) -> list[str]:
-        """Note that a process has named all that it may still read. Returns copies that may go."""
+        """Note that a process has named all copies that it may still read. Returns the copies that
+        may go.
+        """
         if prefix not in self._asked:
             return []
         self._asked[prefix].discard(process)

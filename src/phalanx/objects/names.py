@@ -6,7 +6,7 @@ from phalanx.model.ids import PREFIX_BYTES
 
 
 def is_name(name: str) -> bool:
-    """Whether a name, which comes from another process, stays inside the session's directories."""
+    """Whether a name from another process stays within the session's directories."""
     return "/" not in name and "\0" not in name and name not in ("", ".", "..")
 
 
@@ -27,5 +27,7 @@ def writer_of_name(name: str) -> bytes:
 
 
 def spare_file(name: str) -> str:
-    """Return the name of a pooled file of an object that is gone. No reader looks for it."""
+    """Return the name for the pooled file of an object that is gone. No reader looks for this
+    name.
+    """
     return f"{name}.spare"

@@ -15,17 +15,20 @@ from phalanx.protocol.wire_errors import code_of, to_wire
 
 
 class OversizeError(NamedTuple):
-    """A message that reports that another one was too large."""
+    """A message in place of another message that was too large."""
 
     message: Message
     is_for_sender: bool
-    """Whether the sender of the other message takes it, as if its receiver had answered so."""
+    """Whether the sender of the large message gets this message, as if the receiver had
+    answered.
+    """
 
 
 def stand_in(unsendable: Unsendable) -> OversizeError | None:
-    """Return the message for those who wait for an unsendable message, or for its answer.
+    """Return the message for processes that wait for a message that cannot be sent, or for its
+    answer.
 
-    None where nobody would understand it, and the connection has to end.
+    None if no process would understand it; the connection then has to end.
     """
     match unsendable.message:
         case Task(number=number, name=name):

@@ -11,18 +11,20 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 MAX_PIN_S = 10.0
-"""Seconds that a reader has to map a copy; a later one asks again, since others wait."""
+"""Seconds for which a copy is pinned until its reader has mapped it. A slower reader must ask
+again, because others wait.
+"""
 
 
 class _Pin(NamedTuple):
     size: int
     until: float
     askers: list[bytes]
-    """The processes that asked, each once for every time that it asked."""
+    """The processes that asked, each listed once for every time that it asked."""
 
 
 class Pins:
-    """The pinned copies, and for whom they are pinned."""
+    """The pinned copies, each with the processes for which it is pinned."""
 
     def __init__(self, released: Callable[[], None]) -> None:
         """`released` is called after copies were unpinned: requests for memory may go on."""
@@ -37,7 +39,9 @@ class Pins:
         return len(self._pins)
 
     def add(self, name: str, size: int, asker: bytes, now: float) -> None:
-        """Pin a copy of `size` bytes for `asker`, which is told that it is here and will map it."""
+        """Pin a copy of `size` bytes for `asker`. The asker is told that the copy is here, and will
+        map it.
+        """
         askers = self._pins[name].askers if name in self._pins else []
         if not askers:
             self.total_bytes += size
@@ -53,7 +57,7 @@ class Pins:
             self.gone(name)
 
     def gone(self, name: str) -> None:
-        """Unpin a copy that may go, or has gone."""
+        """Unpin a copy that may go or has gone."""
         pin = self._pins.pop(name, None)
         if pin is not None:
             self.total_bytes -= pin.size

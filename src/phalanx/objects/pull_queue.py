@@ -9,15 +9,15 @@ from typing import NamedTuple
 from phalanx.objects.pins import Pins
 
 Done = Callable[[str], None]
-"""Called with why the fetch failed, or "" once the object is here."""
+"""Called when a fetch ends: with the reason why it failed, or with "" if the object is here."""
 
 
 AGAIN_S = 0.2
 """Seconds until a transfer from an unreachable node is tried again."""
 GIVE_UP_S = 20.0
-"""Seconds for which an unreachable node is tried again.
+"""Seconds for which the fetch from an unreachable node is tried again.
 
-A little more than the head needs, by its own limits, to find it dead (15 s).
+This is a little more than the head needs, by its own limits, to find the node dead (15 s).
 """
 
 
@@ -38,11 +38,11 @@ class _Unreached(NamedTuple):
 
 
 class PullQueue:
-    """Objects wanted from other nodes, each once, however many processes ask for it.
+    """Objects wanted from other nodes. Each is listed once, however many processes ask for it.
 
-    Objects that a task waits for go before those that are fetched ahead. One transfer is always
-    begun; more only while all transfers under way and all pinned copies together stay under
-    `limit_bytes`.
+    Objects for which a task waits go before objects that are fetched ahead. One transfer is always
+    begun. Further ones begin only while all transfers under way and all pinned copies together stay
+    under `limit_bytes`.
     """
 
     def __init__(self, limit_bytes: int, start: Callable[[str, int], None], pins: Pins) -> None:
@@ -56,7 +56,7 @@ class PullQueue:
         self._moving: dict[str, int] = {}
         self._unreached: dict[str, _Unreached] = {}
         self._since: dict[str, float] = {}
-        """When the nodes that have these objects were first out of reach."""
+        """The time since which the nodes with these objects are out of reach, by object."""
 
     @property
     def moving_bytes(self) -> int:
@@ -79,7 +79,7 @@ class PullQueue:
         self.proceed()
 
     def unwanted(self, name: str, asker: bytes) -> None:
-        """Drop one wait of `asker` for this object. A transfer that nobody wants is not begun."""
+        """Remove one wait of `asker` for this object. A transfer that nobody wants is not begun."""
         waiters = self._waiters.get(name, [])
         for waiter in waiters:
             if waiter.asker == asker:
@@ -102,7 +102,7 @@ class PullQueue:
                 self._since.pop(name, None)
 
     def proceed(self) -> None:
-        """Begin the transfers that may begin."""
+        """Begin each transfer that may begin."""
         begun: deque[_Wanted] = deque()
         for queue in (self._urgent, self._ahead):
             while queue:
@@ -117,17 +117,17 @@ class PullQueue:
             self._start(wanted.name, wanted.size)
 
     def ended(self, name: str, failure: str) -> None:
-        """Take the end of a transfer; `failure` is empty when it succeeded."""
+        """Handle the end of a transfer. `failure` is empty if the transfer succeeded."""
         if self._moving.pop(name, None) is None:
             return
         self._finish(name, failure)
         self.proceed()
 
     def unreached(self, name: str, why: str, now: float) -> None:
-        """Take a transfer that failed because the node with the object could not be reached.
+        """Handle a transfer that failed because the node with the object could not be reached.
 
-        It is tried again while somebody waits, for a limited time. Otherwise the object would be
-        declared lost.
+        The transfer is tried again for a limited time, while somebody waits: otherwise the object
+        would be declared lost.
         """
         size = self._moving.pop(name, None)
         if size is None:
@@ -140,7 +140,7 @@ class PullQueue:
         self.proceed()
 
     def tick(self, now: float) -> None:
-        """Try again the transfers whose nodes could not be reached."""
+        """Begin transfers again whose nodes could not be reached."""
         for name, entry in list(self._unreached.items()):
             if now >= entry.again_at:
                 del self._unreached[name]
@@ -148,7 +148,7 @@ class PullQueue:
         self.proceed()
 
     def gone(self, is_gone: Callable[[str], bool]) -> None:
-        """Fail the transfers to try again whose node is dead."""
+        """Fail the transfers that wait for another try and whose node is dead."""
         for name in [n for n in self._unreached if is_gone(n)]:
             self._finish(name, self._unreached.pop(name).why)
 

@@ -26,18 +26,20 @@ T = TypeVar("T")
 
 
 class Vanished(Exception):
-    """The value was there, was lost, and is being fetched again: wait for it once more."""
+    """The value was there, but was lost and is being fetched again: callers must wait for it
+    again.
+    """
 
 
 class RefHooks(Protocol):
-    """The process of a reference, as far as the reference needs it."""
+    """The process of a reference, with the methods that the reference needs."""
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return the one ObjectRef of this process for that object."""
+        """Return this process's only ObjectRef for that object."""
         ...
 
     def export(self, ref: ObjectRef[Any]) -> None:
-        """Note that the reference is about to leave this process inside a value."""
+        """Note that a value with this reference in it is about to leave this process."""
         ...
 
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
@@ -52,12 +54,12 @@ class RefHooks(Protocol):
         ...
 
     def value_of(self, ref: ObjectRef[Any]) -> Any:
-        """Return the value of a ready reference, or raise its error, or Vanished."""
+        """Return the value of a ready reference. Raises the reference's error, or Vanished."""
         ...
 
 
 class _Process:
-    """The hooks by which references find their process; set while a runtime is up."""
+    """The hooks through which references find their process. They are set while a runtime is up."""
 
     hooks: RefHooks | None = None
 
@@ -66,16 +68,18 @@ process = _Process()
 
 
 ended_processes: set[bytes] = set()
-"""Earlier identities of this very process; their references are of no use any more."""
+"""The ids that this process had before. References with these owners are of no use any more."""
 
 
 def forget_process(process_id: bytes) -> None:
-    """Note that references of this owner can never be read again here."""
+    """Note that references of this owner can never be read in this process again."""
     ended_processes.add(process_id)
 
 
 class Nesting(threading.local):
-    """The references met, in order, inside the value that is being pickled in this thread."""
+    """The references inside the value that this thread is pickling, in the order in which they are
+    met.
+    """
 
     refs: list[ObjectRef[Any]] | None = None
 
@@ -86,7 +90,7 @@ nesting = Nesting()
 class ObjectRef(Generic[T], metaclass=ABCMeta):
     """A reference to a value: pass it to tasks, `get` it, `await` it.
 
-    It is an abstract class only so that another engine's references can be registered as such.
+    The class is abstract so that references of other engines can be registered as its subclasses.
     """
 
     __slots__ = (
@@ -111,13 +115,15 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
     _inner: list[ObjectRef[Any]] | None
 
     def __new__(cls, id_bytes: bytes | None = None) -> ObjectRef[T]:
-        """Return the reference with these 28 bytes; inside Phalanx, an empty one to fill."""
+        """Return the reference with these 28 bytes. Inside Phalanx, return an empty reference to
+        fill.
+        """
         if id_bytes is None:
             return object.__new__(cls)
         if not isinstance(id_bytes, bytes):
             raise TypeError(f"ObjectRef takes 28 bytes, got {type(id_bytes).__name__}.")
         owner, number = split_object_id(id_bytes)
-        if process.hooks is None or number >> 63:  # no process ever counts that far
+        if process.hooks is None or number >> 63:  # no process ever reaches this number
             return _by_value(owner, number)
         return process.hooks.adopt(owner, number)
 
@@ -133,7 +139,7 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
 
     @classmethod
     def from_random(cls) -> ObjectRef[T]:
-        """Return a reference that nobody owns; only useful as a name in tests."""
+        """Return a reference without an owner, which is only useful as a name in tests."""
         import secrets
 
         return cls(secrets.token_bytes(28))
@@ -149,7 +155,7 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         return 28
 
     def is_nil(self) -> bool:
-        """Whether this names nothing."""
+        """Whether the reference names nothing."""
         return self._owner == b"\xff" * 16
 
     def binary(self) -> bytes:
@@ -163,7 +169,9 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         return self.binary().hex()
 
     def task_id(self) -> TaskID:
-        """Return the id of the task that makes the object (for a put: a number of its own)."""
+        """Return the id of the task that makes the object. For an object that was put, return a
+        number of its own.
+        """
         return TaskID(self.binary()[:24])
 
     def job_id(self) -> JobID:
@@ -175,12 +183,14 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         return self._owner.hex()
 
     def call_site(self) -> str:
-        """Return where the reference was made, when that is recorded (it is not by default)."""
+        """Return where in the program the reference was made, if that is recorded (by default it is
+        not).
+        """
         return ""
 
     def future(self) -> concurrent.futures.Future[T]:
         """Return a concurrent future of the value."""
-        import concurrent.futures  # slow to import, and most programs make none
+        import concurrent.futures  # this import is slow, and most programs make no futures
 
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
         self._on_completed(
@@ -205,7 +215,9 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         hooks.on_ready(self, ready)
 
     def as_future(self) -> asyncio.Future[T]:
-        """Return an asyncio future of the value, in the running loop, else in the thread's own."""
+        """Return an asyncio future of the value, in the running loop or, if no loop runs, in the
+        thread's own.
+        """
         import asyncio  # slow to import, and most programs have no event loop
 
         try:
@@ -262,7 +274,9 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
 
 
 def make_ref(owner: bytes, number: int) -> ObjectRef[Any]:
-    """Return a pending reference. The caller ensures that it is the only one of the object here."""
+    """Return a pending reference. The caller ensures that this process has no other reference to
+    the object.
+    """
     ref: ObjectRef[Any] = object.__new__(ObjectRef)
     ref._owner = owner
     ref._number = number
@@ -273,7 +287,9 @@ def make_ref(owner: bytes, number: int) -> ObjectRef[Any]:
 
 
 def living_references() -> list[ObjectRef[Any]]:
-    """Return all references of this process. For listings: it looks at every Python object."""
+    """Return all references of this process. This is only for listings, because it looks at every
+    Python object.
+    """
     return [found for found in gc.get_objects() if type(found) is ObjectRef]
 
 
@@ -281,12 +297,14 @@ _named: WeakValueDictionary[tuple[bytes, int], ObjectRef[Any]] = WeakValueDictio
 
 
 def _by_value(owner: bytes, number: int) -> ObjectRef[Any]:
-    """Return the one reference of an id that no process stands behind."""
+    """Return the only reference with this id, to which no process belongs."""
     return _named.setdefault((owner, number), make_ref(owner, number))
 
 
 def nested(index: int) -> ObjectRef[Any]:
-    """Stand in pickles for reference `index` of the value; readers put in their own."""
+    """Stand in pickles for reference `index` of the value. Readers put their own reference in its
+    place.
+    """
     raise ValueError(
         f"a value with references (number {index}) was unpickled by hand; "
         "get it with phalanx.get, or pickle it outside a task"
@@ -294,7 +312,7 @@ def nested(index: int) -> ObjectRef[Any]:
 
 
 ObjectID = ObjectRef
-"""The older name in Ray."""
+"""Ray's older name for ObjectRef."""
 
 
 def _load_alone(id_bytes: bytes) -> ObjectRef[Any]:

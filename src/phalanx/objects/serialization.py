@@ -25,13 +25,14 @@ from phalanx.objects.arrow_slices import know_arrow
 from phalanx.objects.reference import ObjectRef, nested, nesting
 
 DEFINITION_BYTES = 95 << 20
-"""The most bytes of a function or an actor's class with the values it captures; as in Ray."""
+"""The most bytes of a function or an actor's class, together with the values that it captures; as
+in Ray.
+"""
 
 _PLAIN = frozenset({int, float, bool, type(None)})
 _SMALL_TEXT = 1024
 _APART_BYTES = 1 << 16
-"""Size from which bytes are a buffer, like arrays: pickle would copy them several times.
-"""
+"""The size from which bytes become a buffer, as arrays do: pickle would copy them several times."""
 _MAIN = b"__main__"
 
 _dumps = pickle.dumps
@@ -57,7 +58,7 @@ class Pickled:
 
 
 class _Apart:
-    """Bytes that travel as a buffer, and are bytes again where they are read."""
+    """Bytes that travel as a buffer, and become bytes again for the reader."""
 
     __slots__ = ("value",)
 
@@ -69,9 +70,10 @@ class _Apart:
 
 
 def serialize(value: Any) -> bytes | Pickled:
-    """Return `value` as plain pickle bytes if it has no buffers or references, else as Pickled.
+    """Return `value` as plain pickle bytes if it has no buffers or references, otherwise as
+    Pickled.
 
-    Raises NotPicklableError, which names what cannot be pickled.
+    Raises NotPicklableError, which names the part that cannot be pickled.
     """
     kind = type(value)
     if kind in _PLAIN or ((kind is str or kind is bytes) and len(value) < _SMALL_TEXT):
@@ -128,16 +130,16 @@ class _CustomPickler(by_value.Pickler):
 
 
 def dumps_definition(value: Any, name: str) -> bytes:
-    """Return a function or class as plain bytes, by value where necessary.
+    """Return a function or class as plain bytes, by value if necessary.
 
-    References inside it are pinned for ever, since nobody could tell when the last worker forgets
-    the definition. Raises NotPicklableError, a TypeError that names what cannot be pickled, and
-    MessageTooLargeError.
+    References inside it are pinned for ever, because nobody can tell when the last worker forgets
+    the definition. Raises MessageTooLargeError, and NotPicklableError, a TypeError that names the
+    part that cannot be pickled.
     """
     outer, nesting.refs = nesting.refs, None
     try:
         data = by_value.dumps(value)
-    except PhalanxError:  # a reference that may not leave this way
+    except PhalanxError:  # a reference that must not leave the process in this way
         raise
     except Exception as error:
         raise NotPicklableError(
@@ -179,7 +181,7 @@ def deserialize(
         if buffers:
             return _loads(data, buffers=buffers)
         return _loads(data)
-    except PhalanxError:  # from a class that asks Phalanx something while it is loaded
+    except PhalanxError:  # raised by a class that calls Phalanx while it is loaded
         raise
     except Exception as error:
         raise UnserializableException(
@@ -190,7 +192,9 @@ def deserialize(
 def register_serializer(
     cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
 ) -> None:
-    """Let values of exactly `cls` travel as `serializer(value)`, read by `deserializer`."""
+    """Let values of exactly the class `cls` travel as `serializer(value)`, and be read by
+    `deserializer`.
+    """
 
     def reduce(value: Any) -> tuple[Any, ...]:
         return (_apply, (deserializer, serializer(value)))
@@ -201,15 +205,14 @@ def register_serializer(
 
 
 def deregister_serializer(cls: type) -> None:
-    """Undo `register_serializer`; do nothing when there was none."""
+    """Undo `register_serializer`. Do nothing if the class has no serializer."""
     if _custom.pop(cls, None) is not None:
         for notify in on_serializer:
             notify(cls, None)
 
 
 on_serializer: list[Callable[[type, Callable[[Any], Any] | None], None]] = []
-"""Called with a class and its new reducer (or None), for engines that pickle themselves.
-"""
+"""Called with a class and its new reducer (or None). For engines that pickle by themselves."""
 
 
 def custom_reducers() -> dict[type, Callable[[Any], Any]]:

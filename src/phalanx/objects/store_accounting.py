@@ -8,7 +8,7 @@ from collections.abc import Container
 from phalanx.objects.names import writer_of_name
 
 CHUNK_BYTES = 16 << 20
-"""Bytes in which credit is handed out, so that few puts have to ask."""
+"""The bytes of credit that are handed out at once, so that few puts have to ask."""
 
 
 class StoreAccounting:
@@ -25,16 +25,16 @@ class StoreAccounting:
         self._kept: dict[str, tuple[int, bytes]] = {}
         """(bytes, process) of files without an object that are kept for the next, oldest first."""
         self._kept_early: set[str] = set()
-        """Such files whose writers have not yet reported that they wrote an object there."""
+        """Kept files whose writers have not yet reported that they wrote an object there."""
         self._claimed: dict[str, bytes] = {}
         """Owners of objects that another process wrote."""
         self.shared_bytes = 0
         self.kept_bytes = 0
-        """Bytes of files that hold no object."""
+        """The bytes of files that hold no object."""
         self.spilled_bytes = 0
         self.spilled_total_bytes = 0
         self.spill_count = 0
-        """How often an object was copied to disk."""
+        """How many times an object was copied to disk."""
 
     @property
     def object_count(self) -> int:
@@ -48,11 +48,13 @@ class StoreAccounting:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes available for new objects, including those of files that are only kept."""
+        """The bytes that are available for new objects, including those of files that are only
+        kept.
+        """
         return max(0, self.capacity_bytes - self.used_bytes + self.kept_bytes)
 
     def kept(self, name: str, process: bytes) -> None:
-        """Count the file of an object that is gone as kept by `process`, which wrote it."""
+        """Count the file of an object that is gone as kept by `process`, which wrote the file."""
         size = self.size_of(name)
         self.dropped(name, 0, process)
         if size:
@@ -76,18 +78,22 @@ class StoreAccounting:
         return max(0, self.used_bytes + wanted_bytes - self.capacity_bytes)
 
     def grant(self, process: bytes, wanted_bytes: int) -> int:
-        """Give `process` credit: a chunk where there is room, else just what it asked for."""
+        """Give `process` credit: a chunk if there is room, otherwise only the bytes that it asked
+        for.
+        """
         room = self.capacity_bytes - self.used_bytes
         granted = max(wanted_bytes, min(CHUNK_BYTES, room // 4))
         self._credit[process] = self._credit.get(process, 0) + granted
         return granted
 
     def promise(self, process: bytes, wanted_bytes: int) -> None:
-        """Give `process` credit of exactly this size, for one object that it will write."""
+        """Give `process` credit of exactly this size, for one object that the process will
+        write.
+        """
         self._credit[process] = self._credit.get(process, 0) + wanted_bytes
 
     def withdraw(self, process: bytes, promised_bytes: int) -> None:
-        """Take back this part of a promise, which `process` will not write."""
+        """Take back a part of a promise, because `process` will not write these bytes."""
         self._credit[process] = max(0, self._credit.get(process, 0) - promised_bytes)
 
     def sealed(self, name: str, size: int, process: bytes) -> None:
@@ -103,11 +109,11 @@ class StoreAccounting:
         self._claimed[name] = process
 
     def owner_of(self, name: str) -> bytes:
-        """Return the process that claimed the object as its owner; empty when none did."""
+        """Return the process that claimed the object as its owner; empty if no process did."""
         return self._claimed.get(name, b"")
 
     def writer_of(self, name: str) -> bytes:
-        """Return the process that wrote the object; empty when it is not in memory."""
+        """Return the process that wrote the object; empty if the object is not in memory."""
         return self._shared.get(name, (0, b""))[1]
 
     def owners(self) -> set[bytes]:
@@ -117,7 +123,7 @@ class StoreAccounting:
     def owned(self, process: bytes, written: list[str]) -> list[str]:
         """Return the objects of `process`, and the files that it keeps.
 
-        Its objects are those it claimed, and those of `written` that no process claimed.
+        Its objects are those that it claimed, and those among `written` that no process claimed.
         """
         names = [name for name, owner in self._claimed.items() if owner == process]
         names += [name for name in written if name not in self._claimed]
@@ -152,9 +158,10 @@ class StoreAccounting:
     def victims(
         self, needed_bytes: int, pinned: Container[str] = ()
     ) -> list[tuple[str, int, bytes]]:
-        """Return (name, bytes, writer) of the least recently used objects that free enough.
+        """Return (name, bytes, writer) of the least recently used objects, as many as free enough
+        bytes.
 
-        None of them is `pinned`.
+        Objects that are `pinned` are left out.
         """
         chosen: list[tuple[str, int, bytes]] = []
         freed = 0
@@ -168,7 +175,7 @@ class StoreAccounting:
         return chosen
 
     def spilled(self, name: str) -> None:
-        """Note that the object is on disk now, and its memory is free."""
+        """Note that the object is on disk now, and that its memory is free."""
         entry = self._shared.pop(name, None)
         if entry is not None:
             self.shared_bytes -= entry[0]
@@ -184,12 +191,14 @@ class StoreAccounting:
             self.shared_bytes -= entry[0]
 
     def process_gone(self, process: bytes) -> None:
-        """Free what an ended process was promised and did not write."""
+        """Free the bytes that were promised to an ended process and that it did not write."""
         self._credit.pop(process, None)
         self._kept_early = {n for n in self._kept_early if writer_of_name(n) != process}
 
     def files(self) -> dict[str, tuple[int, str, str]]:
-        """Return, for each object here, its bytes and the hex of its writer and its owner."""
+        """Return, for each object here, its size in bytes, and in hex the process that wrote it and
+        the one that owns it.
+        """
         sizes = {name: (size, writer) for name, (size, writer) in self._shared.items()}
         sizes |= {name: (size, b"") for name, size in self._spilled.items()}
         return {

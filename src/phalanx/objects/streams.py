@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class StreamHooks(Protocol):
-    """The process of a generator of references, as far as the generator needs it."""
+    """The process of a generator of references, with the methods that the generator needs."""
 
     abandoned: deque[Stream]
-    """Streams whose generator is gone; finalizers only append to it."""
+    """Streams whose generator is gone. Finalizers only append to this queue."""
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
         """Wait until item `index` has come or the stream ended. False when the time is up."""
@@ -28,7 +28,7 @@ class StreamHooks(Protocol):
 
 
 class Stream:
-    """The items of a stream so far. Changed only under the process's lock."""
+    """The items of a stream so far. They change only under the process's lock."""
 
     def __init__(self, owner: bytes) -> None:
         self.owner = owner
@@ -40,12 +40,12 @@ class Stream:
         """The reader has taken all items up to this index."""
         self.is_ended = False
         self.number = 0
-        """The task's number."""
+        """The number of the task that produces the items."""
         self.first = 0
         """The object number before the first item's."""
         self.waiters: list[Callable[[], None]] = []
         self.completion: ObjectRef[Any] | None = None
-        """Completed once the task has ended."""
+        """The reference that is completed once the task has ended."""
         self.on_taken: Callable[[], None] | None = None
         """Called when `taken_to` has grown, if the producer is held back."""
 
@@ -67,7 +67,7 @@ class Stream:
         self._wake()
 
     def take(self, index: int) -> ObjectRef[Any]:
-        """Take item `index`, which has come, for the reader: the producer may go on."""
+        """Take item `index`, which must have come, for the reader. The producer may then go on."""
         self.taken_to = index
         ref = self.items.pop(index)
         if self.on_taken is not None:
@@ -75,7 +75,9 @@ class Stream:
         return ref
 
     def abandon(self) -> None:
-        """Drop what came, and let the task run on unhindered: nobody reads any further."""
+        """Drop the items that came, and let the task run on without limit, because nobody reads any
+        further.
+        """
         for index in [i for i in self.items if i <= self.arrived_to]:
             del self.items[index]
         self.taken_to = sys.maxsize
@@ -156,7 +158,7 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
             stream.waiters.append(wake)
             if stream.arrived_to >= index or stream.is_ended:
                 break
-            self._hooks.wait_stream(stream, 0, 0)  # send what was posted
+            self._hooks.wait_stream(stream, 0, 0)  # this sends posted messages
             await future
         if stream.arrived_to < index:
             raise StopAsyncIteration
@@ -178,7 +180,7 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
         """Whether the last item has been taken."""
         return self._stream.is_ended and self._stream.arrived_to < self._next_index
 
-    _stream_exhausted = is_finished  # the name that Ray's Data uses
+    _stream_exhausted = is_finished  # this name is used by Ray Data
 
     def completed(self) -> ObjectRef[Any]:
         """Return a reference that completes when the task ends, and fails when the task does."""
