@@ -14,7 +14,7 @@ from phalanx.worker.context import TaskContext
 
 
 class _Group:
-    """A concurrency group: its limit, how many of its calls run, and those that wait."""
+    """A concurrency group: its limit, the number of its running calls, and its waiting calls."""
 
     __slots__ = ("limit", "running", "waiting")
 
@@ -25,7 +25,7 @@ class _Group:
 
 
 class ActorCalls:
-    """Calls by (owner, number)."""
+    """The calls of the actor in this process, by (owner, number)."""
 
     def __init__(
         self, max_concurrency: int, groups: Mapping[str, int], wall: Callable[[], float]
@@ -37,24 +37,24 @@ class ActorCalls:
         self._groups = {"": _Group(max_concurrency)}
         self._groups |= {name: _Group(limit) for name, limit in groups.items()}
         self.method_groups: dict[str, str] = {}
-        """The groups of methods that declare one."""
+        """The group of each method that declares one."""
         self.received = AssignedWork()
-        """Calls that have not been looked at.
+        """The calls that have arrived and that nothing has looked at yet.
 
-        An actor that runs one call after another keeps all waiting calls here.
+        An actor that runs one call after another keeps all its waiting calls here.
         """
         self.contexts: dict[Key, TaskContext] = {}
-        """Calls that run."""
+        """The running calls."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether no call runs and none waits."""
+        """Whether no call runs or waits."""
         groups = self._groups.values()
         return not (self.received or any(group.running or group.waiting for group in groups))
 
     @property
     def are_running(self) -> bool:
-        """Whether any call runs."""
+        """Whether at least one call runs."""
         return any(group.running for group in self._groups.values())
 
     def drop_waiting(self) -> None:
@@ -78,7 +78,9 @@ class ActorCalls:
     # ---- concurrency groups ------------------------------------------------------------------
 
     def admit(self, entry: Entry) -> bool:
-        """Admit a call, if it may begin now; else it waits until `finished` returns it."""
+        """Admit a call if it may begin now. Otherwise the call waits until `finished` returns
+        it.
+        """
         group = self._groups[self.group_of(entry)]
         if group.running >= group.limit:
             group.waiting.append(entry)
@@ -87,7 +89,7 @@ class ActorCalls:
         return True
 
     def finished(self, entry: Entry) -> Entry | None:
-        """Take the end of an admitted call. Returns the call that may begin in its place."""
+        """Handle the end of an admitted call. Returns the call that may begin in its place."""
         group = self._groups[self.group_of(entry)]
         following = group.waiting.take()
         if following is None:
@@ -95,14 +97,14 @@ class ActorCalls:
         return following
 
     def group_of(self, entry: Entry) -> str:
-        """Return the group that a call belongs to."""
+        """Return the group to which a call belongs."""
         call = entry[1]
         assert isinstance(call, Call)
         name = call.group or self.method_groups.get(call.method, "")
         return name if name in self._groups else ""
 
     def check_group(self, call: Call, class_name: str) -> None:
-        """Raise ValueError when the call names a group that its actor does not have."""
+        """Raise ValueError if the call names a group that its actor does not have."""
         if call.group and call.group not in self._groups:
             known = ", ".join(sorted(g for g in self._groups if g)) or "none"
             raise ValueError(
@@ -112,7 +114,9 @@ class ActorCalls:
     # ---- cancelling --------------------------------------------------------------------------
 
     def cancel(self, key: Key) -> TaskContext | None:
-        """Cancel a call. Returns its context if it runs: it is to be interrupted where possible."""
+        """Cancel a call. If the call runs, return its context: the call is to be interrupted if
+        possible.
+        """
         if any(work.cancel(key, self._wall()) for work in self.waiting()):
             return None
         context = self.contexts.get(key)

@@ -20,15 +20,15 @@ class Connection(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended."""
+        """Whether the connection has ended."""
         ...
 
     def post(self, message: Message) -> None:
-        """Send with the next flush."""
+        """Send a message with the next flush."""
         ...
 
     def send(self, message: Message) -> None:
-        """Send at once."""
+        """Send a message at once."""
         ...
 
 
@@ -36,21 +36,23 @@ Entry = tuple[Connection, Task | Call]
 
 
 class AssignedWork(deque[Entry]):
-    """Tasks or calls with the connections by which they came, first in, first out.
+    """Tasks or calls with the connections over which they came, first in, first out.
 
     One thread may add, cancel and return entries while another takes them: each step is a single
     operation of the deque, and an entry that has disappeared was taken.
     """
 
     def take(self) -> Entry | None:
-        """Take the next entry; None when there is none."""
+        """Remove and return the next entry; None if there is none."""
         try:
             return self.popleft()
         except IndexError:
             return None
 
     def cancel(self, key: Key, now: float) -> bool:
-        """Cancel and answer work, if it is still here. `now`: seconds since the epoch."""
+        """Cancel and answer work, if this process has not begun it. `now`: seconds since the
+        epoch.
+        """
         for entry in list(self):
             if (entry[0].peer, entry[1].number) == key:
                 try:
@@ -62,7 +64,7 @@ class AssignedWork(deque[Entry]):
         return False
 
     def return_all(self) -> None:
-        """Give everything back to its owners."""
+        """Give all work back to its owners."""
         back: dict[Connection, list[int]] = {}
         while (entry := self.take()) is not None:
             back.setdefault(entry[0], []).append(entry[1].number)
@@ -70,7 +72,7 @@ class AssignedWork(deque[Entry]):
             connection.send(Returned(numbers))
 
     def drop(self, connection: Connection) -> None:
-        """Drop the work that came by a connection which has ended."""
+        """Drop the work that came over a connection which has ended."""
         for entry in [entry for entry in list(self) if entry[0] is connection]:
             try:
                 self.remove(entry)
@@ -78,7 +80,7 @@ class AssignedWork(deque[Entry]):
                 continue
 
     def files_from(self, prefix: bytes) -> Iterator[str]:
-        """Yield files that a node's processes wrote and that this work will read."""
+        """Yield the files that processes of a node wrote and that this work will read."""
         for _, work in list(self):
             for value in (work.args, *work.inputs):
                 if type(value) is Value and value.kind == SHARED:

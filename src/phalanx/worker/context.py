@@ -38,24 +38,26 @@ class TaskContext:
         self.number = number
         self.name = name
         self.function: Callable[..., Any] | None = None
-        """The function, if this is a task."""
+        """The function of a task; None if this is an actor's call."""
         self.method = ""
-        """The name of the method, if this is an actor's call."""
+        """The name of the method of an actor's call; empty if this is a task."""
         self.attempt = attempt
         self.lease = lease
         self.is_actor = is_actor
         self.is_cancelled = False
         self.leaves = False
-        """Whether it asked for the end of its actor."""
+        """Whether the call asked for the end of its actor."""
         self.adopted: list[tuple[bytes, int]] | None = None
-        """References that came with the arguments; the caller keeps them while this runs."""
+        """References that came with the arguments. The caller keeps them alive while this call
+        runs.
+        """
         self.consumed = 0
-        """Items of its stream that the reader has taken."""
+        """The number of items of the stream that the reader has taken."""
         self.progress: Any = None
         """The waiter until the reader has taken more."""
 
     def is_ahead(self, index: int, backpressure: int) -> bool:
-        """Whether item `index` of its stream is as far ahead of the reader as is allowed.
+        """Whether item `index` of the stream is as far ahead of the reader as is allowed.
 
         A negative `backpressure` allows any number of items.
         """
@@ -63,7 +65,7 @@ class TaskContext:
 
 
 class LeaseInfo:
-    """The resources that this worker's current work holds."""
+    """The resources that the current work of this worker holds."""
 
     __slots__ = ("capture", "devices", "gang", "group", "job", "resources", "variables")
 
@@ -83,7 +85,7 @@ class LeaseInfo:
         self.group = group
         self.capture = capture
         self.gang = decode_view(gang)
-        """The view of its gang, if this work is a member of one."""
+        """The gang as the work sees it, if the work is a member of one."""
         self.variables = variables or {}
         """Those that tell the work what it may use of shared GPUs."""
 
@@ -105,17 +107,17 @@ current: ContextVar[TaskContext | None] = ContextVar("phalanx_task", default=Non
 
 
 class OfProcess:
-    """The work of this process, for threads in which no call runs."""
+    """The work of this process, for threads that run no call themselves."""
 
     __slots__ = ("actor", "lease", "task")
 
     def __init__(self) -> None:
         self.task: TaskContext | None = None
-        """The task or call that began last here; None in a driver."""
+        """The task or call that began last in this process; None in a driver."""
         self.lease: LeaseInfo | None = None
-        """The lease of the work that this process runs, or ran last; None in a driver."""
+        """The lease of the work that this process runs or ran last; None in a driver."""
         self.actor: LeaseInfo | None = None
-        """The lease of an actor, if this process is one."""
+        """The lease of the actor, if this process is one."""
 
 
 of_process = OfProcess()
@@ -124,7 +126,8 @@ of_process = OfProcess()
 def current_task() -> TaskContext | None:
     """Return the task or call that the calling thread runs.
 
-    In a thread that the work has started, this is what began last in its process. None in drivers.
+    In a thread that the work has started, return the task or call that began last in the process.
+    In drivers, return None.
     """
     return current.get() or of_process.task
 
@@ -132,7 +135,8 @@ def current_task() -> TaskContext | None:
 def current_lease() -> LeaseInfo | None:
     """Return the lease of the calling work.
 
-    In a thread that the work has started, this is the lease of its process's work. None in drivers.
+    In a thread that the work has started, return the lease of the work of the process. In drivers,
+    return None.
     """
     task = current.get()
     return of_process.lease if task is None else task.lease
@@ -141,7 +145,7 @@ def current_lease() -> LeaseInfo | None:
 def placing_lease() -> LeaseInfo | None:
     """Return the lease whose placement group the calling work is in and hands on.
 
-    As `current_lease`, but None in threads that a task has started, as in Ray.
+    This is `current_lease`, except that it is None in threads that a task has started, as in Ray.
     """
     task = current.get()
     return of_process.actor if task is None else task.lease

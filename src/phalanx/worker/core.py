@@ -44,14 +44,14 @@ from phalanx.worker.references import TaskReferences
 
 
 class Node(Protocol):
-    """The way to this process's node."""
+    """The link to this process's node."""
 
     def post(self, message: Message) -> None:
-        """Send with the next flush."""
+        """Send a message with the next flush."""
         ...
 
     def send(self, message: Message) -> None:
-        """Send at once."""
+        """Send a message at once."""
         ...
 
 
@@ -79,19 +79,19 @@ class Effects(Protocol):
     """Carries out the decisions of a worker, in its process."""
 
     def wake(self) -> None:
-        """Wake the executor of user code: there is something to do."""
+        """Wake the executor of user code, because there is something to do."""
         ...
 
     def interrupt(self, context: TaskContext) -> None:
-        """Stop the running task, if it can be stopped."""
+        """Stop the running task, if that is possible."""
         ...
 
     def progress(self, context: TaskContext) -> None:
-        """Let the producer of a stream go on, since its reader has taken more."""
+        """Let the producer of a stream go on, because the stream's reader has taken more items."""
         ...
 
     def cancel_children(self, parent: Key) -> None:
-        """Cancel what a task or call has started."""
+        """Cancel the work that a task or call has started."""
         ...
 
     def set_up(self, message: JobSetup) -> None:
@@ -99,12 +99,12 @@ class Effects(Protocol):
         ...
 
     def become(self, message: CreateActor) -> HostedActor:
-        """Make the actor that this worker is from now on."""
+        """Make the actor that this worker will be from now on."""
         ...
 
 
 class Definition:
-    """A function of an owner: unpickled at its first use, its calls counted."""
+    """A function of an owner. It is unpickled at its first use, and its calls are counted."""
 
     __slots__ = ("calls", "function", "max_calls", "mean_s", "name", "pickle")
 
@@ -112,15 +112,15 @@ class Definition:
         self.name = name
         self.pickle = data
         self.max_calls = max_calls
-        """Calls after which the worker ends; 0: never."""
+        """The number of calls after which the worker ends; 0 if it never ends for that."""
         self.function: Any = None
         self.calls = 0
         self.mean_s = 1.0
-        """Mean of its run times; a guess before the first."""
+        """The mean of the function's run times; a guess before the first run."""
 
 
 SPENT = "max_calls reached"
-"""The reason of the end of a process that has called a function as often as it may."""
+"""The reason for the end of a process that has called a function as often as allowed."""
 
 _NO_LEASE = LeaseInfo(b"", {}, {})
 
@@ -149,10 +149,10 @@ class WorkerCore:
         self.functions: dict[bytes, Definition] = {}
         self._leases: dict[Connection, LeaseInfo] = {}
         self.is_set_up = False
-        """Whether the process is ready for its job's work."""
+        """Whether the process is ready for the work of its job."""
         self.actor: HostedActor | None = None
         self.running: TaskContext | None = None
-        """The task that runs; an actor keeps track of its calls itself."""
+        """The running task. An actor keeps track of its calls itself."""
         self.running_for: Connection | None = None
         """The connection of the task that began last."""
         self.streams = OpenStreams()
@@ -163,7 +163,7 @@ class WorkerCore:
     # ---- messages ----------------------------------------------------------------------------
 
     def handle(self, connection: Connection, message: Message) -> bool:
-        """Handle a message about work. False when it is not for a worker."""
+        """Handle a message about work. Returns False if the message is not for a worker."""
         kind = type(message)
         if kind is Call:
             if message.inputs:  # type: ignore[union-attr]
@@ -213,7 +213,7 @@ class WorkerCore:
         return True
 
     def _prefetch(self, inputs: list[Payload]) -> None:
-        """Request large arguments from other nodes before they are read."""
+        """Request large arguments from other nodes before work reads them."""
         wanted = [
             (value.data.decode(), value.size)
             for value in inputs
@@ -229,7 +229,7 @@ class WorkerCore:
             self._effects.progress(context)
 
     def stop(self, reason: str) -> None:
-        """End the process: now, or after its received calls if it is an actor."""
+        """End the process: at once, or for an actor after the calls that it has received."""
         self.stopping = reason or "stopped"
         if self.actor is not None:
             self.actor.drain()
@@ -242,7 +242,7 @@ class WorkerCore:
             return
         running = self.running
         is_running = running is not None and (running.owner, running.number) == key
-        # The work is cancelled before its children: it must see its own end, not theirs.
+        # The work is cancelled before its children, so that it sees its own end and not theirs.
         if running is not None and is_running:
             running.is_cancelled = True
             self._effects.interrupt(running)
@@ -258,7 +258,9 @@ class WorkerCore:
         return self._leases.get(connection, _NO_LEASE)
 
     def ended(self, connection: Connection, definition: Definition, seconds: float) -> bool:
-        """Count a task that ran this long. Whether it was the last: then the process ends."""
+        """Count a task that ran for this time. Returns whether it was the last task, so that the
+        process ends.
+        """
         definition.calls += 1
         weight = 1.0 if definition.calls == 1 else 0.2
         definition.mean_s += weight * (seconds - definition.mean_s)
@@ -271,16 +273,18 @@ class WorkerCore:
         return True
 
     def refuse_tasks(self) -> None:
-        """Give back tasks that came although the process is about to end, and tell their owners.
+        """Give tasks back that came although the process is about to end, and tell their owners.
 
-        It may have been lent to an owner before the last one heard of the end.
+        The process may have been lent to an owner before the previous owner heard of the end.
         """
         for connection in {entry[0] for entry in list(self.tasks)}:
             connection.post(Leaving())
         self.tasks.return_all()
 
     def block(self) -> None:
-        """Give back what the worker keeps from others, since its task is going to wait for long."""
+        """Give back the resources that the worker keeps from others, because its task is going to
+        wait for long.
+        """
         self.tasks.return_all()
         self._blocked += 1
         if self._blocked == 1:
@@ -316,7 +320,7 @@ class WorkerCore:
         self._references.reader_lost(process, is_gone, self._clock())
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """Return a node's files that work which has not begun will read."""
+        """Return the files of a node that work here will read, if the work has not begun."""
         waiting = [self.tasks, *(() if self.actor is None else self.actor.waiting())]
         return [name for work in waiting for name in work.files_from(prefix)]
 

@@ -9,17 +9,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class StreamingGeneratorStats:  # Ray's name
-    """The result of `yield` in a streamed generator, about the item that it gave."""
+    """The result of `yield` in a streamed generator, about the item that the generator gave."""
 
     object_creation_dur_s: float
-    """Seconds that it took to pickle and store the item."""
+    """The seconds that pickling and storing the item took."""
 
 
 def next_item(items: Iterator[Any], stats: StreamingGeneratorStats | None) -> Any:
-    """Return the next item; a generator that is at a `yield` of its own gets the stats there.
+    """Return the next item. A generator that stands at its own `yield` receives the stats there.
 
-    A generator in a `yield from` of something that is no generator gets None, since sending there
-    would raise. Raises StopIteration after the last item.
+    A generator in a `yield from` of something that is not a generator receives None, because
+    sending there would raise an error. Raises StopIteration after the last item.
     """
     if stats is None or not _takes(items):
         return next(items)

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Hook = Callable[[Any, Mapping[str, float], str], None]
-"""Called with the function or class, the resources that it asks for, and the group's id in hex.
+"""Called with the function or class, the resources that it asks for, and its group's id in hex.
 
-Its errors are raised to the caller that starts the work.
+An error of the hook is raised to the caller that starts the work.
 """
 
 of_tasks: list[Hook] = []
-"""Hooks called once for each function with its options, not at every call."""
+"""Hooks that are called once for each function with its options, and not at every call."""
 of_actors: list[Hook] = []
 
 

@@ -7,7 +7,7 @@ from phalanx.worker.context import TaskContext
 
 
 class OpenStreams:
-    """The open streams, by the connection that each came by and its number.
+    """The open streams, by the connection over which each came and its number.
 
     One thread may begin and end streams while another reports that connections have ended.
     """
@@ -18,11 +18,11 @@ class OpenStreams:
     def begin(self, connection: Connection, number: int, context: TaskContext) -> None:
         """Add a task or call that sends items from now on.
 
-        If its connection has ended since it was sent, nobody takes the items: it ends as soon as it
-        would wait for its reader.
+        If its connection has ended since the work was sent, nobody takes the items: the work ends
+        as soon as it would wait for its reader.
         """
         self._contexts[connection, number] = context
-        if connection.closed:  # `lost` looks at the entries after it was closed
+        if connection.closed:  # `lost` looks at the entries after the connection was closed
             context.is_cancelled = True
 
     def end(self, connection: Connection, number: int) -> None:
@@ -30,7 +30,7 @@ class OpenStreams:
         self._contexts.pop((connection, number), None)
 
     def get(self, connection: Connection, number: int) -> TaskContext | None:
-        """Return the task or call of that number, if it sends items now."""
+        """Return the task or call with that number, if it sends items now."""
         return self._contexts.get((connection, number))
 
     def lost(self, connection: Connection) -> list[TaskContext]:

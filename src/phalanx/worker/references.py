@@ -15,19 +15,19 @@ class References(Protocol):
     """The references of this process, which is also an owner and a borrower."""
 
     def adopt_for_task(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return the reference to an object that somebody else keeps alive for now."""
+        """Return the reference to an object that another process keeps alive for now."""
         ...
 
     def still_borrowed(self, owner: bytes, number: int) -> ObjectRef[Any] | None:
-        """Return the reference to a borrowed object, if anything here still holds it."""
+        """Return the reference to a borrowed object, if this process still holds one."""
         ...
 
     def keep(self, ref: ObjectRef[Any]) -> None:
-        """Register with the owner as a borrower, unless that was done."""
+        """Register with the owner as a borrower, unless this process is registered already."""
         ...
 
     def lend_to(self, refs: Sequence[ObjectRef[Any]], borrower: bytes) -> None:
-        """Register `borrower` at once for references in a value that it gets for good."""
+        """Register `borrower` at once for the references in a value that the borrower will keep."""
         ...
 
 
@@ -36,21 +36,24 @@ class TaskReferences:
 
     def __init__(self, me: bytes, references: References, patience_s: float) -> None:
         """`patience_s`: seconds for which references are kept for a reader whose connection has
-        ended and who may still register for them.
+        ended. That reader may still register for them.
         """
         self._me = me
         self._references = references
         self._patience_s = patience_s
         self._kept: dict[Key, tuple[int, list[Sequence[ObjectRef[Any]]]]] = {}
-        """By (reader, task number): how many results were not taken yet, and their references."""
+        """By (reader, task number): the number of results that were not taken yet, and the
+        references in them.
+        """
         self._cut_off: deque[tuple[float, Key]] = deque()
-        """References kept for readers whose connection ended, and until when.
+        """References that are kept for readers whose connection ended, each with the time until
+        which they are kept.
 
-        Such a reader may live, and be about to register with the owners of the references.
+        Such a reader may live, and may be about to register with the owners of the references.
         """
 
     def __bool__(self) -> bool:
-        """Whether anything is kept until a reader of results has taken it."""
+        """Whether any references are kept until a reader of results has taken them."""
         return bool(self._kept)
 
     # ---- arguments ---------------------------------------------------------------------------
@@ -58,17 +61,18 @@ class TaskReferences:
     def adopt(
         self, refs: Sequence[tuple[bytes, int]], context: TaskContext
     ) -> list[ObjectRef[Any]]:
-        """Return the references in an argument; the caller keeps them until the task ends."""
+        """Return the references in an argument. The caller keeps them alive until the task ends."""
         if context.adopted is None:
             context.adopted = []
         context.adopted.extend(refs)
         return [self._references.adopt_for_task(owner, number) for owner, number in refs]
 
     def settle(self, context: TaskContext, caller: bytes) -> set[bytes]:
-        """Register, at the end of a task, for references of its arguments that are still held here.
+        """At the end of a task, register for references of its arguments that this process still
+        holds.
 
-        Returns the owners, other than the caller, who must have handled that before the caller lets
-        go.
+        Returns the owners, other than the caller, that must have handled these registrations before
+        the caller releases the references.
         """
         third: set[bytes] = set()
         for owner, number in context.adopted or ():
@@ -83,9 +87,10 @@ class TaskReferences:
     # ---- results -----------------------------------------------------------------------------
 
     def hand_over(self, refs: Sequence[ObjectRef[Any]], reader: bytes, number: int) -> None:
-        """Keep the references in a result of task `number` until its reader has registered.
+        """Keep the references in a result of task `number` until the reader of the result has
+        registered.
 
-        This concerns references to objects of third processes.
+        Only references to objects of third processes are kept.
         """
         self._references.lend_to(refs, reader)
         if any(ref._owner not in (self._me, reader) for ref in refs):
@@ -93,8 +98,8 @@ class TaskReferences:
             self._kept[reader, number] = (count + 1, [*kept, refs])
 
     def taken(self, reader: bytes, number: int) -> None:
-        """Let go of the references in a result whose reader has registered with their owners."""
-        # A task may give many results, and their readers' registrations end in any order: all
+        """Release the references in a result whose reader has registered with their owners."""
+        # A task may give many results, and their readers' registrations end in any order. So all
         # references are kept until each result has been taken.
         found = self._kept.get((reader, number))
         if found is None:
@@ -114,6 +119,6 @@ class TaskReferences:
                 self._cut_off.append((now + self._patience_s, key))
 
     def tick(self, now: float) -> None:
-        """Let go of what was kept long enough."""
+        """Release the references that were kept for long enough."""
         while self._cut_off and now >= self._cut_off[0][0]:
             self._kept.pop(self._cut_off.popleft()[1], None)
