@@ -40,7 +40,7 @@ class GroupLookup(Protocol):
     """Knows where the bundles of placement groups are."""
 
     def look_up(self, group: GroupId) -> None:
-        """Ask for the places of a group, unless they were asked for before."""
+        """Ask for the places of a group, unless that was done before."""
         ...
 
 
@@ -52,11 +52,13 @@ class EndsWorkers(Protocol):
         ...
 
     def leaves(self, worker: bytes, reason: str) -> None:
-        """Note that a worker ends by its own will, which is no crash. An earlier reason stays."""
+        """Note that a worker ends because its code wants to: that is no crash. An earlier reason
+        stays.
+        """
         ...
 
     def finishes(self, worker: bytes, now: float) -> None:
-        """Note that a worker has done its work; its process then has a while to end."""
+        """Note that a worker has done its work. Its process then has some time to end."""
         ...
 
 
@@ -90,7 +92,9 @@ class NodeActors:
         self._orders: dict[bytes, PlaceActor] = {}
         """Orders whose actors wait for a worker."""
         self._made: dict[int, int] = {}
-        """The incarnation that each lease's worker has made, by lease number."""
+        """For each lease by number: the incarnation of the actor that the lease's worker has
+        created.
+        """
 
     def handle_in(self, from_head: MessageTable, from_processes: PeerMessageTable) -> None:
         """Register the handlers for orders of the head and messages of processes about actors."""
@@ -105,7 +109,9 @@ class NodeActors:
         from_processes.on(ActorUnreferenced, self._pass_to_head)
 
     def _ready(self, peer: Peer, message: ActorReady) -> None:
-        """Report first: whoever learns that the actor is ready may place work by its resources."""
+        """Pass on that the actor is ready, after a report of free resources: a process that learns
+        of the actor may at once place work that depends on them.
+        """
         self._report_needed()
         self._pass_to_head(peer, message)
 
@@ -127,7 +133,7 @@ class NodeActors:
         self._head.notify(Via(peer.peer, encode_body([message])))
 
     def place(self, order: PlaceActor) -> None:
-        """Ask the lease machine for a worker, unless the order repeats one that is known here."""
+        """Ask the lease machine for a worker, unless the order repeats one that this node knows."""
         if self._is_known(order):
             return
         self._orders[order.actor] = order
@@ -167,7 +173,7 @@ class NodeActors:
         return any(self._made.get(x.number) == order.incarnation for x in leases)
 
     def withdraw(self, message: WithdrawActor) -> None:
-        """Withdraw an actor that needs no worker here any more."""
+        """Withdraw an actor that needs no worker of this node any more."""
         self._leases.withdraw_actor(message.actor)
         self._orders.pop(message.actor, None)
 
@@ -175,7 +181,8 @@ class NodeActors:
         """End the actor's process."""
         worker = self._leases.workers.get(message.worker)
         if worker is not None:
-            self._made.pop(worker.lease, None)  # the same order, repeated, then makes a new actor
+            # when the same order is repeated later, it makes a new actor
+            self._made.pop(worker.lease, None)
             self._workers.end_worker(worker, message.reason, message.force)
 
     def here(self) -> dict[bytes, ActorHere]:
@@ -231,7 +238,7 @@ class NodeActors:
         """Do nothing: leases of actors never become due."""
 
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """Tell the head that this node cannot have the actor, now or (with a code) ever."""
+        """Tell the head that this node cannot have the actor: not now or, with a code, never."""
         if code:
             self._orders.pop(demand.actor, None)
         self._head.notify(ActorRefused(demand.actor, reason, code))

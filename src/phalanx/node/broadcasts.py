@@ -18,24 +18,30 @@ from phalanx.objects.names import prefix_of_name
 from phalanx.protocol.cluster_messages import SourceFor, SourceFree, WantSource
 
 LARGE_BYTES = 32 << 20
-"""Bytes from which a source is asked for; below, the question costs more than it saves."""
+"""The size in bytes from which a source is asked for. For smaller objects, the question costs more
+than it saves.
+"""
 AT_ONCE = 2
-"""Nodes that take an object from one source at a time; few, so a slow one does not block many."""
+"""The number of nodes that take an object from one source at a time. It is small, so that a slow
+node does not block many.
+"""
 ASK_AGAIN_S = 5.0
-"""Seconds after which a question is repeated: it may be lost with its connection."""
+"""Seconds after which a question is repeated, because it may have been lost with its connection."""
 ANSWER_S = 10.0
 """Seconds without an answer after which a node takes the object from its writer."""
 _GRACE_S = 10.0
-"""Seconds that a taker has in addition to those for the object's bytes."""
+"""Seconds that a taker gets in addition to the time for the object's bytes."""
 _SLOWEST = 20e6
-"""Bytes a second; a node that receives more slowly counts as one that has stopped."""
+"""The lowest rate in bytes a second: a node that receives more slowly counts as stopped."""
 
 Send = Callable[[bytes, Any], None]
 
 
 @dataclass
 class _Broadcast:
-    """One object: the nodes taking it (from which source, until when at most) and those waiting."""
+    """The transfers of one object: the nodes that take it (each with its source and a time limit),
+    and the nodes that wait.
+    """
 
     size: int
     takers: dict[bytes, tuple[bytes, float]] = field(default_factory=dict)
@@ -60,7 +66,7 @@ class Broadcasts:
         self._under_way: dict[str, _Broadcast] = {}
 
     def asked(self, taker: bytes, message: WantSource) -> None:
-        """Give a node a source, or let it wait. The node may ask more than once."""
+        """Give a node a source, or make it wait. The node may ask more than once."""
         broadcast = self._under_way.setdefault(message.name, _Broadcast(message.size))
         if taker in broadcast.takers:
             self._send(taker, SourceFor(message.name, broadcast.takers[taker][0]))
@@ -71,13 +77,15 @@ class Broadcasts:
         self._assign(message.name, broadcast)
 
     def ended(self, name: str, taker: bytes) -> None:
-        """Note that a node has stopped taking the object: it has a copy, or did not get one."""
+        """Note that a node has stopped taking the object, because the node has a copy or did not
+        get one.
+        """
         broadcast = self._under_way.get(name)
         if broadcast is not None and broadcast.takers.pop(taker, None) is not None:
             self._assign(name, broadcast)
 
     def gone(self, name: str) -> None:
-        """Forget an object that is gone; nodes that wait learn it where they look for a copy."""
+        """Forget an object that is gone. Waiting nodes learn that when they look for a copy."""
         broadcast = self._under_way.pop(name, None)
         for taker in broadcast.waiting if broadcast else ():
             self._send(taker, SourceFor(name, self._prefix))
@@ -94,7 +102,7 @@ class Broadcasts:
             self._assign(name, broadcast)
 
     def tick(self, now: float) -> None:
-        """Drop nodes that take far too long, so that they hold up nobody."""
+        """Drop nodes that take far too long, so that they do not delay others."""
         for name, broadcast in list(self._under_way.items()):
             slow = [taker for taker, (_, until) in broadcast.takers.items() if now >= until]
             for taker in slow:
@@ -109,7 +117,8 @@ class Broadcasts:
         while broadcast.waiting:
             taker = broadcast.waiting[0]
             others = [source for source in sources if source != taker]
-            source = min(others, key=lambda one: busy[one])  # among equals the writer comes last
+            # between sources with equally few takers, the writer comes last
+            source = min(others, key=lambda one: busy[one])
             if busy[source] >= AT_ONCE:
                 break
             broadcast.waiting.popleft()
@@ -139,7 +148,7 @@ class SourceQuestions:
         self._is_dead = is_dead
         self._asked: dict[str, _Question] = {}
         self._told: dict[str, bytes] = {}
-        """The source chosen for each object that is on its way."""
+        """The chosen source of each object that is on its way."""
 
     def ask(self, name: str, size: int, begin: Callable[[list[bytes]], None]) -> None:
         """Call `begin` with the nodes to take the object from, the first choice first."""
@@ -152,7 +161,7 @@ class SourceQuestions:
         self._send(writer, WantSource(name, size))
 
     def answered(self, message: SourceFor) -> None:
-        """Take an answer of an object's writer: the source, or that none is free yet."""
+        """Handle the answer of an object's writer: the source, or that no source is free yet."""
         question = self._asked.get(message.name)
         if question is None:
             return
@@ -166,7 +175,7 @@ class SourceQuestions:
     def ended(self, name: str, is_here: bool) -> bytes:
         """Note the end of a transfer, and return the node that was its first source.
 
-        The writer learns elsewhere that a copy is here, so it is only told of failures.
+        The writer learns in another way that a copy is here, so it is only told of failures.
         """
         writer = prefix_of_name(name)
         source = self._told.pop(name, None)
@@ -180,7 +189,7 @@ class SourceQuestions:
             self._asked.pop(name).begin([prefix])
 
     def tick(self, now: float) -> None:
-        """Repeat questions; give up those that were not answered in time."""
+        """Repeat questions, and give up questions that were not answered in time."""
         for name, question in list(self._asked.items()):
             if now < question.again_at:
                 continue

@@ -14,12 +14,14 @@ _OF_CARDS = frozenset({LIMIT, MPS, COMPUTE})
 
 
 class BundlePool:
-    """One reserved bundle, as a small node whose devices keep their real numbers."""
+    """A reserved bundle, which acts as a small node whose devices keep their real numbers."""
 
     def __init__(self, reservation: Allocation) -> None:
         self.reservation = reservation
         self.gang = NO_VIEW
-        """The bundle's view of its gang, for work in the bundle; empty outside gangs."""
+        """The gang to which the bundle belongs, as work in the bundle sees it; empty outside
+        gangs.
+        """
         self._numbers = {name: [i for i, _ in taken] for name, taken in _items(reservation)}
         whole = dict(reservation.resources.to_mapping())
         shares: dict[str, int] = {}
@@ -48,7 +50,7 @@ class BundlePool:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing holds a part of the bundle."""
+        """Whether no work holds a part of the bundle."""
         return not self._takers
 
     def can_ever(self, request: ResourceSet) -> bool:
@@ -60,7 +62,7 @@ class BundlePool:
         return self.can_ever(request) and self._inner.can_now(_inside(request))
 
     def acquire(self, request: ResourceSet) -> Allocation | None:
-        """Take a part of the bundle. None, and nothing is taken, when it is not free."""
+        """Take a part of the bundle. If the part is not free, return None and take nothing."""
         if not self.can_ever(request):
             return None
         inner = self._inner.acquire(_inside(request))
@@ -74,7 +76,7 @@ class BundlePool:
         return Allocation(resources=request, instances=outside)
 
     def force_acquire(self, request: ResourceSet) -> Allocation:
-        """Take the CPUs of a task that goes on after waiting, whether they are free or not."""
+        """Take the CPUs of a task that goes on after waiting, even if they are not free."""
         self._takers += 1
         return self._inner.force_acquire(request)
 

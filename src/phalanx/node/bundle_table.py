@@ -22,7 +22,7 @@ from phalanx.scheduler.devices.sets import ResourceSet
 UNCONFIRMED_S = 30.0
 """Seconds that a prepared bundle waits to be committed."""
 REMEMBERED = 10_000
-"""Groups that are gone whose ended attempts are still remembered."""
+"""The number of groups that are gone and whose ended attempts are still remembered."""
 
 
 class _Reservation(msgspec.Struct, kw_only=True, eq=False):
@@ -41,16 +41,19 @@ class BundleTable:
         self._ended: dict[GroupId, int] = {}
         self._removed: dict[GroupId, None] = {}
         self._going: dict[AttemptId, list[BundlePool]] = {}
-        """The pools of each (group, attempt) that were given back and are not free yet."""
+        """By (group, attempt): the pools that were given back and are not free yet."""
         self._unconfirmed: dict[AttemptId, float] = {}
-        """When each uncommitted (group, attempt) is given back, the earliest first."""
+        """By (group, attempt): the time when an uncommitted attempt is given back, the earliest
+        first.
+        """
 
     def prepare(
         self, group: GroupId, attempt: int, bundles: Mapping[int, ResourceSet], now: float
     ) -> bool:
-        """Reserve all these bundles or none; a repeated call answers the same.
+        """Reserve all of these bundles or none. A repeated call gives the same answer.
 
-        Raises ValueError for a bundle with more than one device and not a whole number of them.
+        Raises ValueError for a bundle with more than one device if the number of devices is not
+        whole.
         """
         if attempt <= self._ended.get(group, -1):
             return False
@@ -77,7 +80,7 @@ class BundleTable:
         return True
 
     def commit(self, group: GroupId, attempt: int) -> bool:
-        """Keep what the attempt reserved. False when the reservation is gone."""
+        """Keep the bundles that the attempt reserved. Returns False if the reservation is gone."""
         held = self._of_attempt(group, attempt)
         for reservation in held.values():
             reservation.is_committed = True
@@ -101,10 +104,11 @@ class BundleTable:
         return None if held is None else (held.attempt, held.pool.reservation)
 
     def give_back(self, group: GroupId, attempt: int, indexes: Iterable[int]) -> list[BundlePool]:
-        """End these bundles, and every attempt up to this one that is not committed.
+        """End these bundles, and every uncommitted attempt up to this one.
 
-        A later attempt's reservation stays: this message was late. Returns the bundles in which
-        something still runs, which has to be ended; `settle` tells when they are free.
+        If a later attempt has a reservation, this message was late, and the reservation stays.
+        Returns the bundles in which work still runs; the caller must end that work. `settle`
+        returns when they are free.
         """
         asked = set(indexes)
         reservations = self._groups.get(group, {})
@@ -122,9 +126,10 @@ class BundleTable:
         return list(self._going[key])
 
     def settle(self) -> list[AttemptId]:
-        """Return (group, attempt) of each give-back that is completely free by now, each once.
+        """Return (group, attempt) of each give-back that is completely free now; each is returned
+        once.
 
-        Call it after `give_back` and whenever a lease has ended.
+        Call this after `give_back`, and whenever a lease has ended.
         """
         for pools in self._going.values():
             self._release_idle(pools)
@@ -134,7 +139,9 @@ class BundleTable:
         return settled
 
     def tick(self, now: float) -> bool:
-        """Give back what was prepared and never committed. Returns whether resources came free."""
+        """Give back bundles that were prepared and never committed. Returns whether resources came
+        free.
+        """
         late = [key for key, until in self._unconfirmed.items() if now >= until]
         for group, attempt in late:
             self._end_attempts(group, attempt)
@@ -142,20 +149,25 @@ class BundleTable:
         return bool(late)
 
     def pools(self, place: BundleId) -> Iterator[BundlePool]:
-        """Yield the committed bundles here that (group, index) may use; all if negative."""
+        """Yield the committed bundles here that (group, index) may use. A negative index stands for
+        all.
+        """
         group, index = place
         for at, held in sorted(self._groups.get(group, {}).items()):
-            # One bundle serves all of a task's resources (Ray may mix bundles by resource).
+            # One bundle must provide all of a task's resources (Ray may combine bundles by
+            # resource).
             if held.is_committed and (index < 0 or index == at):
                 yield held.pool
 
     def devices(self, group: GroupId, indexes: Iterable[int]) -> dict[int, dict[str, list[int]]]:
-        """Return the numbers of the devices set aside for these bundles, by resource."""
+        """Return the numbers of the devices that are set aside for these bundles, by resource."""
         held = self._groups.get(group, {})
         return {index: held[index].pool.devices for index in indexes if index in held}
 
     def refusal(self, place: BundleId, request: ResourceSet) -> tuple[str, str] | None:
-        """Return (reason, code of an error) when this node knows that tasks can never run there."""
+        """Return (reason, code of an error) if this node knows that tasks can never run in the
+        bundle.
+        """
         group = place[0]
         pools = list(self.pools(place))
         if pools and not any(pool.can_ever(request) for pool in pools):
@@ -166,7 +178,7 @@ class BundleTable:
         return None
 
     def inventory(self) -> BundleInventory:
-        """Return what this node holds, and the attempts that ended here."""
+        """Return the bundles that this node holds, and the attempts that ended here."""
         held = [
             (group, index, one.attempt, one.is_committed)
             for group, reservations in self._groups.items()
@@ -179,7 +191,7 @@ class BundleTable:
         return {i: held for i, held in reservations.items() if held.attempt == attempt}
 
     def _supersede(self, group: GroupId, attempt: int, bundles: Mapping[int, ResourceSet]) -> None:
-        """End earlier attempts that were not committed: there is one attempt at a time."""
+        """End earlier uncommitted attempts, because a group has one attempt at a time."""
         old = [
             index
             for index, held in self._groups.get(group, {}).items()

@@ -23,19 +23,19 @@ _STATES = {0: OK, 1: SUSPECT, 2: BAD}
 
 
 class CheckRules(msgspec.Struct, frozen=True, kw_only=True):
-    """How checks run, in seconds."""
+    """The rules for running checks. Times are in seconds."""
 
     every_s: float = 600.0
     """Time between two rounds while the node is idle or a check is bad."""
     limit_s: float = 60.0
-    """A check that runs longer is killed and counts as suspect."""
+    """A check that runs for longer is killed, and its result counts as suspect."""
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """How a check has ended.
+    """How a check ended.
 
-    `code`: its exit code; None when it could not be started. `said`: the last line that it printed,
-    or why it could not be started.
+    `code`: the check's exit code; None if the check could not be started. `said`: the last line
+    that the check printed, or why it could not be started.
     """
 
     code: int | None
@@ -55,16 +55,16 @@ class CheckPrograms(Protocol):
         ...
 
     def ended(self) -> Exit | None:
-        """Return how the check has ended, once; None while it runs."""
+        """Return how the check ended, once; None while the check runs."""
         ...
 
     def kill(self) -> None:
-        """Kill the check and everything that it has started; `ended` then tells."""
+        """Kill the check and everything that it has started. `ended` then returns how it ended."""
         ...
 
 
 class NoChecks:
-    """The check programs of a node that has none."""
+    """The check programs of a node without checks."""
 
     names: Sequence[str] = ()
 
@@ -72,7 +72,7 @@ class NoChecks:
         """Do nothing."""
 
     def ended(self) -> None:
-        """Return nothing: no check was started."""
+        """Return None: no check was started."""
 
     def kill(self) -> None:
         """Do nothing."""
@@ -96,7 +96,9 @@ class Checks:
         gpus: Callable[[], float],
         note: Note,
     ) -> None:
-        """`is_idle`: whether nothing runs on the node. `gpus`: how many GPUs the node has now."""
+        """`is_idle`: whether no work runs on the node. `gpus`: the number of GPUs that the node has
+        now.
+        """
         self._programs = programs
         self._rules = rules
         self._is_idle = is_idle
@@ -117,14 +119,16 @@ class Checks:
         return [one for one in self._states.values() if one.state != OK]
 
     def before(self, devices: Collection[int], done: Callable[[str], None]) -> bool:
-        """Run a round before a member with these devices. Whether there is one; `done` follows."""
+        """Run the checks before a member with these devices. Returns whether there are any; if so,
+        `done` is called afterwards.
+        """
         if self._concerns(devices):
             self._ask(BEFORE, done)
             return True
         return False
 
     def after(self, devices: Collection[int]) -> None:
-        """Run a round after a member with these devices has ended."""
+        """Run the checks after a member with these devices has ended."""
         if self._concerns(devices):
             self._ask(AFTER)
 

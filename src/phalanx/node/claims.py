@@ -8,18 +8,20 @@ from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.scheduler.devices.sets import ResourceSet
 
 AHEAD = -(1 << 62)
-"""The order of claims: before tasks of classes that hold as little.
+"""The rank of claims: they go before tasks of classes that hold equally little.
 
 Room for tasks comes free whenever a task ends.
 """
 
 
 class Claims:
-    """Claims of gangs; each ends when it is withdrawn, met, or not renewed in time."""
+    """Claims of gangs. A claim ends when it is withdrawn, met, or not renewed in time."""
 
     def __init__(self) -> None:
         self._claims: dict[bytes, tuple[float, Demand]] = {}
-        """By gang: when the claim ends, and the demand that stands for it in the node's queue."""
+        """For each gang: the time when its claim ends, and the demand that stands for the claim in
+        the node's queue.
+        """
         self._order = 0
 
     def all(self) -> list[Demand]:
@@ -27,7 +29,9 @@ class Claims:
         return [demand for _, demand in self._claims.values()]
 
     def set(self, message: ClaimRoom, now: float) -> None:
-        """Keep these amounts for a gang; without needs, keep nothing for it any more."""
+        """Keep these amounts for a gang. If `needs` is empty, keep nothing for the gang any
+        more.
+        """
         if not message.needs:
             self.end(message.group)
             return
@@ -53,7 +57,7 @@ class Claims:
         self._claims.pop(group, None)
 
     def tick(self, now: float) -> bool:
-        """Forget claims that were not renewed. Returns whether there were any."""
+        """Forget claims that were not renewed. Returns whether any was forgotten."""
         late = [group for group, (until, _) in self._claims.items() if now >= until]
         for group in late:
             del self._claims[group]

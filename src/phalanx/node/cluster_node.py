@@ -41,7 +41,9 @@ def cluster_node(
 def spilling_of(
     node_id: str, options: SpillOptions, rng: RandomSource
 ) -> Callable[[LeaseInquiries, GroupPlaces], Spillback]:
-    """Return what makes the `Spillback` that chooses nodes for work submitted on this one."""
+    """Return the function that makes the `Spillback`, which chooses nodes for work submitted on
+    this node.
+    """
     prefix = node_prefix(node_id)
 
     def make(inquiries: LeaseInquiries, places: GroupPlaces) -> Spillback:

@@ -11,9 +11,9 @@ from phalanx.node.notes import Note
 from phalanx.observe.log_lines import WARNING
 
 FIRST_GAP_S = 5.0
-"""Seconds until the first line about folded crashes of a kind; doubles with each line."""
+"""Seconds until the first line about folded crashes of a kind. The time doubles with each line."""
 LONGEST_GAP_S = 60.0
-"""The longest time between two such lines, in seconds."""
+"""The longest time between two lines about folded crashes, in seconds."""
 _PROCESS = re.compile(r"\bprocess \d+")
 
 
@@ -27,7 +27,7 @@ class _Crashes(msgspec.Struct):
 
 
 class CrashNotes:
-    """Folds lines about many crashes of the same kind into one."""
+    """Combines lines about many crashes of the same kind into one."""
 
     def __init__(self, note: Note, clock: Callable[[], float]) -> None:
         self._note = note

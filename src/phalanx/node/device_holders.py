@@ -19,7 +19,7 @@ _SHOWN = 12
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """One holder of devices; `pids` are the processes with which it began."""
+    """A holder of devices. `pids` are the processes with which the holder began."""
 
     name: str
     devices: tuple[int, ...]
@@ -37,7 +37,7 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class HoldingMembers(Protocol):
-    """Knows the members of jobs on this node."""
+    """Knows the members of jobs that run on this node."""
 
     def holders(self) -> Iterable[Holder]:
         """Return a holder for each member that runs."""
@@ -45,7 +45,9 @@ class HoldingMembers(Protocol):
 
 
 class DeviceHolders:
-    """The `devices.Holders` of a node: members of jobs, tasks and actors hold its devices."""
+    """The `devices.Holders` of a node, whose devices are held by members of jobs, tasks and
+    actors.
+    """
 
     def __init__(
         self,
@@ -58,7 +60,7 @@ class DeviceHolders:
         self._card_memory = card_memory
 
     def name(self, sample: DeviceSample) -> DeviceSample:
-        """Return the sample with the holder of each of its processes."""
+        """Return the sample with the holder of each process in it."""
         if not sample.processes:
             return sample
         names = {pid: one.name for one in self.all() for pid in one.pids}

@@ -28,26 +28,28 @@ from phalanx.protocol.cluster_messages import CloseDevices, DevicesSeen
 from phalanx.scheduler.devices.instances import NodeResources
 
 LOOK_EVERY_S = 5.0
-"""Seconds between readings of the devices, and between reports while they cannot be read."""
+"""Seconds between readings of the devices, and between reports while the devices cannot be read."""
 HANGS_AFTER_S = 30.0
 """Seconds after which a silent reader counts as hanging."""
 AGAIN_AFTER_S = 60.0
-"""Seconds after a reader was started, or ended because it hung, until another is started."""
+"""Seconds until another reader is started, counted from the last start or from the end of a reader
+that hung.
+"""
 GPU = "GPU"
 
 
 class DeviceReading(Protocol):
-    """The process that reads the devices: every LOOK_EVERY_S, and whenever one has an error."""
+    """The process that reads the devices every LOOK_EVERY_S, and whenever a device has an error."""
 
     def begin(self) -> bool:
-        """Start the process; `DeviceWatch.seen` and `DeviceWatch.ended` follow.
+        """Start the process. It calls `DeviceWatch.seen` and `DeviceWatch.ended` later.
 
-        False where there is nothing to read, or where the last process cannot be ended.
+        Returns False if the node has nothing to read, or if the last process cannot be ended.
         """
         ...
 
     def end(self) -> None:
-        """End the process; it may hang for good in its driver."""
+        """End the process. It may hang for good in its driver."""
         ...
 
     def look(self) -> None:
@@ -112,7 +114,7 @@ class Holders(Protocol):
     """Knows which work holds which device."""
 
     def name(self, sample: DeviceSample) -> DeviceSample:
-        """Return the sample with the holders of its processes."""
+        """Return the sample with the holder of each process in it."""
         ...
 
     def of_devices(self) -> dict[int, list[str]]:
@@ -149,18 +151,18 @@ class DeviceWatch:
         self._heard_at = float("-inf")
         self._begin_at = float("-inf")
         self._told_at = float("-inf")
-        """When the head last heard who holds devices that cannot be read."""
+        """When the head was last told who holds devices that cannot be read."""
         self.samples: dict[int, DeviceSample] = {}
-        """The latest sample of each device; none while its reader is in trouble."""
+        """The latest sample of each device; empty while the reader is in trouble."""
         self.trouble = ""
-        """Why nothing is known of the devices now; empty while they are read."""
+        """Why nothing is known about the devices now; empty while they are read."""
 
     def handle_in(self, table: MessageTable) -> None:
         """Register the handler for the head's orders about devices."""
         table.on(CloseDevices, self.close)
 
     def use(self) -> dict[int, Device]:
-        """Return what each device does and holds, as far as it was read."""
+        """Return the use of each device and the memory in it, as far as they were read."""
         found: dict[int, Device] = {}
         for number, one in self.samples.items():
             if one.busy is None or one.memory_used is None or one.memory_total is None:
@@ -180,7 +182,7 @@ class DeviceWatch:
     # ---- news of the reader ----------------------------------------------------------------------
 
     def seen(self, samples: Sequence[DeviceSample], trouble: str = "") -> None:
-        """Take new samples, or the reason why there are none."""
+        """Store new samples, or the reason why there are none."""
         now = self._clock()
         self._heard_at = now
         self._in_trouble(f"its GPUs cannot be read: {trouble}" if trouble else "")
@@ -206,7 +208,7 @@ class DeviceWatch:
         self._in_trouble(self.trouble or reason)
 
     def tick(self, now: float) -> None:
-        """Start a reader where there is none; give up one that hangs."""
+        """Start a reader if none runs, and give up a reader that hangs."""
         if not self._is_reading and now >= self._begin_at:
             self._begin_at = now + AGAIN_AFTER_S
             self._heard_at = now
@@ -230,7 +232,9 @@ class DeviceWatch:
             self._head.report(DevicesSeen(rows, holders, shares))
 
     def _note_xids(self, sample: DeviceSample) -> None:
-        """Note errors that programs made: they change no health, and their users look for them."""
+        """Note errors that programs caused. They do not change the health of a device, but users
+        look for them.
+        """
         for xid in sample.xids:
             if xid in OF_PROGRAMS:
                 self._note(f"GPU {sample.number}: a program on it made the error Xid {xid}")

@@ -17,33 +17,35 @@ from phalanx.node.notes import Note
 LOOK_EVERY_S = 1.0
 """Seconds between looks at the directories."""
 FRESH_S = 0.1
-"""Seconds for which a look counts: members that begin or end in this time need no other one."""
+"""Seconds for which the result of a look is used: members that begin or end in this time cause no
+other look.
+"""
 LEAST_BYTES = 16 << 20
-"""A directory with less room than this is full."""
+"""The least room in bytes: a directory with less room is full."""
 LEAST_PART = 0.02
-"""The part of a small file system that must be free; a directory there with less is full."""
+"""The part of a small file system that must be free: a directory with less free is full."""
 WELL_AGAIN = 2
-"""A full directory counts as well once it has this multiple of the least room."""
+"""A full directory is well again once it has this multiple of the least room."""
 LOST_BYTES = 64 << 10
-"""Bytes below which printed output may be lost."""
+"""The room in bytes below which printed output may be lost."""
 
 
 class DirectorySample(msgspec.Struct, frozen=True, kw_only=True):
-    """One directory as it was last seen."""
+    """A directory as it was last seen."""
 
     what: str
     """The purpose of the directory, for display."""
     path: str
     error: str = ""
-    """Why nothing can be written there, in the system's words."""
+    """Why nothing can be written in the directory, in the words of the system."""
     free: int = 0
     """Bytes that this user may still write."""
     total: int = 0
-    """Bytes of its file system."""
+    """The size of the directory's file system in bytes."""
     own: int = 0
-    """Bytes there that the node itself counts and limits: objects."""
+    """Bytes in the directory that the node itself counts and limits, which are those of objects."""
     has_logs: bool = False
-    """Whether jobs' output is written there."""
+    """Whether the output of jobs is written in the directory."""
     is_out_of_files: bool = False
 
 
@@ -51,7 +53,7 @@ class DirectoryReading(Protocol):
     """Looks at the directories of a node."""
 
     def look(self, writes: bool) -> Sequence[DirectorySample]:
-        """Return a sample of each directory. `writes`: also try whether a file can be written."""
+        """Return a sample of each directory. `writes`: whether to also try to write a file."""
         ...
 
 
@@ -76,7 +78,7 @@ class Directories:
         self._clock = clock
         self._note = note
         self.make_room: Callable[[], bool] = lambda: False
-        """Drops an old output file of a job; False when there is none."""
+        """Drops an old output file of a job. Returns False if there is none."""
         self._look_at = float("-inf")
         self._full_at = float("-inf")
         """When the directory for output last had no room."""
@@ -84,17 +86,19 @@ class Directories:
         """Why the node takes nothing new, for display; empty when all is well."""
 
     def tick(self, now: float) -> None:
-        """Look again when it is time."""
+        """Look again if it is time."""
         if now >= self._look_at:
             self.look(writes=bool(self.trouble))
 
     def seen(self) -> str:
-        """Return the trouble, as seen within the last FRESH_S seconds."""
+        """Return the trouble that was seen within the last FRESH_S seconds."""
         is_fresh = self._clock() < self._look_at - LOOK_EVERY_S + FRESH_S
         return self.trouble if is_fresh and not self.trouble else self.look()
 
     def look(self, writes: bool = False) -> str:
-        """Look now, and return the trouble. `writes`: something could not be written just now."""
+        """Look now, and return the trouble. `writes`: whether something could not be written just
+        now.
+        """
         now = self._clock()
         self._look_at = now + LOOK_EVERY_S
         found = self._reading.look(writes)
@@ -110,12 +114,12 @@ class Directories:
         return self.trouble
 
     def was_full_since(self, begin: float) -> bool:
-        """Whether output printed since `begin` may be lost."""
+        """Whether output that was printed since `begin` may be lost."""
         return self._full_at >= begin
 
 
 def trouble_of(samples: Sequence[DirectorySample], was_in_trouble: bool) -> str:
-    """Return what is wrong with these directories, in one clause; empty if all are well."""
+    """Return what is wrong with these directories, as a clause; empty if all are well."""
     for one in samples:
         named = f"its directory for {one.what}, {one.path},"
         if one.error:

@@ -36,7 +36,7 @@ class Workers(Protocol):
 
 
 class Drivers:
-    """The drivers of this node, and what the end of any job means here."""
+    """The drivers of this node. It also ends the work of jobs that are over."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Drivers:
         new_process: Callable[[bytes], bytes],
         history: ProcessHistory,
     ) -> None:
-        """`new_process(job)` makes an id for a process of this node that no other process has."""
+        """`new_process(job)` makes the id of a new process of this node."""
         self._setup = setup
         self._head = head
         self._leases = leases
@@ -63,14 +63,16 @@ class Drivers:
         self._history = history
         self._node = node_process_id(node_prefix(setup.node_id))
         self._warming: dict[bytes, Callable[[], None]] = {}
-        """The replies to drivers whose first worker is still starting, by job."""
+        """By job, the replies to drivers whose first worker is still starting."""
 
     def handle_in(self, table: MessageTable) -> None:
         """Register the handler for the ends of jobs."""
         table.on(JobEnded, self.job_ended)
 
     def register(self, asker: Asker[Introduction], request: RegisterDriver) -> Later:
-        """Register a driver: it gets its job from the head, and a process id from this node."""
+        """Register a driver. The driver gets its job from the head, and a process id from this
+        node.
+        """
         assert isinstance(asker, NodeAsker)
         connection = asker.peer
         python = self._setup.python
@@ -133,7 +135,7 @@ class Drivers:
         return LATER
 
     def first_worker(self, job: bytes) -> None:
-        """Reply to the driver: the first worker of its job is ready, or cannot be started."""
+        """Reply to the driver that the first worker of its job is ready, or cannot be started."""
         reply = self._warming.pop(job, None)
         if reply is not None:
             reply()
@@ -144,7 +146,9 @@ class Drivers:
         self.first_worker(worker[12:])
 
     def define_environment(self, key: bytes, variables: dict[str, str]) -> None:
-        """Take an environment that a process of this node defines; other nodes may need it too."""
+        """Store an environment that a process of this node defines. Other nodes may need it as
+        well.
+        """
         known = EnvironmentKnown(key, variables)
         self._jobs.environment_known(known)
         self._head.notify(known)
@@ -152,7 +156,7 @@ class Drivers:
     def job_ended(self, message: JobEnded) -> None:
         """End the workers of a job whose driver is gone.
 
-        The workers that are, or are about to be, the detached actors to keep stay.
+        Workers stay if they are, or are about to be, detached actors that are to be kept.
         """
         leases = self._leases.leases
         for worker in self._leases.workers.of_job(message.job):

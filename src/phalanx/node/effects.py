@@ -34,9 +34,11 @@ class NodeSetup:
     resources: NodeResources
     labels: dict[str, str]
     ports: str = ""
-    """The ports that gangs may use here, as `parse_ports` reads them; empty: the usual ones."""
+    """The ports that gangs may use on the node, in the form of `parse_ports`; empty for the usual
+    ports.
+    """
     limits: Mapping[str, int] = field(default_factory=dict)
-    """The most devices that the node can have, by resource, where it was given only some."""
+    """The most devices that the node can have, by resource, if it was given only some of them."""
     address: str = ""
     """The address of the cluster's head, for display; empty for a node that is a whole cluster."""
     max_workers: int = 0
@@ -48,23 +50,27 @@ class NodeSetup:
     disk: str = ""
     """Where objects go that memory does not hold, for display."""
     python: str = ""
-    """The version of Python of its workers, such as 3.11."""
+    """The version of Python of the node's workers, such as 3.11."""
     command_groups: str = ""
-    """How it holds the commands of jobs together (see `model.command_groups`)."""
+    """How the node keeps the commands of jobs together (see `model.command_groups`)."""
     settings: SystemSettings = DEFAULT_SETTINGS
-    """The settings of a cluster of one node; other nodes hear the cluster's from the head."""
+    """The settings of a cluster of one node. Other nodes get the cluster's settings from the
+    head.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeEffects:
-    """The effects that a shell provides for a node. Each part of the node gets those it uses."""
+    """The effects that a shell provides for a node. Each part of the node gets the effects that it
+    uses.
+    """
 
     clock: Callable[[], float]
-    """Seconds of the process's own time, which never go back."""
+    """Returns seconds of the process's own time, which never goes back."""
     wall: Callable[[], float]
-    """Seconds since the epoch."""
+    """Returns seconds since the epoch."""
     make_unique: Callable[[int], bytes]
-    """Makes as many bytes as asked for, never the same twice."""
+    """Returns the requested number of bytes, never the same twice."""
     connections: Connections
     forks: ForkEffects
     fork_server: ForkServerEffects
@@ -72,11 +78,11 @@ class NodeEffects:
     keeping: Keeping = field(default_factory=NotKeeping)
     job_files: JobFiles
     directories: Callable[[ObjectStore], DirectoryReading]
-    """Makes the reading of the directories that the node works in; objects fill some of them."""
+    """Makes the reading of the directories in which the node works, some of which hold objects."""
     memory: MemoryMeter
     usage: UsageMeter
     read_machine: Callable[[], MachineReading | None]
-    """Reads the counters of the whole machine; None where that is not possible."""
+    """Reads the counters of the whole machine; None if that is not possible."""
     devices: DeviceReading
     checks: CheckPrograms
     mps: MpsDaemons = field(default_factory=NoMpsDaemons)
@@ -85,15 +91,15 @@ class NodeEffects:
     transfers: Transfers
     logs: NodeLogs
     is_port_free: Callable[[int], bool]
-    """Whether a server could listen on this port, at any address of this machine."""
+    """Returns whether a server could listen on this port, at any address of this machine."""
     drain_output: Callable[[Callable[[], None]], None]
-    """Calls back once everything that workers have printed so far was passed on."""
+    """Calls back once everything that workers have printed so far is passed on."""
     know_addresses: Callable[[Iterable[ViewRow]], None]
-    """Takes the rows of other nodes, with the addresses at which they are reached."""
+    """Takes the rows of other nodes, which contain the addresses of the nodes."""
     sweep: Callable[[], None]
-    """Deletes what a dead node has left on this machine."""
+    """Deletes the files that a dead node has left on this machine."""
     look: Callable[[Meter], None] | None
-    """Puts what the shell knows into a meter; None: no metrics are reported."""
+    """Puts what the shell knows into a meter; None if no metrics are reported."""
     report_defect: Callable[[Exception], None]
-    """Shows an internal error, which harmed one order or one part of a tick."""
+    """Shows an internal error, which affected one order or one part of a tick."""
     note: Note

@@ -11,12 +11,13 @@ TOLD_CHARACTERS = 300
 
 
 def told_in(data: bytes) -> str:
-    """Return the message of an error file in one line, or "" where it has none."""
+    """Return the message of an error file as one line; "" if the file has none."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
         return ""
-    for _ in range(2):  # torchrun's own failure, and within it that of a process
+    # the file has torchrun's own failure, and that failure contains the failure of a process
+    for _ in range(2):
         found = found.get("message") if isinstance(found, dict) else found
     if not isinstance(found, str):
         return ""

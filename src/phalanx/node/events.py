@@ -24,21 +24,21 @@ from phalanx.protocol.cluster_messages import Happened
 from phalanx.protocol.node_messages import Events
 
 KEEP_RUNS = 40_000
-"""Finished runs that a node remembers."""
+"""The number of finished runs that a node remembers."""
 
 
 class NodeEvents:
     """The latest events and runs of a node."""
 
     def __init__(self, prefix: bytes, wall: Callable[[], float]) -> None:
-        """`wall`: seconds since the epoch."""
+        """`wall` returns seconds since the epoch."""
         self._prefix = prefix
         self._wall = wall
         self._ring = EventRing()
         self._runs: deque[tuple[bytes, Events]] = deque()
         self._run_count = 0
         self.received = 0
-        """Reports of finished work that have come so far."""
+        """The number of reports of finished work that have come so far."""
 
     def handle_in(self, table: PeerMessageTable) -> None:
         """Register the handlers for events that processes have recorded."""
@@ -60,9 +60,9 @@ class NodeEvents:
     ) -> Iterator[tuple[bytes, Run]]:
         """Yield finished work with its owner.
 
-        That is work which workers submitted, and work which drivers have done lately or have left
-        behind. For an owner in `before`, only the work that it had reported by the time that this
-        many reports had come.
+        This is the work that workers submitted, and the work that drivers reported lately or left
+        behind. For an owner in `before`, only work from the given number of first reports is
+        included.
         """
         first = self.received - len(self._runs)
         for number, (owner, one) in enumerate(self._runs, first):
@@ -75,12 +75,12 @@ class NodeEvents:
         return self._ring.rows()
 
     def record(self, kind: type[Event], **fields: Any) -> None:
-        """Record an event, which happened now unless `at` is given."""
+        """Record an event. Without `at`, the event has happened now."""
         fields.setdefault("at", self._wall())
         self._ring.record(kind(node=self._prefix.hex(), **fields))
 
     def queued(self, demand: Demand) -> None:
-        """Record that a process of this node wants workers that are not free."""
+        """Record that a process of this node asked for workers that are not free."""
         place = demand.place.to_mapping()
         self.record(DemandQueued, **_named(demand), resources=place, count=demand.count)
 
@@ -92,7 +92,7 @@ class NodeEvents:
         self.record(NodeChosen, **_named(demand), chosen=node.hex(), count=count)
 
     def granted(self, lease: Lease) -> None:
-        """Record that a worker of this node goes to an owner of another node."""
+        """Record that a worker of this node is granted to an owner of another node."""
         if lease.demand.owner[:PREFIX_BYTES] != self._prefix:
             self.record(LeaseLent, **_named(lease.demand), worker=lease.worker.worker_id.hex())
 

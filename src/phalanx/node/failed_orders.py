@@ -19,9 +19,9 @@ from phalanx.protocol.wire_errors import code_of
 
 
 def refusal(order: Any, error: Exception) -> Any:
-    """Return the news that ends the order, so that nothing waits for it or repeats it.
+    """Return the news that ends a failed order, so that nobody waits for the order or repeats it.
 
-    None for orders that nobody waits for.
+    None for orders for which nobody waits.
     """
     reason = f"an internal error on its node: {type(error).__name__}: {error}"[:300]
     match order:

@@ -13,17 +13,17 @@ from signal import SIGCONT, SIGSTOP
 import msgspec
 
 MOST_UNREAD_BYTES = 32 << 20
-"""Unread bytes of a log above which its member is stopped."""
+"""The number of unread bytes of a log above which the log's member is stopped."""
 ENOUGH_UNREAD_BYTES = 4 << 20
-"""Unread bytes at which it goes on."""
+"""The number of unread bytes at which a stopped member goes on."""
 PATIENCE_S = 60.0
-"""Seconds without a question of the command after which it is taken for gone."""
+"""Seconds without a question of the command after which the command counts as gone."""
 
 
 class _Followed(msgspec.Struct, kw_only=True):
     heard_at: float
     read_to: int = 0
-    """The offset up to which everything was read."""
+    """The offset up to which the command has read everything."""
     is_stopped: bool = False
 
 
@@ -37,7 +37,7 @@ class FollowedLogs:
         return len(self._logs)
 
     def begin(self, path: str, now: float) -> None:
-        """Keep all output of a member that begins, for a command that will read it."""
+        """Keep all output of a member that begins, because a command will read it."""
         self._logs[path] = _Followed(heard_at=now)
 
     def read(self, path: str, offset: int, now: float) -> None:
@@ -48,14 +48,17 @@ class FollowedLogs:
             found.read_to = max(found.read_to, offset)
 
     def read_to(self, path: str) -> int | None:
-        """Return the offset before which output may be dropped; None for a log of no command."""
+        """Return the offset before which output may be dropped; None for a log that no command
+        follows.
+        """
         found = self._logs.get(path)
         return None if found is None else found.read_to
 
     def signal(self, path: str, size: int) -> int:
-        """Return the signal that a member of a log of `size` bytes is due now; 0: none.
+        """Return the signal that the member of a log of `size` bytes must get now; 0 for none.
 
-        A member that is to wait gets its signal each time: it may have started more processes.
+        A member that must wait gets its signal each time, because it may have started more
+        processes.
         """
         found = self._logs[path]
         unread = size - found.read_to
@@ -65,7 +68,7 @@ class FollowedLogs:
         return self.go_on(path)
 
     def go_on(self, path: str) -> int:
-        """Return the signal by which a member goes on; 0: it was not stopped."""
+        """Return the signal by which a stopped member goes on; 0 if the member was not stopped."""
         found = self._logs.get(path)
         if found is None or not found.is_stopped:
             return 0
@@ -77,5 +80,5 @@ class FollowedLogs:
         return [path for path, one in self._logs.items() if now - one.heard_at > PATIENCE_S]
 
     def forget(self, path: str) -> None:
-        """Bound a log as every other from now on."""
+        """Stop following a log: it is shortened like any other from now on."""
         self._logs.pop(path, None)

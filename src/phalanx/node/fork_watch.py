@@ -15,7 +15,7 @@ from phalanx.node.notes import Note
 ASK_AFTER_S = 0.5
 """Seconds of silence after an order until the fork server is asked for an answer.
 
-It has nothing to say while a command runs.
+While a command runs, the fork server has nothing to report.
 """
 SILENT_S = 1.0
 """Seconds without an answer after which the fork server is continued, repeatedly.
@@ -30,7 +30,7 @@ class ForkServerEffects(Protocol):
         ...
 
     def rouse(self) -> None:
-        """Continue its process, in case it is stopped."""
+        """Continue the process of the fork server, in case it is stopped."""
         ...
 
 
@@ -42,14 +42,22 @@ class ForkWatch:
         self._effects = effects
         self._note = note
         self._ask_at: float | None = None
-        """When to ask it for an answer; None while nothing is expected."""
+        """The time when the fork server is asked for an answer; None while no answer is
+        expected.
+        """
         self._silent_since: float | None = None
-        """When it was asked the question that it has not answered yet."""
+        """The time of the question that the fork server has not answered yet; None if there is
+        none.
+        """
         self._rouse_at = 0.0
         self._has_begun = False
-        """Whether it has said anything yet: it imports a lot before it serves."""
+        """Whether the fork server has sent anything yet: it imports many modules before it
+        serves.
+        """
         self.trouble = ""
-        """Why nothing starts or ends here, for display; empty while it answers."""
+        """Why nothing starts or ends on the node, for display; empty while the fork server
+        answers.
+        """
 
     def ordered(self) -> None:
         """Note that the fork server was ordered something."""

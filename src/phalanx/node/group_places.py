@@ -15,21 +15,23 @@ from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.strategies import WHOLE_GROUP
 
 KEEP = 10_000
-"""Groups that a node remembers."""
+"""The number of groups that a node remembers."""
 
 
 class GroupPlaces:
-    """Groups that a process of this node asked for. The head reports every change of them."""
+    """Groups for which a process of this node asked. The head reports every change of them."""
 
     def __init__(self, node_id: str, bundles: BundleTable) -> None:
         self._node_id = node_id
         self._bundles = bundles
         self._known: dict[GroupId, GroupKnown] = {}
         self._sizes: dict[GroupId, list[ResourceSet]] = {}
-        """The resources of each group's bundles, which every look at a waiting demand needs."""
+        """The resources of each group's bundles, which are needed whenever a waiting demand is
+        looked at.
+        """
 
     def put(self, known: GroupKnown) -> None:
-        """Take what the head says about a group."""
+        """Store the head's news about a group."""
         self._known.pop(known.group, None)
         self._known[known.group] = known
         self._sizes[known.group] = [ResourceSet.from_mapping(b) for b in known.bundles]
@@ -46,7 +48,9 @@ class GroupPlaces:
         return [group for group, known in self._known.items() if known.state != REMOVED]
 
     def nodes_of(self, place: BundleId) -> list[str]:
-        """Return the other nodes with a bundle that (group, index) may use; any if negative."""
+        """Return the other nodes with a bundle that (group, index) may use. A negative index stands
+        for all bundles.
+        """
         group, index = place
         known = self._known.get(group)
         if known is None or self._is_held_up(place):
@@ -58,9 +62,8 @@ class GroupPlaces:
         return iter(()) if self._is_held_up(place) else self._bundles.pools(place)
 
     def _is_held_up(self, place: BundleId) -> bool:
-        """Whether work that wants the whole group has to wait.
-
-        It waits while a lost bundle is placed again, or not all nodes have confirmed their bundles.
+        """Whether work that wants the whole group must wait: a lost bundle is being placed again,
+        or some nodes have not confirmed their bundles.
         """
         group, index = place
         known = self._known.get(group)
@@ -68,15 +71,18 @@ class GroupPlaces:
         return index == WHOLE_GROUP and known is not None and known.state in waits
 
     def refusal(self, place: BundleId, request: ResourceSet) -> tuple[str, str] | None:
-        """Return why tasks cannot run there: (reason, code of an error, or "" if they may wait)."""
+        """Return (reason, code of an error) if tasks cannot run in the group; the code is "" if
+        they may wait.
+        """
         group_id, index = place
         known = self._known.get(group_id)
         if known is None:
-            return self._bundles.refusal(place, request)  # another node's owner asks
+            # the demand is that of an owner on another node
+            return self._bundles.refusal(place, request)
         if known.state == REMOVED:
             return ("its placement group was removed", code_of(TaskPlacementGroupRemoved))
         if not known.bundles:
-            return None  # the head will soon say where its bundles are
+            return None  # the head will soon report where the group's bundles are
         if index >= len(known.bundles):
             count = len(known.bundles)
             reason = f"its placement group has {count} bundles and no number {index}"
@@ -92,7 +98,7 @@ class GroupPlaces:
 
 
 def _placed(known: GroupKnown, index: int) -> list[str]:
-    """Return the nodes of bundle `index`, or of all bundles if it is negative.
+    """Return the nodes of bundle `index`, or of all bundles for a negative index.
 
     A group that has lost some of its bundles still has the others.
     """

@@ -29,7 +29,9 @@ class Tenants(Protocol):
     """Owns the work that runs in bundles: tasks and actors, or members of jobs."""
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:
-        """Warn the work in these bundles: they are taken away after a grace."""
+        """Warn the work in these bundles, because the bundles are taken away after a grace
+        period.
+        """
         ...
 
     def end_in(self, pools: Sequence[BundlePool], reason: str) -> None:
@@ -42,15 +44,17 @@ class Leases(Protocol):
 
     @property
     def is_draining(self) -> bool:
-        """Whether the node takes nothing new."""
+        """Whether the node accepts no new work."""
         ...
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
-        """Dispatch after a group's bundles came or went; None: after what they held came free."""
+        """Dispatch after bundles of a group came or went. With None, dispatch after their resources
+        came free.
+        """
         ...
 
     def end_claim(self, group: GroupId) -> None:
-        """Keep no room for this group any more."""
+        """Stop keeping room for this group."""
         ...
 
 
@@ -70,10 +74,10 @@ class NodeGroups:
         report_changed: Callable[[], None],
         is_port_free: Callable[[int], bool],
     ) -> None:
-        """`node`: the id of the node's own process. `request_plan`: called when the choice of other
-        nodes has to be made again. `report_changed`: called when something is free here that the
-        head waits for. `is_port_free`: whether a server could listen on a port, at any address of
-        this machine.
+        """`node`: the id of the node's own process. `request_plan` is called when other nodes must
+        be chosen again. `report_changed` is called when resources are free here for which the head
+        waits. `is_port_free`: whether a server could listen on a port, at any address of this
+        machine.
         """
         self._node = node
         self._clock = clock
@@ -86,7 +90,9 @@ class NodeGroups:
         self._report_changed = report_changed
         self._is_port_free = is_port_free
         self._ending: list[tuple[float, list[BundlePool]]] = []
-        """Bundles that were given back, and when the work still running in them is ended."""
+        """Bundles that were given back, with the time when the work that still runs in them is
+        ended.
+        """
 
     def handle_in(self, table: MessageTable) -> None:
         """Register the handlers for the head's messages about groups."""
@@ -103,7 +109,9 @@ class NodeGroups:
         self._watch(group)
 
     def head_joined(self) -> None:
-        """Ask about all groups again: the head may be a new one, and news may have been lost."""
+        """Ask about all groups again, because the head may be a new one and news may have been
+        lost.
+        """
         for group in self._places.watched():
             self._watch(group)
 
@@ -121,9 +129,9 @@ class NodeGroups:
         self._request_plan()
 
     def prepare(self, message: PrepareBundles) -> None:
-        """Set bundles aside, all or none. The room that was kept for the group is used for them."""
+        """Set bundles aside, all or none. They may use the room that was kept for the group."""
         self._leases.end_claim(message.group)
-        self.settle()  # the head is to hear what is free before it hears who has it next
+        self.settle()  # the head must be told what is free before it is told who gets it next
         bundles = {i: ResourceSet.from_mapping(b) for i, b in message.bundles.items()}
         busy = [port for port in message.ports if not self._is_port_free(port)]
         ok = not (busy or self._leases.is_draining) and self._bundles.prepare(
@@ -142,7 +150,9 @@ class NodeGroups:
         self._leases.dispatch_in(message.group, self._clock())
 
     def give_back(self, message: GiveBackBundles) -> None:
-        """End what runs in these bundles. Once it has ended, `settle` says that they are free."""
+        """End the work in these bundles. Once that work has ended, `settle` reports the bundles as
+        free.
+        """
         pools = self._bundles.give_back(message.group, message.attempt, message.indexes)
         if pools and (message.grace_s or message.warn):
             self._ending.append((self._clock() + message.grace_s, pools))
@@ -157,20 +167,21 @@ class NodeGroups:
             tenants.end_in(pools, reason)
 
     def tick(self, now: float) -> None:
-        """End the work that has not ended within its grace."""
+        """End the work that has not ended within its grace period."""
         for until, pools in [one for one in self._ending if now >= one[0]]:
             self._ending.remove((until, pools))
             self._end_in(pools, "it did not end in time")
 
     def settle(self) -> bool:
-        """Report the bundles that were given back and are free now. Returns whether there are any.
+        """Report bundles that were given back and are free now. Returns whether any were reported.
 
-        Call it once for many bundles, since one report covers them all.
+        Call this once for many bundles, because one report covers all of them.
         """
         settled = self._bundles.settle()
         if not settled:
             return False
-        # The report goes first: else the head would take their room for taken by others.
+        # The report of free resources goes first: otherwise the head would take the bundles' room
+        # for used by others.
         self._report_changed()
         for group, attempt in settled:
             self._head.notify(BundlesGone(group, attempt))

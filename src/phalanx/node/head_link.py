@@ -38,7 +38,7 @@ class HeadLink(Protocol):
         ...
 
     def report(self, message: Any) -> None:
-        """Send something that the next message of its kind replaces, and that may be lost."""
+        """Send a message that may be lost, because the next message of its kind replaces it."""
         ...
 
     def forward(
@@ -49,7 +49,8 @@ class HeadLink(Protocol):
         replied: OnReply,
         principal: Principal | None = None,
     ) -> None:
-        """Forward a request of process `origin`, or of a visitor if empty, with its principal.
+        """Forward a request of process `origin` with its principal. An empty `origin` stands for a
+        visitor.
 
         `replied` is called once, with the reply.
         """
@@ -62,7 +63,7 @@ def ask(
     request: Request[R],
     answered: Callable[[Callable[[], R]], None],
 ) -> None:
-    """Ask the head something for the node itself, whose own process is `node`.
+    """Send a request of the node itself to the head; `node` is the id of the node's own process.
 
     `answered` is called once, with a function that returns the answer or raises the error.
     """
@@ -74,10 +75,10 @@ def ask(
 
 
 class LocalHeadLink:
-    """The way to a head in this process.
+    """The link to a head in this process.
 
-    A message waits in `sent` until it is handed over, so that it is handled after, and not inside,
-    the code that sent it.
+    A message waits in `sent` until it is handed over. So it is handled after the code that sent it,
+    and not in the middle of that code.
     """
 
     def __init__(self) -> None:
@@ -109,21 +110,21 @@ class LocalHeadLink:
         self.sent.append(ForwardedAsk(token, origin, kind, body, principal=principal))
 
     def replied(self, reply: ForwardedReply) -> None:
-        """Hand the head's reply to the asker."""
+        """Pass the head's reply to the asker."""
         callback = self._asked.pop(reply.token, None)
         if callback is not None:
             callback(reply)
 
 
 class RemoteHeadLink:
-    """The way to a head in another process."""
+    """The link to a head in another process."""
 
     def __init__(self) -> None:
         self._connection: Peer | None = None
         self._tokens = itertools.count(1)
         self._asked: dict[int, OnReply] = {}
         self._unconfirmed: dict[int, Any] = {}
-        """Everything that is not confirmed yet, in order, by token."""
+        """All messages that are not confirmed yet, in order, by token."""
         self._confirmed: dict[int, Callable[[], None]] = {}
         self._last_sent = 0
         """The token of the last message that was sent, over any connection."""
@@ -134,14 +135,14 @@ class RemoteHeadLink:
         return self._connection is not None
 
     def notify(self, message: Any, confirmed: Callable[[], None] | None = None) -> None:
-        """Send something, repeatedly over new connections until the head confirms it."""
+        """Send a message, and repeat it over new connections until the head confirms it."""
         token = next(self._tokens)
         if confirmed is not None:
             self._confirmed[token] = confirmed
         self._send(token, Reported(token, encode_body([message])))
 
     def report(self, message: Any) -> None:
-        """Send something that may be lost."""
+        """Send a message that may be lost."""
         if self._connection is not None:
             self._connection.post(message)
 
@@ -165,7 +166,7 @@ class RemoteHeadLink:
             self._connection.post(message)
 
     def connected(self, connection: Peer) -> None:
-        """Take the connection over which the node joined, and send all that is unconfirmed."""
+        """Use the connection over which the node joined, and send all unconfirmed messages."""
         self._connection = connection
         for token, message in self._unconfirmed.items():
             is_again = token <= self._last_sent
@@ -175,7 +176,7 @@ class RemoteHeadLink:
             self._last_sent = max(token, self._last_sent)
 
     def disconnected(self) -> None:
-        """Forget the connection, which has ended: what is sent waits for the next one."""
+        """Forget the connection, which has ended. Messages wait for the next connection."""
         self._connection = None
 
     def acked(self, message: Acked) -> None:

@@ -57,7 +57,7 @@ from phalanx.protocol.bundle_messages import (
 from phalanx.scheduler.devices.instances import Allocation
 
 REMEMBERED = 10_000
-"""Members that ended here and are still remembered."""
+"""The number of members that ended here and are still remembered."""
 MAX_STEPS = 1_000
 """The most steps that a member can have at a time."""
 MARK = b"member"
@@ -81,38 +81,40 @@ class _Member(msgspec.Struct, kw_only=True, eq=False):
     """The commands of `before` that have not begun."""
     running: set[bytes] = set()
     steps: dict[bytes, _Step] = {}
-    """Additional programs, which end with the member."""
+    """Additional programs of the member, which end with it."""
     began_at: float
-    """When its commands began; of one that rests, when they are to."""
+    """When the member's commands began or, if the member rests, when they are to begin."""
     usage: MemberUsage
     kept: KeptMember | None = None
     """Its record, if it goes on when this node ends."""
     variables: dict[str, str] = {}
     """Those that tell its programs what they may use of shared GPUs."""
     rests: bool = False
-    """It has crashed before, and its commands are not to begin yet."""
+    """Whether the member crashed before and rests until its commands may begin."""
     has_begun: bool = False
-    """Whether one of its processes did."""
+    """Whether one of the member's processes has begun."""
     is_nodes_fault: bool = False
-    """Whether it could not begin because its node is not well."""
+    """Whether the member could not begin because its node is not well."""
     is_quiet: bool = False
-    """Whether it is a task of a run, and the head has not heard that it runs."""
+    """Whether the member is a task of a run about which the head has not heard that it runs."""
     is_parent_killed: bool = False
-    """Whether that command ended because its parent was killed."""
+    """Whether the member's failed command ended because its parent was killed."""
     is_warned: bool = False
     code: int = 0
     signal: int = 0
-    """The signal that ended its first failed command; 0: none did."""
+    """The signal that ended the member's first failed command; 0 if no signal did."""
     reason: str = ""
     terminate_at: float = NEVER
-    """When it is sent SIGTERM, after its job's own signal."""
+    """When the member is sent SIGTERM, after the signal of its job."""
     kill_at: float = NEVER
     limit_at: float = NEVER
     is_ending: bool = False
     is_through: bool = False
-    """Whether all its own commands have ended."""
+    """Whether all of the member's own commands have ended."""
     is_evicted: bool = False
-    """Whether its bundle was taken away: the head did that, and gets no news of the end."""
+    """Whether the member's bundle was taken away. The head did that, so it gets no news of
+    the end.
+    """
 
 
 class JobMembers:
@@ -161,8 +163,8 @@ class JobMembers:
         self._over: dict[MemberId, int] = {}
         """The last attempt of each member that ended here or never began.
 
-        It does not begin again, though the head may repeat its order before it has heard of the
-        end.
+        Such an attempt does not begin again if the head repeats its order before it has heard of
+        the end.
         """
         self._look_at_logs_at = 0.0
         self._sample_at = 0.0
@@ -211,7 +213,7 @@ class JobMembers:
     # ---- what the head orders ----------------------------------------------------------------
 
     def start(self, order: StartMember) -> None:
-        """Run a member, unless it runs already: a head that came back repeats its order."""
+        """Run a member, unless it runs already: a head that came back repeats its orders."""
         key = (order.group, order.index)
         known = self._members.get(key)
         if known is not None and known.order.attempt >= order.attempt:
@@ -221,7 +223,7 @@ class JobMembers:
             self._begin_attempt(order, known)
 
     def extend(self, message: ExtendRun) -> None:
-        """Run these tasks behind what runs in their place."""
+        """Add tasks to the run in a place; they begin after the tasks before them."""
         is_outdated = self._runs.is_outdated(message)
         key = self._runs.extend(message)
         if is_outdated:
@@ -229,7 +231,7 @@ class JobMembers:
         self._continue_run(key)
 
     def stop_run(self, message: StopRun) -> None:
-        """Return the tasks of a run that have not begun, and show the one that runs."""
+        """Return the tasks of a run that have not begun, and show the task that runs."""
         key = (message.group, message.index)
         self._stop_run(key)
         member = self._members.get(key)
@@ -237,7 +239,9 @@ class JobMembers:
             self._report_running(member)
 
     def _continue_run(self, key: MemberId) -> None:
-        """Begin the next task of a run, if its place is free; report at once if none follows."""
+        """Begin the next task of a run if its place is free. Without a next task, report at
+        once.
+        """
         while key not in self._members and (order := self._runs.next(key)) is not None:
             if next(self._bundles.pools(key), None) is None:  # the place is gone
                 self._runs.put_back(order)
@@ -248,7 +252,7 @@ class JobMembers:
             self._report_run(key)
 
     def _report_run(self, key: MemberId) -> None:
-        """Report the good ends in a place, before other news of it."""
+        """Report the tasks that ended well in a place, before other news of the place."""
         self._send_run(self._runs.flushed(key, self._clock()))
 
     def _send_run(self, news: RunNews | None) -> None:
@@ -264,7 +268,7 @@ class JobMembers:
             self._head.notify(news)
 
     def _stop_run(self, key: MemberId, attempt: int = 0) -> None:
-        """Return the tasks in a place that have not begun. `attempt`: the one that runs or ends
+        """Return the tasks in a place that have not begun. `attempt`: the attempt that runs or ends
         there, if the head decides what follows it.
         """
         self._runs.told(key, attempt)
@@ -276,7 +280,7 @@ class JobMembers:
         key = (order.group, order.index)
         pool = next(self._bundles.pools(key), None)
         if pool is None:
-            return  # it is being taken away again: the head did that, and knows
+            return  # the member's place is being taken away: the head did that, so it knows
         held = None if known is not None else pool.acquire(pool.resources)
         if held is None:
             self._never_began(key, order.attempt, "its place is taken")
@@ -334,7 +338,9 @@ class JobMembers:
             self._report_running(member)
 
     def _checked(self, member: _Member, reason: str) -> None:
-        """Begin a member whose node was checked; where there is a reason, it cannot begin."""
+        """Begin a member whose node was checked. If `reason` is not empty, the member cannot
+        begin.
+        """
         key = (member.order.group, member.order.index)
         if self._members.get(key) is not member or member.is_ending:
             return
@@ -344,7 +350,7 @@ class JobMembers:
         self._cannot_begin(member, reason)
 
     def _cannot_begin(self, member: _Member, reason: str) -> None:
-        """End a member that could not begin through no fault of its own; it is to begin later."""
+        """End a member that could not begin through no fault of its own. It is to begin later."""
         member.is_nodes_fault = True
         member.code, member.reason = NOT_STARTED, f"its node is not well: {reason}"
         self._end(member, 0.0)
@@ -360,14 +366,16 @@ class JobMembers:
         self._head.notify(news)
 
     def _note_end(self, key: MemberId, attempt: int) -> None:
-        """Remember that an attempt is over, as orders may be repeated."""
+        """Remember that an attempt is over, because orders may be repeated."""
         self._over.pop(key, None)
         self._over[key] = attempt
         if len(self._over) > REMEMBERED:
             del self._over[next(iter(self._over))]
 
     def end(self, message: EndMember) -> None:
-        """End a member within its grace. One that this node has never heard of counts as ended."""
+        """End a member within its grace period. A member that this node has never heard of counts
+        as ended.
+        """
         key = (message.group, message.index)
         member = self._members.get(key)
         if member is not None and member.order.attempt == message.attempt:
@@ -393,7 +401,7 @@ class JobMembers:
             self._head.notify(StepStarted(order.token))
 
     def warn(self, message: WarnMember) -> None:
-        """Signal a member that its time is nearly over. A head may repeat the order."""
+        """Send a member the signal that its time is nearly over. A head may repeat the order."""
         member = self._members.get((message.group, message.index))
         if member is None or member.order.attempt != message.attempt or member.is_warned:
             return
@@ -403,7 +411,9 @@ class JobMembers:
             self._commands.signal(process, message.signal, to)
 
     def signal(self, message: SignalMember) -> None:
-        """Send a member a signal that somebody asked for; the member goes on if it survives it."""
+        """Send a member a signal that somebody requested. If the member survives the signal, it
+        goes on.
+        """
         member = self._members.get((message.group, message.index))
         if member is None or member.order.attempt != message.attempt:
             return
@@ -415,13 +425,13 @@ class JobMembers:
                 self._commands.signal(process, message.signal, message.to)
 
     def warn_in(self, pools: Sequence[BundlePool]) -> None:
-        """End the members in these bundles within the bundles' grace."""
+        """End the members in these bundles within the grace period of the bundles."""
         for member in self._inside(pools):
             member.is_evicted = True
             order = member.order
             has_been_told = member.is_warned or member.is_ending
             if not order.signal or has_been_told or not member.running:
-                self._end(member, NEVER)  # the bundle's own grace counts
+                self._end(member, NEVER)  # the bundle's own grace period applies
                 continue
             self._leave_run(member)
             self.warn(WarnMember(*_about(order), order.signal, order.only_shell))
@@ -459,7 +469,7 @@ class JobMembers:
     # ---- processes ---------------------------------------------------------------------------
 
     def _go_on(self, member: _Member) -> None:
-        """Start what comes next: the next command of `before`, or the member's own commands."""
+        """Start the next command of `before` or, if there is none, the member's own commands."""
         if member.waiting:
             self._run(member, member.waiting.pop(0))
             return
@@ -614,7 +624,8 @@ class JobMembers:
             member.reason = member.reason or end.reason
             member.is_parent_killed = end.is_parent_killed
             if not member.is_ending:
-                self._end(member, member.order.grace_s)  # its other commands are useless without it
+                # the member's other commands are useless without this one
+                self._end(member, member.order.grace_s)
                 return True
         is_through = member.is_ending or not (member.waiting or member.order.commands)
         if not member.running and is_through:
@@ -645,7 +656,9 @@ class JobMembers:
             self._ended(member)
 
     def _leave_run(self, member: _Member) -> None:
-        """Return the tasks behind a member that does not end on its own, and show the member."""
+        """Return the tasks that wait behind a member that will not end by itself, and show the
+        member.
+        """
         self._stop_run((member.order.group, member.order.index), member.order.attempt)
         if member.is_quiet:
             self._report_running(member)
@@ -655,9 +668,9 @@ class JobMembers:
             send(process)
 
     def _ended(self, member: _Member) -> None:
-        """Finish a member whose own commands have ended, once its steps have ended too.
+        """Finish a member whose own commands have ended, once its steps have ended as well.
 
-        Steps that were asked to end with the member have the rest of its grace.
+        Steps that were asked to end with the member have the rest of its grace period.
         """
         if not member.is_through:
             member.is_through = True
@@ -712,7 +725,9 @@ class JobMembers:
         )
 
     def _say_what_is_lost(self, member: _Member) -> None:
-        """Add lost output to the reason: the program writes its log itself, unnoticed by others."""
+        """Add to the reason that output was lost: programs write their logs themselves, so nobody
+        else notices.
+        """
         self._directories.seen()
         if not member.has_begun:
             return
@@ -765,7 +780,9 @@ class JobMembers:
             self._uses_too_much(process, reason)
 
     def _look_at_logs(self, now: float) -> None:
-        """Bound all logs, and stop members whose commands in the foreground lag behind."""
+        """Shorten logs that are too large, and stop members whose followed output is not read fast
+        enough.
+        """
         by_log = {member.log: member for member in self._members.values()}
         for path in self._followed.silent(now):
             if path in by_log:
@@ -779,7 +796,9 @@ class JobMembers:
                 self._send(member, self._followed.signal(path, size))
 
     def _bound(self, log: str) -> None:
-        """Drop the oldest part of a log that is too large; what a command has not read stays."""
+        """Drop the oldest part of a log that is too large. Output that a command has not read
+        stays.
+        """
         self._files.shorten(log, self._followed.read_to(log))
 
     def _go_on_printing(self, member: _Member) -> None:
@@ -791,14 +810,16 @@ class JobMembers:
                 self._commands.signal(process, number, "all")
 
     def _look_at_run(self, member: _Member, now: float) -> None:
-        """Show a task of a run that takes long, and return those behind it if it takes longer."""
+        """Show a task of a run that takes long. If it takes even longer, return the tasks behind
+        it.
+        """
         if member.is_quiet and now >= member.began_at + SHOWN_S:
             self._report_running(member)
         if now >= member.began_at + HELD_S:
             self._stop_run((member.order.group, member.order.index))
 
     def _sample(self, now: float) -> None:
-        """Take in the latest measurement of usage, and begin another when it is time."""
+        """Process the latest measurement of usage, and begin another one when it is time."""
         if self._is_sampling and (seen := self._meter.answer()) is not None:
             self._is_sampling = False
             sample = UsageSample(seen, self._devices())

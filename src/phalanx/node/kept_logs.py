@@ -12,11 +12,11 @@ from typing import NamedTuple, Protocol
 from phalanx.model.ids import JobId
 
 KEPT_S = 30 * 86_400.0
-"""Seconds that a log is kept."""
+"""Seconds for which a log is kept."""
 
 
 class LogFiles(Protocol):
-    """Measures and frees the log files."""
+    """Measures and frees log files."""
 
     def size(self, path: str) -> int:
         """Return the bytes that a log takes on its disk."""
@@ -27,7 +27,7 @@ class LogFiles(Protocol):
         ...
 
     def drop(self, path: str) -> None:
-        """Free what a log takes. Its readers are told how much is gone."""
+        """Free the disk space of a log. Its readers are told how much is gone."""
         ...
 
 
@@ -58,15 +58,17 @@ class KeptLogs:
             pass
 
     def begins_again(self, path: str) -> None:
-        """Stop counting a log into which a member prints again."""
+        """Stop counting a log, because a member prints into it again."""
         self._let_go([one for one in self._kept if one.path == path])
 
     def forget(self, job: JobId) -> None:
-        """Forget the logs of a job that is gone; with an array go all its array tasks."""
+        """Forget the logs of a job that is gone. For an array, forget those of all its array
+        tasks.
+        """
         self._let_go([one for one in self._kept if _is_of(one.job, job)])
 
     def drop_oldest(self) -> bool:
-        """Drop the oldest log; False when there is none."""
+        """Drop the oldest log. Returns False if there is none."""
         if not self._kept:
             return False
         oldest = self._kept.popleft()
@@ -75,7 +77,7 @@ class KeptLogs:
         return True
 
     def tick(self, now: float) -> None:
-        """Drop the logs that are too old."""
+        """Drop the logs that are older than KEPT_S."""
         while self._kept and now - self._kept[0].ended_at > KEPT_S:
             self.drop_oldest()
 

@@ -7,17 +7,19 @@ from phalanx.observe.log_lines import WARNING
 
 
 class KilledParts:
-    """Those of one node, for its log and its reports."""
+    """The killed parts of one node, for its log and its reports."""
 
     def __init__(self, note: Note) -> None:
         self._note = note
         self.count = 0
         """How often a part was killed since the node began."""
         self.last = ""
-        """The last of these events, in one clause."""
+        """The last time that a part was killed, described in a clause."""
 
     def killed(self, part: str, gone_on: str) -> None:
-        """Note that a part was killed and is started again. `gone_on`: what that did not end."""
+        """Note that a part was killed and is started again. `gone_on`: a clause about the things
+        that went on.
+        """
         self.count += 1
         self.last = f"its {part} was killed and is started again; {gone_on}"
         self._note(self.last, level=WARNING)

@@ -10,18 +10,20 @@ from phalanx.protocol.node_messages import JobSetup
 
 
 class KnownJobs:
-    """The known jobs, by their 4 bytes, and environments, by their keys."""
+    """The known jobs, by their ids of 4 bytes, and the environments, by their keys."""
 
     def __init__(self, settings: SystemSettings) -> None:
         self.settings = settings
-        """The settings of the cluster, which processes get when they begin."""
+        """The settings of the cluster. Processes get them when they begin."""
         self._jobs: dict[bytes, JobKnown] = {}
         self._environments: dict[bytes, dict[str, str]] = {}
         self._set_up: set[bytes] = set()
-        """Workers that were sent the description of their job."""
+        """The workers to which the description of their job was sent."""
 
     def handle_from_nodes_in(self, table: PeerMessageTable) -> None:
-        """Register the handlers for what other nodes tell of jobs whose work they send here."""
+        """Register the handlers for what other nodes report about jobs whose work they send
+        here.
+        """
         table.on(JobKnown, lambda peer, message: self.job_known(message))
         table.on(EnvironmentKnown, lambda peer, message: self.environment_known(message))
 
@@ -34,11 +36,11 @@ class KnownJobs:
         self._environments[message.key] = message.variables
 
     def get(self, job: bytes) -> JobKnown | None:
-        """Return the description of a job; None when it is not known."""
+        """Return the description of a job; None if the job is not known."""
         return self._jobs.get(job)
 
     def environment(self, key: bytes) -> dict[str, str]:
-        """Return the variables of an environment; none when it is not known."""
+        """Return the variables of an environment; empty if the environment is not known."""
         return self._environments.get(key, {})
 
     def drivers(self) -> set[bytes]:
@@ -50,9 +52,10 @@ class KnownJobs:
         self._jobs.pop(job, None)
 
     def set_up(self, worker: Peer, job: bytes) -> None:
-        """Send a worker, once, what it needs to run its job's code.
+        """Send a worker, once, what it needs to run the code of its job.
 
-        The message is sent at once: it must arrive before the first task, which the owner sends.
+        The message is sent at once, because it must arrive before the first task, which the owner
+        sends.
         """
         known = self._jobs.get(job)
         if known is None or worker.peer in self._set_up:

@@ -20,11 +20,11 @@ from phalanx.protocol.node_messages import PARENT, PREEMPTED, WorkerDied
 from phalanx.protocol.wire_errors import code_of
 
 HOLD_STARTS_S = 1.0
-"""Seconds for which nothing is started after a process could not be."""
+"""Seconds for which no process is started after a start has failed."""
 
 
 class LocalProcesses:
-    """Handles processes from their introduction to their end."""
+    """Handles the processes of this node from their introduction to their end."""
 
     def __init__(
         self,
@@ -54,7 +54,9 @@ class LocalProcesses:
     # ---- introductions  ----------------------------------------------------------------
 
     def introduced(self, connection: Peer, message: Hello) -> None:
-        """Take the introduction of a new connection: a worker started here, or another node."""
+        """Handle the introduction over a new connection: of a worker that was started here, or of
+        another node.
+        """
         process = message.process
         if message.version != PROTOCOL_VERSION or process in self._peers:
             self._connections.lose(connection)
@@ -82,13 +84,13 @@ class LocalProcesses:
         self._ends.ended(connection.peer, connection.tag == DRIVER)
 
     def start_failed(self, worker: bytes, reason: str) -> None:
-        """Handle a worker whose process could not be started; starts are tried again later."""
+        """Handle a worker whose process could not be started. Starts are tried again later."""
         now = self._clock()
         self._records.start_failed(reason, self._leases.hold_starts(now, now + HOLD_STARTS_S))
         self._ended(worker, *(self._workers.take_reason(worker) or (reason, CRASHED)))
 
     def exited(self, worker: bytes, how: str, is_parent_killed: bool = False) -> None:
-        """Handle the end of a worker's process, after all that it sent has been read."""
+        """Handle the end of a worker's process, once all its messages have been read."""
         kind = PARENT if is_parent_killed else CRASHED
         self._ended(worker, *(self._workers.take_reason(worker) or (how, kind)))
 
@@ -111,7 +113,9 @@ class LocalProcesses:
         self._ends.worker_gone(worker, set(self._peers.processes()))
 
     def _report_to_holder(self, lease: Lease | None, died: WorkerDied) -> bytes:
-        """Tell the worker's holder first. Returns the owner that held it; empty if none did."""
+        """Tell the worker's holder about the end, before anybody else. Returns the owner that held
+        the worker; empty if none did.
+        """
         if lease is None:
             return b""
         if lease.demand.actor:

@@ -13,19 +13,21 @@ LOOK_EVERY_S = 10.0
 
 
 class MachineReading(NamedTuple):
-    """One look at a machine."""
+    """A reading of a machine's counters."""
 
     cpu_s: float
-    """CPU seconds that its processes have used since it started."""
+    """The CPU seconds that the machine's processes have used since the machine started."""
     memory_bytes: float
-    """Memory that is in use: all but what new processes could get without swapping."""
+    """The bytes of memory that are in use: all memory except what new processes could get without
+    swapping.
+    """
 
 
 class MachineUse:
     """Reads the machine's counters from time to time, and reports the use between two readings."""
 
     def __init__(self, read: Callable[[], MachineReading | None], head: HeadLink) -> None:
-        """`read` returns None where the machine's counters cannot be read."""
+        """`read` returns None if the machine's counters cannot be read."""
         self._read = read
         self._head = head
         self._last: MachineReading | None = None
@@ -33,7 +35,7 @@ class MachineUse:
         self._due = 0.0
 
     def tick(self, now: float) -> None:
-        """Read the counters, if they are due, and report the use since the reading before."""
+        """Read the counters if they are due, and report the use since the last reading."""
         if now < self._due:
             return
         self._due = now + LOOK_EVERY_S

@@ -15,23 +15,25 @@ from phalanx.protocol.bundle_messages import Command, Receivers, StartMember
 
 
 class CommandEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How a command has ended."""
+    """How a command ended."""
 
     code: int
-    """Its exit code, as a shell gives it."""
+    """The exit code of the command, in the form that a shell gives it."""
     reason: str = ""
     """Why, where the code alone does not tell that."""
     signal: int = 0
-    """The signal that ended it; 0: none did."""
+    """The signal that ended the command; 0 if no signal did."""
     cpu_s: float = 0.0
     memory: int = 0
-    """As in Exited."""
+    """The command's memory, as in Exited."""
     is_unstarted: bool = False
-    """Whether there was no process for it."""
+    """Whether no process could be made for the command."""
     is_shortage: bool = False
-    """Whether something that its start needed had run out."""
+    """Whether the start failed because a resource that it needed had run out."""
     is_parent_killed: bool = False
-    """Whether it ended because its parent was killed, most likely by itself."""
+    """Whether the command ended because its parent was killed, most likely by the command
+    itself.
+    """
 
 
 class CommandEffects(Protocol):
@@ -58,16 +60,19 @@ class JobFiles(Protocol):
     """The directories of jobs on this node."""
 
     def make(self, order: StartMember) -> str:
-        """Make a member's directory if a command is to run there, and write its job's files.
+        """Make a member's directory, if one of its commands runs on this node, and write its job's
+        files.
 
-        Returns the path of its log.
+        Returns the path of the member's log.
 
         Raises OSError.
         """
         ...
 
     def error(self, order: StartMember, limit: int) -> bytes:
-        """Return what a member wrote about its failure, at most `limit` bytes; may be empty."""
+        """Return what a member wrote about its failure, at most `limit` bytes; empty if it wrote
+        nothing.
+        """
         ...
 
     def remove(self, job: JobId) -> None:
@@ -90,7 +95,7 @@ class JobFiles(Protocol):
         ...
 
     def is_lost(self, path: str) -> bool:
-        """Whether others have removed the directory of a log, and the log with it."""
+        """Whether the log is lost because other programs removed its directory."""
         ...
 
     def size(self, path: str) -> int:
@@ -102,7 +107,7 @@ class JobFiles(Protocol):
         ...
 
     def drop(self, path: str) -> None:
-        """Free what a log takes."""
+        """Free the disk space of a log."""
         ...
 
 
@@ -110,20 +115,21 @@ class MemoryMeter(Protocol):
     """Measures the memory of commands."""
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """Return, by pid, the bytes used by the commands that exceed these limits (bytes by pid).
+        """Return the bytes used by the commands that exceed these limits; both are given by pid.
 
-        A command's children count as part of it.
+        The children of a command count as part of it.
         """
         ...
 
 
 class MemberChecks(Protocol):
-    """Checks that the node is well, before and after a member that has all its GPUs."""
+    """Checks whether the node is well, before and after a member that has all its GPUs."""
 
     def before(self, devices: Collection[int], done: Callable[[str], None]) -> bool:
-        """Check the node, then call `done` with why the member must not begin, or with "".
+        """Check the node, then call `done` with the reason why the member must not begin, or with
+        "".
 
-        Returns False where no check is needed; `done` is not called then.
+        If no check is needed, return False without calling `done`.
         """
         ...
 
@@ -152,6 +158,6 @@ class MemberEffects:
     files: JobFiles
     memory: MemoryMeter
     make_unique: Callable[[int], bytes]
-    """Makes as many bytes as asked for, never the same twice."""
+    """Returns the requested number of bytes, never the same twice."""
     usage: UsageMeter
     note: Note

@@ -16,13 +16,15 @@ from phalanx.model.ids import MemberId
 from phalanx.protocol.bundle_messages import ExtendRun, RunEnd, RunNews, RunTask, StartMember
 
 REPORT_S = 0.1
-"""Seconds for which good ends are gathered, if other tasks of the run follow."""
+"""Seconds for which the ends of tasks that ended well are gathered, if other tasks of the run
+follow.
+"""
 SHOWN_S = 0.5
 """Seconds after which the head is told that a task of a run is running."""
 HELD_S = 1.0
 """Seconds that a task may run before the tasks behind it are returned."""
 REMEMBERED = 10_000
-"""Places whose runs are remembered."""
+"""The number of places whose runs are remembered."""
 
 
 class _End(msgspec.Struct):
@@ -33,14 +35,14 @@ class _End(msgspec.Struct):
 
 class _Run(msgspec.Struct, kw_only=True, eq=False):
     last: int
-    """The last number that the head has given to a task here."""
+    """The last attempt number that the head has given to a task in this place."""
     waiting: deque[StartMember]
     ended: list[_End] = []
     log: str = ""
     """The log of the first task in `ended`."""
     told: int = 0
-    """The number of the last task that did not simply end well, so that the head decides which task
-    is next. Tasks that the head granted before it knew of that do not begin.
+    """The number of the last task after which the head decides how to go on, because it did not
+    simply end well. Tasks that the head granted before it knew that do not begin.
     """
 
 
@@ -50,12 +52,12 @@ class MemberRuns:
     def __init__(self) -> None:
         self._runs: dict[MemberId, _Run] = {}
         self._unreported: dict[MemberId, None] = {}
-        """The places with gathered ends."""
+        """The places with ends that were gathered and not reported."""
         self._report_at: float | None = None
-        """When the gathered ends are to be reported; None: there are none."""
+        """When the gathered ends are to be reported; None if there are none."""
 
     def extend(self, order: ExtendRun) -> MemberId:
-        """Take the tasks of an order that are new; return their place."""
+        """Add the new tasks of an order to the run of their place. Returns the place."""
         key = (order.like.group, order.like.index)
         run = self._of(key)
         for number, task in enumerate(order.tasks, order.first):
@@ -65,7 +67,7 @@ class MemberRuns:
         return key
 
     def is_outdated(self, order: ExtendRun) -> bool:
-        """Whether the head gave an order before it knew that it decides what follows."""
+        """Whether the head gave an order before it knew that it must decide how to go on."""
         run = self._runs.get((order.like.group, order.like.index))
         return run is not None and order.behind < run.told
 
@@ -89,7 +91,7 @@ class MemberRuns:
                 del self._runs[key]
 
     def next(self, key: MemberId) -> StartMember | None:
-        """Return the order of the task that begins now, if one waits."""
+        """Remove and return the order of the task that begins now; None if no task waits."""
         run = self._runs.get(key)
         return run.waiting.popleft() if run is not None and run.waiting else None
 
@@ -99,11 +101,11 @@ class MemberRuns:
         return run is not None and bool(run.waiting)
 
     def put_back(self, order: StartMember) -> None:
-        """Let a task wait that could not begin, as the first."""
+        """Put a task that could not begin back as the first of the waiting tasks."""
         self._runs[order.group, order.index].waiting.appendleft(order)
 
     def ended(self, order: StartMember, log: str, used: Used, now: float) -> None:
-        """Gather the good end of a task."""
+        """Gather the end of a task that ended well."""
         run = self._runs[order.group, order.index]
         if not run.ended:
             run.log = log
@@ -113,7 +115,7 @@ class MemberRuns:
             self._report_at = now + REPORT_S
 
     def flushed(self, key: MemberId, now: float) -> RunNews | None:
-        """Return the report of the ends gathered in a place; None if there are none."""
+        """Return the report of the ends that were gathered in a place; None if there are none."""
         run = self._runs.get(key)
         if run is None or not run.ended:
             return None
@@ -124,7 +126,7 @@ class MemberRuns:
         return news
 
     def stopped(self, key: MemberId, now: float) -> RunNews | None:
-        """Return the report of a run whose waiting tasks do not begin; None where there is nothing
+        """Return the report of a run whose waiting tasks will not begin; None if there is nothing
         to report.
         """
         run = self._runs.get(key)
@@ -137,7 +139,7 @@ class MemberRuns:
         return news
 
     def due(self, now: float) -> list[RunNews]:
-        """Return the reports of all places, if it is time."""
+        """Return the reports of all places, if they are due."""
         if self._report_at is None or now < self._report_at:
             return []
         self._report_at = None

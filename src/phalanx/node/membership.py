@@ -32,36 +32,38 @@ RETRY_S = 0.2
 PATIENCE_IN_USE_S = 86_400.0
 
 Holdings = tuple[dict[bytes, ActorHere], BundleInventory]
-"""(the worker of each actor, empty while it waits for one; the bundles) of a node."""
+"""The contents of a node: the worker of each actor (empty while the actor waits for one), and the
+bundles.
+"""
 
 
 class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a node belongs to its cluster."""
 
     head: str
-    """The head's address, for display."""
+    """The address of the head, for display."""
     hostname: str
     """The host name of the node's machine."""
     name: str = ""
-    """The node's name for display; empty: the name of its machine."""
+    """The name of the node for display; empty for the name of its machine."""
     machine: MachineShare | None = None
-    """As in Join."""
+    """The node's part of its machine, as in Join."""
     is_system: bool = False
-    """As in Join."""
+    """Whether the node runs work under the accounts of its owners, as in Join."""
     patience_s: float = PATIENCE_S
     """Seconds after the loss of the head until a node that nothing needs ends."""
     patience_in_use_s: float = PATIENCE_IN_USE_S
-    """Seconds after the loss of the head until a node with places of work ends.
+    """Seconds after the loss of the head until a node ends that holds places for work.
 
-    Places are those of jobs, gangs or groups. While something runs on it, the node never ends for
-    lack of a head.
+    These are places of jobs, gangs or groups. While any work runs on it, the node never ends
+    because it has no head.
     """
     retry_s: float = RETRY_S
     """Seconds between the end of a connection to the head and the next try."""
     comes_back: bool = False
     """Whether the node was in the cluster before, under an id that the head gave up.
 
-    Then it waits for the head as a node does that has lost it.
+    If so, it waits for the head as long as a node that has lost its head.
     """
     formers: tuple[str, ...] = ()
     """As in Join."""
@@ -70,7 +72,7 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberNode(Protocol):
-    """A node, as its membership sees it."""
+    """A node, as its membership uses it."""
 
     prefix: bytes
 
@@ -79,7 +81,7 @@ class MemberNode(Protocol):
         ...
 
     def holdings(self) -> Holdings:
-        """Return what a head needs to know of this node when it joins."""
+        """Return what a head must know about this node when it joins."""
         ...
 
     def given_up(self) -> list[bytes]:
@@ -87,22 +89,24 @@ class MemberNode(Protocol):
         ...
 
     def has_work(self) -> bool:
-        """Whether anything runs here."""
+        """Whether any work runs on the node."""
         ...
 
     def has_places(self) -> bool:
-        """Whether places are held here for jobs, gangs or groups.
+        """Whether the node holds places for jobs, gangs or groups.
 
-        Work in such a place may have ended with a result that the head does not know yet.
+        The work in such a place may have ended with a result that the head does not know yet.
         """
         ...
 
     def on_head_joined(self, placement: PlacementPolicy, settings: SystemSettings) -> None:
-        """Take the cluster's placement policy and settings, and tell the head all anew."""
+        """Store the cluster's placement policy and settings, and report everything to the head
+        again.
+        """
         ...
 
     def on_head_lost(self) -> None:
-        """Take note that no head answers."""
+        """Note that no head answers."""
         ...
 
 
@@ -110,9 +114,9 @@ class HeadEffects(Protocol):
     """Connects to the head, and ends or logs, for the membership."""
 
     def dial_head(self) -> Peer | None:
-        """Return a new connection to the head; messages posted on it wait until it is connected.
+        """Return a new connection to the head. Messages posted on it wait until it is connected.
 
-        None when no connection can be begun now.
+        Returns None if no connection can be begun now.
         """
         ...
 
@@ -150,16 +154,18 @@ class ClusterMembership:
         self._address: tuple[str, int] | None = None
         self._dial_at = float("-inf")
         self._headless_since: float | None = clock()
-        """When the connection to the head was lost, or the node began; None while it is joined."""
+        """The time when the connection to the head was lost or, without one, when the node began;
+        None while the node is joined.
+        """
         self._epoch = 0
         self._cluster = ""
         self._refusal = ""
-        """Why the head at the address is not this node's head; empty while none there said so."""
+        """Why the head at the address is not this node's head; empty if it did not say so."""
         self._was_joined = options.comes_back
         self._is_over = False
         self._why_ended = ""
         self.is_stale = False
-        """Whether the head considers this node dead: then it must come back as a new node."""
+        """Whether the head considers this node dead. The node must then come back as a new node."""
         self.trouble = ""
         """Why the head cannot be reached, as last noted; empty while it can."""
 
@@ -171,14 +177,14 @@ class ClusterMembership:
         table.on(ForwardedReply, self._link.replied)
 
     def join(self, host: str, port: int) -> None:
-        """Begin to join; other nodes reach this one at this address."""
+        """Begin to join. Other nodes reach this node at this address."""
         self._address = (host, port)
         self._dial()
 
     def leave(self, failure: str = "") -> Peer | None:
-        """Say goodbye to the head, since the node ends. Returns the connection used for that.
+        """Tell the head that the node ends. Returns the connection used for that.
 
-        `failure`: why the node has to end, where nobody asked it to.
+        `failure`: why the node has to end, if nobody asked it to.
         """
         if self._head is not None and not self.is_stale:
             reason = failure or self._why_ended or "Expected termination: received SIGTERM"
@@ -221,9 +227,11 @@ class ClusterMembership:
     def connection_lost(
         self, refusal: str, is_about_token: bool = False, is_given_up: bool = False
     ) -> None:
-        """Handle a connection to the head that has ended, or could not be made for this reason.
+        """Handle a connection to the head that has ended, or that could not be made for this
+        reason.
 
-        If the head considers the node dead, its work ends here, since it may run elsewhere.
+        If the head considers the node dead, the node ends its work, because the work may run
+        elsewhere.
         """
         if is_given_up:
             self.is_stale = True
@@ -250,7 +258,7 @@ class ClusterMembership:
         if self._is_over:
             return
         if message.is_foreign:
-            # The head's store was lost or confused, most likely: work here waits for the right
+            # Most likely the head's store was lost or exchanged: the work here waits for the right
             # head.
             self._refusal = message.reason
             if self._headless_since is None:
@@ -294,14 +302,16 @@ class ClusterMembership:
             self._dial()
 
     def _patience_s(self) -> float:
-        """Return how many seconds the node waits for a head, given what it is used for now."""
+        """Return how many seconds the node waits for a head, which depends on what the node holds
+        now.
+        """
         if self._node.has_work():
             return float("inf")
         options = self._options
         return options.patience_in_use_s if self._node.has_places() else options.patience_s
 
     def round(self) -> None:
-        """Do nothing: messages are sent as they come."""
+        """Do nothing: messages are sent when they arise."""
 
     def _end(self, reason: str, is_about_token: bool = False) -> None:
         self._is_over = True

@@ -13,7 +13,7 @@ LOOK_AT_MEMORY_EVERY_S = 0.5
 class _Limited(msgspec.Struct, eq=False):
     limit_bytes: int
     pid: int = 0
-    """0 until the command has begun."""
+    """The pid of the command; 0 until the command has begun."""
 
 
 class MemoryLimits:
@@ -40,7 +40,9 @@ class MemoryLimits:
         self._limited.pop(process, None)
 
     def above(self, now: float) -> list[tuple[bytes, str]]:
-        """Return the commands above their limits, each with a reason; measures now and then."""
+        """Return the commands above their limits, each with a reason. Memory is measured at
+        intervals; in between, nothing is returned.
+        """
         if not self._limited or now < self._look_at:
             return []
         self._look_at = now + LOOK_AT_MEMORY_EVERY_S

@@ -44,9 +44,9 @@ class NodeCounts:
         note: Note,
         every_s: float = SAY_EVERY_S,
     ) -> None:
-        """`look` adds the metrics that the shell knows; None: nothing is reported to the head."""
+        """`look` adds the metrics that the shell knows; None if nothing is reported to the head."""
         self.meter = Meter(OF_NODES)
-        """The meter in which the parts of the node count."""
+        """The meter that the parts of the node use for their counts."""
         self._head = head
         self._leases = leases
         self._store = store
@@ -88,12 +88,12 @@ class NodeCounts:
         self._programs.process_gone(process)
 
     def head_joined(self) -> None:
-        """Report everything at the next tick: the head may be another one."""
+        """Report everything at the next tick, because the head may be another one."""
         self._said = b""
         self._say_at = 0.0
 
     def tick(self, now: float) -> None:
-        """Report to the head when it is time and something has changed."""
+        """Send a report to the head if it is time and something has changed."""
         if self._look is None or now < self._say_at or not self._head.is_connected:
             return
         self._say_at = now + self._every_s
@@ -105,7 +105,7 @@ class NodeCounts:
             self._head.report(NodeNumbers(said))
 
     def _fill(self) -> None:
-        """Set the metrics that are not counted as things happen."""
+        """Set the metrics that are not counted when things happen."""
         meter, leases, store = self.meter, self._leases, self._store
         sums: dict[tuple[str, tuple[str, ...]], float] = {}
         for mine in self._gauges.values():

@@ -17,15 +17,15 @@ class OtherNodesView(Protocol):
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is no other node."""
+        """Whether the cluster has no other node."""
         ...
 
     def why_closed(self, node_id: str) -> str:
-        """Return why a node takes nothing new; empty when it does."""
+        """Return why a node accepts no new work; empty if it does."""
         ...
 
     def is_feasible(self, demand: Demand) -> bool:
-        """Whether any node could ever run this."""
+        """Whether any node could ever run this request."""
         ...
 
     def class_over(self, owner: bytes, scheduling_class: int) -> None:
@@ -37,7 +37,7 @@ class Spills(OtherNodesView, Protocol):
     """Asks other nodes for workers, for the parts of a node; see `spillback`."""
 
     def put(self, row: ViewRow) -> None:
-        """Take the row of a node, this one or another."""
+        """Store the row of a node, which may be this one."""
         ...
 
     def remove(self, node_id: str) -> None:
@@ -53,7 +53,7 @@ class Spills(OtherNodesView, Protocol):
         ...
 
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:
-        """Whether nothing may start here before a plan has looked at the other nodes."""
+        """Whether no work may start here before a plan has looked at the other nodes."""
         ...
 
     def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
@@ -61,15 +61,19 @@ class Spills(OtherNodesView, Protocol):
         ...
 
     def why(self, demand: Demand, now: float) -> Outcome | None:
-        """Return what the strategy of a waiting demand says now; None on a node that is alone."""
+        """Return what the strategy of a waiting demand reports now; None on a node that is
+        alone.
+        """
         ...
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
-        """Count a worker that a node lends, and that holds this much outside of bundles."""
+        """Count a worker that another node lends. The worker holds these amounts outside of
+        bundles.
+        """
         ...
 
     def given_back(self, node_id: str) -> None:
-        """Note that a node has got back a worker that it lent."""
+        """Note that a node has got back a worker that it had lent."""
         ...
 
     def owner_gone(self, owner: bytes) -> None:
@@ -78,16 +82,16 @@ class Spills(OtherNodesView, Protocol):
 
 
 class NoOtherNodes:
-    """The stand-in on a node that is alone: it knows and asks no other nodes."""
+    """Stands in for other nodes on a node that is alone: it knows and asks none."""
 
     is_alone = True
 
     def why_closed(self, node_id: str) -> str:
-        """Return that the node does not exist: there is no other."""
+        """Return that the node does not exist, because there are no other nodes."""
         return "does not exist or is not alive"
 
     def is_feasible(self, demand: Demand) -> bool:
-        """Return False: there is no other node."""
+        """Return False, because there are no other nodes."""
         return False
 
     def class_over(self, owner: bytes, scheduling_class: int) -> None:
@@ -108,7 +112,7 @@ class NoOtherNodes:
         """Do nothing."""
 
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:
-        """Return False: everything that starts, starts here."""
+        """Return False: all work starts on this node."""
         return False
 
     def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:

@@ -95,9 +95,9 @@ class Membership(Protocol):
         ...
 
     def connection_lost(self, refusal: str, is_about_token: bool, is_given_up: bool) -> None:
-        """Handle the end of that connection, or why it could not be made.
+        """Handle the end of the connection to the head, or the reason why it could not be made.
 
-        `is_given_up`: the head considers the node dead.
+        `is_given_up`: whether the head considers the node dead.
         """
         ...
 
@@ -125,7 +125,7 @@ class Node(Generic[M_co]):
         make_membership: Callable[[Node[M_co]], M_co],
         reports_every_tick: bool = False,
     ) -> None:
-        """The membership is made last, from the parts that exist by then."""
+        """The membership is made last, because it uses the other parts."""
         clock = self._clock = effects.clock
         self._connections = effects.connections
         self._report_defect = effects.report_defect
@@ -440,7 +440,7 @@ class Node(Generic[M_co]):
         self.counts.meter.observe("phalanx_lease_wait_seconds", seconds)
 
     def _pass_on(self, message: Via) -> None:
-        """Pass the head's messages on to a process of this node."""
+        """Pass a message of the head on to a process of this node."""
         for inner in decode_body(message.body):
             self.peers.post(message.process, inner)
 
@@ -450,7 +450,7 @@ class Node(Generic[M_co]):
     # ---- input from the shell --------------------------------------------------------------------
 
     def on_message(self, connection: Peer, message: Any) -> None:
-        """Handle a message. A sender that may not send it loses its connection."""
+        """Handle a message. If its sender may not send it, the sender loses its connection."""
         if connection.tag == NODE:
             self.others.on_message(connection, message)
         elif self.membership.is_head(connection):
@@ -473,7 +473,7 @@ class Node(Generic[M_co]):
         is_about_token: bool = False,
         is_given_up: bool = False,
     ) -> None:
-        """Handle a connection that has ended, or could not be made for this reason."""
+        """Handle a connection that has ended, or that could not be made for this reason."""
         if self.membership.is_head(connection):
             self.membership.connection_lost(refusal, is_about_token, is_given_up)
         elif connection.tag == NODE:
@@ -529,7 +529,9 @@ class Node(Generic[M_co]):
     # ---- questions of its membership -------------------------------------------------------------
 
     def on_head_joined(self, placement: PlacementPolicy, settings: SystemSettings) -> None:
-        """Take the cluster's placement policy and settings, and tell the head all anew."""
+        """Store the cluster's placement policy and settings, and report everything to the head
+        again.
+        """
         self.spilling.use(placement)
         self.jobs.settings = settings
         self.groups.head_joined()
@@ -549,7 +551,7 @@ class Node(Generic[M_co]):
         return self.links.given_up()
 
     def holdings(self) -> Holdings:
-        """Return what a head needs to know of this node when it joins."""
+        """Return what a head must know about this node when it joins."""
         return self.actors.here(), self.bundles.inventory()
 
     def has_work(self) -> bool:
@@ -558,5 +560,5 @@ class Node(Generic[M_co]):
         return has_driver or bool(self.leases.leases) or len(self.members) > 0
 
     def has_places(self) -> bool:
-        """Whether places are held here for jobs, gangs or groups."""
+        """Whether the node holds places for jobs, gangs or groups."""
         return bool(self.bundles.inventory().held)

@@ -13,13 +13,13 @@ from phalanx.protocol.messages import PROTOCOL_VERSION, Hello
 
 
 class Connections(Protocol):
-    """Makes connections and drops them."""
+    """Makes and drops connections."""
 
     def dial(self, process: bytes) -> Peer:
         """Return a new connection to a process of another node.
 
-        Messages posted on it wait until it is connected. If it cannot be made, it is lost like any
-        other connection.
+        Messages posted on it wait until it is connected. If the connection cannot be made, it is
+        lost like any other connection.
         """
         ...
 
@@ -28,15 +28,15 @@ class Connections(Protocol):
         ...
 
     def lose(self, peer: Peer) -> None:
-        """Drop a connection, and report its loss like any other."""
+        """Drop a connection, and report its loss like any other loss."""
         ...
 
 
 class RemotePeer:
-    """Stands for a process of another node among this node's peers."""
+    """Stands for a process of another node among the peers of this node."""
 
     tag: Any = REMOTE
-    principal = NOBODY  # its own node asks the head for it
+    principal = NOBODY  # the process's own node asks the head about this
 
     def __init__(self, links: NodeLinks, process: bytes) -> None:
         self._links = links
@@ -50,7 +50,9 @@ class RemotePeer:
 
 
 class NodeLinks:
-    """The connections to and from other nodes. When one of a node's two ends, both do."""
+    """The connections to and from other nodes. If one of the two connections with a node ends, both
+    are ended.
+    """
 
     def __init__(self, prefix: bytes, connections: Connections) -> None:
         self.prefix = prefix
@@ -67,7 +69,7 @@ class NodeLinks:
         self._ids[prefix] = node_id
 
     def node_id(self, prefix: bytes) -> str:
-        """Return the id of a node; empty when it is not known."""
+        """Return the id of a node; empty if the node is not known."""
         return self._ids.get(prefix, "")
 
     def known(self) -> list[bytes]:
@@ -89,11 +91,11 @@ class NodeLinks:
     # ---- connections -------------------------------------------------------------------------
 
     def is_asked(self, prefix: bytes) -> bool:
-        """Whether this node has a connection for asking that one."""
+        """Whether this node has a connection over which it asks that node."""
         return prefix in self._to
 
     def asked(self) -> list[bytes]:
-        """Return the nodes that this one asks."""
+        """Return the nodes that this node asks."""
         return list(self._to)
 
     def is_elsewhere(self, process: bytes) -> bool:
@@ -105,7 +107,7 @@ class NodeLinks:
         return RemotePeer(self, process)
 
     def send(self, prefix: bytes, message: Any) -> None:
-        """Send a message to another node. It is lost if the connection is."""
+        """Send a message to another node. If the connection is lost, so is the message."""
         if prefix in self._dead:
             return
         connection = self._to.get(prefix)
@@ -117,11 +119,13 @@ class NodeLinks:
         connection.post(message)
 
     def send_to(self, where: bytes, process: bytes, message: Any) -> None:
-        """Send a message from, or for, a process to the node whose prefix `where` begins with."""
+        """Send a message from or for a process to a node: the node whose prefix is the beginning of
+        `where`.
+        """
         self.send(where[:PREFIX_BYTES], Via(process, encode_body([message])))
 
     def introduced(self, connection: Peer, process: bytes) -> None:
-        """Take the connection of another node that asks this one."""
+        """Use a connection that another node has made to ask this node."""
         connection.peer, connection.tag = process, NODE
         prefix = process[:PREFIX_BYTES]
         if prefix in self._dead:
@@ -133,7 +137,7 @@ class NodeLinks:
             self._connections.forget(before)
 
     def is_current(self, connection: Peer) -> bool:
-        """Whether this is one of the current connections to its node, not an earlier one."""
+        """Whether this connection is in use for its node, and not an earlier one."""
         prefix = connection.peer[:PREFIX_BYTES]
         return connection in (self._to.get(prefix), self._from.get(prefix))
 

@@ -23,26 +23,26 @@ class SpillFiles(Protocol):
     """Copies objects' files from memory to disk."""
 
     def copy(self, names: Sequence[str], copied: Copied) -> None:
-        """Begin to copy these files; then call `copied` with the error of each, or None."""
+        """Begin to copy these files. Later, call `copied` for each with its error, or with None."""
         ...
 
     def keep_copy(self, name: str) -> bool:
-        """Delete the file in memory, so that the copy takes its place.
+        """Delete the file in memory, so that the copy replaces it.
 
-        Returns False when the copy is gone, because its writer has ended.
+        Returns False if the copy is gone because its writer has ended.
         """
         ...
 
     def discard_copy(self, name: str) -> None:
-        """Delete a copy that is of no use."""
+        """Delete a copy that is not needed."""
         ...
 
 
 class Evictions(Protocol):
-    """Frees memory, for the room."""
+    """Frees memory on behalf of the room."""
 
     def evict_copy(self, name: str) -> bool:
-        """Drop a copy of another node's object; False when it is none."""
+        """Drop a copy of another node's object. Returns False if the object is not such a copy."""
         ...
 
     def free_pooled_files(self, needed_bytes: int) -> None:
@@ -82,9 +82,9 @@ class ObjectRoom:
         self._is_serving = False
 
     def ask(self, process: bytes, wanted_bytes: int, then: Then) -> None:
-        """Call `then(None)` once there is room, which it must take at once.
+        """Call `then(None)` once there is room; `then` must take the room at once.
 
-        Where there can be none, `then` gets an ObjectStoreFullError, an OutOfDiskError, or another
+        If there can be no room, `then` gets an ObjectStoreFullError, an OutOfDiskError, or another
         error of the disk.
         """
         self._waiting.append(_Wish(process, wanted_bytes, then))
@@ -98,7 +98,7 @@ class ObjectRoom:
     def proceed(self) -> None:
         """Serve the requests that can be served, now that something has changed."""
         if self._is_serving:
-            return  # the request that was just served called this
+            return  # this was called by the request that was just served
         self._is_serving = True
         try:
             while self._waiting and not self._copying:
@@ -110,12 +110,12 @@ class ObjectRoom:
                     self._waiting.popleft()
                     wish.then(error)
                 elif missing == before:
-                    break  # what could be freed is pinned, which ends
+                    break  # the objects that could be freed are pinned, and pins end
         finally:
             self._is_serving = False
 
     def _make_room(self, wanted_bytes: int) -> Exception | None:
-        """Begin to free memory, if it is needed; return an error when nothing can be freed."""
+        """Begin to free memory if that is necessary. Returns an error if nothing can be freed."""
         accounting = self._accounting
         if missing := accounting.missing(wanted_bytes):
             self._evictions.free_pooled_files(missing)
@@ -145,7 +145,7 @@ class ObjectRoom:
                 else:
                     self._accounting.lost(name)
                 continue
-            self._files.discard_copy(name)  # the file was deleted or replaced while it was copied
+            self._files.discard_copy(name)  # the file was deleted or replaced during the copy
             if isinstance(failure, FileNotFoundError):
                 self._accounting.lost(name)
             else:

@@ -43,15 +43,19 @@ from phalanx.scheduler.placement.averages import Average
 
 Answer = Callable[[int, Exception | None], None]
 _COPIES = b"copies"
-"""The writer of copies, as the accounting names it."""
+"""The name under which the accounting knows the writer of copies."""
 _FILE_POOL = b"file pool"
-"""The holder of pooled files, as the accounting names it."""
+"""The name under which the accounting knows the holder of pooled files."""
 _PULL_SHARE = 0.7
-"""Part of the store's capacity for objects on their way here; Ray pins as much for arguments."""
+"""The part of the store's capacity for objects on their way here. Ray pins the same part for
+arguments.
+"""
 
 
 class StoreFiles(Protocol):
-    """The files of objects, in memory and on disk. No method raises when a file is not there."""
+    """The files of objects, in memory and on disk. No method raises an error if a file does not
+    exist.
+    """
 
     def is_in_memory(self, name: str) -> bool:
         """Whether the object lies in shared memory."""
@@ -62,11 +66,13 @@ class StoreFiles(Protocol):
         ...
 
     def stat(self, name: str) -> tuple[float, int] | None:
-        """Return (when it was written, seconds since the epoch; its bytes) of a file in memory."""
+        """Return (seconds since the epoch when it was written, size in bytes) of a file in
+        memory.
+        """
         ...
 
     def delete(self, name: str) -> None:
-        """Delete the object, wherever it lies."""
+        """Delete the object, in memory and on disk."""
         ...
 
     def delete_spilled(self, name: str) -> None:
@@ -83,17 +89,17 @@ class StoreFiles(Protocol):
 
 
 class Transfers(Protocol):
-    """Copies objects of other nodes to this one."""
+    """Copies objects of other nodes to this node."""
 
     def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
-        """Copy an object here, into memory or `on_disk`; `ObjectStore.pulled` follows.
+        """Copy an object to this node, into memory or `on_disk`. `ObjectStore.pulled` follows.
 
         The pooled file `spare` may be overwritten.
         """
         ...
 
     def let_go(self, name: str) -> None:
-        """Forget a copy that is gone from here."""
+        """Forget a copy that is gone from this node."""
         ...
 
 
@@ -125,19 +131,21 @@ class ObjectStore:
         self._events = events
         self.accounting = StoreAccounting(capacity_bytes)
         self.evictions = 0
-        """Copies that were dropped to make room."""
+        """The number of copies that were dropped to make room."""
         self.received_bytes = self.sent_bytes = 0
-        """Bytes that came from other nodes, and bytes that other nodes reported to have fetched."""
+        """The bytes that came from other nodes, together with the bytes that other nodes reported
+        as fetched.
+        """
         self.bandwidth = Average()
-        """Mean bandwidth of objects from other nodes, in bytes a second."""
+        """The mean bandwidth of objects from other nodes, in bytes a second."""
         self._unsettled: dict[bytes, set[bytes]] = {}
         """Dead workers, each with the processes that may still read from its connections."""
         self._copies: set[str] = set()
-        """Objects here that were written on other nodes."""
+        """The objects on this node that were written on other nodes."""
         self._promised: dict[str, int] = {}
-        """Bytes of memory kept free for each copy on its way."""
+        """The bytes of memory that are kept free for each copy on its way."""
         self._holders: dict[str, set[bytes]] = {}
-        """Nodes that have copies of this node's objects."""
+        """The nodes that have copies of each object of this node."""
         self.broadcasts = Broadcasts(
             prefix, clock, links.send, lambda name: self._holders.get(name, ())
         )
@@ -152,7 +160,7 @@ class ObjectStore:
     # ---- messages of processes -------------------------------------------------------------------
 
     def handle_in(self, table: PeerMessageTable) -> None:
-        """Register the handlers for what drivers and workers say about objects."""
+        """Register the handlers for messages of drivers and workers about objects."""
         table.on(Sealed, lambda peer, m: self.sealed(m.name, m.size, peer.peer))
         table.on(Used, lambda peer, m: self.used(m.name, peer.peer))
         table.on(GivenBack, lambda peer, m: self.given_back(m.name, peer.peer))
@@ -165,13 +173,15 @@ class ObjectStore:
         table.on(Kept, lambda peer, m: self.kept(m.name, peer.peer))
 
     def handle_from_afar_in(self, table: PeerMessageTable) -> None:
-        """Register the handlers for what processes of other nodes say about objects of this one."""
+        """Register the handlers for messages from processes of other nodes about objects of this
+        node.
+        """
         table.on(Claimed, lambda peer, m: self.claimed(m.name, peer.peer))
         table.on(Settled, lambda peer, m: self.settled(m.worker, peer.peer))
         table.on(Dropped, lambda peer, m: self.dropped(m.name, m.size, peer.peer))
 
     def handle_from_nodes_in(self, table: PeerMessageTable) -> None:
-        """Register the handlers for what other nodes say about copies of objects."""
+        """Register the handlers for messages of other nodes about copies of objects."""
         table.on(CopyMade, lambda peer, m: self.copy_made(m.name, peer.peer[:PREFIX_BYTES]))
         table.on(Dropped, lambda peer, m: self.copy_dropped(m.name))
         broadcasts = self.broadcasts
@@ -206,7 +216,7 @@ class ObjectStore:
     # ---- objects of this node ----------------------------------------------------------------
 
     def reserve(self, process: bytes, wanted_bytes: int, answer: Answer) -> None:
-        """Give a writer credit, after spilling what must go.
+        """Give a writer credit, after spilling objects if that is necessary.
 
         Calls `answer(bytes, None)`, or `answer(0, error)` with an ObjectStoreFullError or
         OutOfDiskError.
@@ -219,35 +229,39 @@ class ObjectStore:
         self._room.ask(process, wanted_bytes, room_is_there)
 
     def sealed(self, name: str, size: int, process: bytes) -> None:
-        """Count an object that `process` wrote. Its owner may have dropped it already."""
+        """Count an object that `process` wrote. The object's owner may have dropped it already."""
         self.accounting.sealed(name, size, process)
         if not self._files.is_in_memory(name):
             self.accounting.dropped(name, 0, process)
 
     def kept(self, name: str, process: bytes) -> None:
-        """Count the file of an object that is gone, which `process` keeps for its next object."""
+        """Count the file of an object that is gone. `process` keeps the file for its next
+        object.
+        """
         if not self._files.is_in_memory(name):
-            self.dropped(name, 0, process)  # it was spilled, or is another object by now
+            self.dropped(name, 0, process)  # the file was spilled, or holds another object by now
             return
         self.accounting.kept(name, process)
         self._drop_at_holders(name)
 
     def dropped(self, name: str, credit_bytes: int, process: bytes) -> None:
-        """Drop an object that is gone, and its copy on disk, even one made just now."""
+        """Drop an object that is gone, with its copy on disk, even if the copy was made just
+        now.
+        """
         self._let_writer_go(name, process)
         self.accounting.dropped(name, credit_bytes, process)
         if self.accounting.spilled_total_bytes:
             self._files.delete_spilled(name)
         self._drop_at_holders(name)
         if process[:PREFIX_BYTES] != self._prefix:
-            self._files.delete(name)  # its owner is on another node, and cannot delete it
+            self._files.delete(name)  # the owner is on another node, and cannot delete the object
 
     def given_back(self, name: str, owner: bytes) -> None:
-        """Take an object that `owner` has dropped; its writer may reuse the file."""
+        """Handle an object that `owner` has dropped. The object's writer may reuse the file."""
         claimed_by = self.accounting.owner_of(name)
         if claimed_by not in (owner, b""):
             return
-        writer = writer_of_name(name)  # which may not have reported the object yet
+        writer = writer_of_name(name)  # the writer may not have reported the object yet
         if not claimed_by or writer not in self._peers:
             self._end(name, owner)
             return
@@ -255,7 +269,7 @@ class ObjectStore:
         self._peers.post(writer, GivenBack(name))
 
     def _let_writer_go(self, name: str, owner: bytes) -> None:
-        """Tell a writer that wrote for another owner to unmap the file, which it kept for reuse."""
+        """Tell a writer that wrote for another owner to unmap the file that it kept for reuse."""
         writer = self.accounting.writer_of(name)
         if writer != owner and writer in self._peers:
             self._peers.post(writer, Spilled([name]))
@@ -277,7 +291,7 @@ class ObjectStore:
         if owner[:PREFIX_BYTES] == self._prefix or not is_name(name):
             return
         found = self._files.stat(name)
-        if found is not None:  # else it was spilled or deleted
+        if found is not None:  # otherwise the object was spilled or deleted
             written, size = found
             self._events.record(
                 ResultStored, at=written, object=name, bytes=size, owner=owner.hex()
@@ -286,11 +300,11 @@ class ObjectStore:
     # ---- effects of making room ------------------------------------------------------------------
 
     def evict_copy(self, name: str) -> bool:
-        """Drop a copy of another node's object; False when it is none."""
+        """Drop a copy of another node's object. Returns False if the object is not such a copy."""
         if name not in self._copies:
             return False
         self.evictions += 1
-        self.copy_dropped(name, may_keep=False)  # its own node still has it
+        self.copy_dropped(name, may_keep=False)  # the object's own node still has it
         return True
 
     def free_pooled_files(self, needed_bytes: int) -> None:
@@ -317,13 +331,15 @@ class ObjectStore:
                 continue
             if self._files.is_here(name):
                 self._events.record(ArgumentPresent, object=name, bytes=size)
-            elif prefix_of_name(name) != self._prefix:  # else it is lost, which its reader reports
+            # otherwise the object is lost, which its reader will report
+            elif prefix_of_name(name) != self._prefix:
                 self._pulls.want_ahead(name, size)
 
     def pull(self, name: str, size: int, asker: bytes, done: Done, will_map: bool = True) -> None:
-        """Bring a copy of another node's object here; `done` is called with why not, or "".
+        """Copy an object of another node to this node. `done` is called with the reason for a
+        failure, or with "".
 
-        With `will_map`, the copy stays until `asker` has `used` it or reports it as `unwanted`.
+        With `will_map`, the copy stays until `asker` has `used` it, or reports it as `unwanted`.
         """
 
         def ended(failure: str) -> None:
@@ -340,7 +356,9 @@ class ObjectStore:
 
     @property
     def pinned_bytes(self) -> int:
-        """Bytes of copies that cannot be dropped, because their askers have not mapped them yet."""
+        """The bytes of copies that cannot be dropped, because their askers have not mapped them
+        yet.
+        """
         return self._pins.total_bytes
 
     def _unpinned(self) -> None:
@@ -359,7 +377,8 @@ class ObjectStore:
                 return
             self._discard_pooled_file(spare)
             if isinstance(error, ObjectStoreFullError):
-                # As for objects written here: those that memory cannot hold go to disk at once.
+                # As with objects written here, copies for which memory has no room go to disk at
+                # once.
                 self._begin_pull(name, size, "")
             else:
                 self._pulls.ended(name, str(error))
@@ -374,13 +393,13 @@ class ObjectStore:
         self.questions.ask(name, size, begin)
 
     def pulled(self, message: Pulled) -> None:
-        """Take the end of a transfer."""
+        """Handle the end of a transfer."""
         if message.ok and message.seconds > 0:
             self.bandwidth = self.bandwidth.with_sample(message.size / message.seconds)
         promised = self._promised.pop(message.name, 0)
         if promised and message.ok and message.size:
             self.accounting.sealed(message.name, message.size, _COPIES)
-        else:  # it lies on disk, was here already and is counted, or did not come
+        else:  # the copy lies on disk, was here and counted before, or did not come
             self.accounting.withdraw(_COPIES, promised)
         writer = prefix_of_name(message.name)
         source = self.questions.ended(message.name, message.ok)
@@ -403,7 +422,7 @@ class ObjectStore:
             self._pulls.ended(message.name, failure)
 
     def copy_made(self, name: str, holder: bytes) -> None:
-        """Note that another node has a copy of an object of this one."""
+        """Note that another node has a copy of an object of this node."""
         if is_name(name) and self._files.is_here(name):
             self._holders.setdefault(name, set()).add(holder)
             self.sent_bytes += self.accounting.size_of(name)
@@ -412,7 +431,7 @@ class ObjectStore:
             self._links.send(holder, Dropped(name, 0))
 
     def copy_dropped(self, name: str, may_keep: bool = True) -> None:
-        """Drop a copy that is of no use any more; its file may serve for another copy."""
+        """Drop a copy that is not needed any more. The file may be used for another copy."""
         if name not in self._copies:
             return
         self._copies.discard(name)
@@ -436,7 +455,7 @@ class ObjectStore:
         return is_kept
 
     def _count_pooled_files(self) -> None:
-        """Count pooled files as used, as far as they do not become objects."""
+        """Count pooled files as used, except for those that become objects."""
         self.accounting.withdraw(_FILE_POOL, self.accounting.capacity_bytes)
         self.accounting.promise(_FILE_POOL, self.file_pool.total_bytes)
 
@@ -454,16 +473,17 @@ class ObjectStore:
     # ---- ends --------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Retry what could not be reached, and stop waiting for nodes that take too long."""
+        """Try unreachable nodes again, and stop waiting for nodes that take too long."""
         self._pins.tick(now)
         self._pulls.tick(now)
         self.questions.tick(now)
         self.broadcasts.tick(now)
 
     def node_gone(self, prefix: bytes) -> None:
-        """Forget a dead node's copies, and what its workers owned here.
+        """Forget a dead node's copies, and the objects here that its workers owned.
 
-        Copies of its objects stay while somebody may read them. Its drivers' jobs end separately.
+        Copies of the node's objects stay while processes may read them. The jobs of its drivers end
+        separately.
         """
         for holders in self._holders.values():
             holders.discard(prefix)
@@ -479,7 +499,7 @@ class ObjectStore:
             self._drop_copies(self._last_readers.node_gone(prefix, copies, asked))
 
     def readers_known(self, prefix: bytes, process: bytes) -> None:
-        """Take a process's report of all objects of a dead node that it may still read."""
+        """Store a process's report of all objects of a dead node that it may still read."""
         self._drop_copies(self._last_readers.reported(prefix, process))
 
     def _drop_copies(self, names: list[str]) -> None:
@@ -497,23 +517,26 @@ class ObjectStore:
             self.settled(worker, process)
 
     def owner_gone(self, owner: bytes, kept: Collection[str] = ()) -> None:
-        """Drop the objects of an ended owner, except those `kept`.
+        """Drop the objects of an ended owner, except for those in `kept`.
 
-        The owner is a driver, or a worker of another node, from which nobody reads any more.
+        The owner is a driver, or a worker of another node; no process reads its objects any more.
         """
         is_ours = owner[:PREFIX_BYTES] == self._prefix
-        written = self._files.written_by(owner) if is_ours else []  # else those are copies
+        # otherwise these objects are copies
+        written = self._files.written_by(owner) if is_ours else []
         for name in self.accounting.owned(owner, written):
             if name not in kept:
                 self._end(name, owner)
 
     def worker_gone(self, worker: bytes, readers: set[bytes]) -> None:
-        """Drop a dead worker's objects once `readers` have read all that it sent them."""
+        """Drop a dead worker's objects once `readers` have read all messages that the worker sent
+        them.
+        """
         self._unsettled[worker] = readers
         self.settled(worker, b"")
 
     def settled(self, worker: bytes, reader: bytes) -> None:
-        """Note that `reader` has claimed its own of a dead worker's objects."""
+        """Note that `reader` has claimed the objects that it owns among those of a dead worker."""
         readers = self._unsettled.get(worker)
         if readers is None:
             return

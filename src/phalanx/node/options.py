@@ -14,7 +14,8 @@ class SpillOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the cluster spreads its tasks.
 
     `placement`: the policy that chooses among nodes; a joining node gets it from the head.
-    `threshold`: the workers that may be waited for on this node before others are asked.
+    `threshold`: the number of workers that may be waited for on this node before other nodes are
+    asked.
     """
 
     placement: PlacementPolicy = PlacementPolicy()

@@ -57,9 +57,9 @@ class OtherNodes:
         self._store = store
         self._plans = plans
         self.from_afar = PeerMessageTable()
-        """The handlers for what processes of other nodes may say to this one."""
+        """The handlers for messages that processes of other nodes may send to this node."""
         self.from_nodes = PeerMessageTable()
-        """The handlers for what other nodes may say to this one."""
+        """The handlers for messages that other nodes may send to this node."""
         self.from_nodes.on(Via, self._via)
         self.from_nodes.on(ProcessEnded, self._process_ended)
 
@@ -98,13 +98,15 @@ class OtherNodes:
         self._effects.sweep()
 
     def connection_lost(self, connection: Peer, refusal: str) -> None:
-        """Handle the end of a node's connection; `refusal`: why it could not be made."""
+        """Handle the end of a node's connection. `refusal`: why the connection could not be
+        made.
+        """
         if self._links.is_current(connection):
             reason = refusal or "the connection to its node was lost"
             self._cut(connection.peer[:PREFIX_BYTES], reason)
 
     def _cut(self, prefix: bytes, reason: str, is_dead: bool = False) -> None:
-        """Forget all that this node had from another, and the other way round."""
+        """Forget everything that this node had from another node, or had given to it."""
         self._links.cut(prefix)
         self._inquiries.node_cut(prefix)
         self._borrowed.node_cut(prefix, reason)
@@ -115,7 +117,7 @@ class OtherNodes:
         if node_id:
             forget = self._spilling.remove if is_dead else self._spilling.forget
             forget(node_id)
-        if is_dead:  # else the next tick asks: asking now would dial a dead node in a loop
+        if is_dead:  # otherwise the next tick asks: a question now would dial a dead node in a loop
             self._plans.request()
 
     def _process_gone(self, process: bytes) -> None:
@@ -125,12 +127,14 @@ class OtherNodes:
     # ---- messages of other nodes -----------------------------------------------------------------
 
     def on_message(self, connection: Peer, message: Any) -> None:
-        """Handle a message of another node. A node that may not send it loses its connection."""
+        """Handle a message of another node. If the node may not send it, it loses its
+        connection.
+        """
         if not self.from_nodes.handle(connection, message):
             self._links.lose(connection)
 
     def _via(self, connection: Peer, message: Via) -> None:
-        """Handle messages to a process of this node, or from a process of that node."""
+        """Handle messages to a process of this node, and messages from a process of that node."""
         sender = connection.peer[:PREFIX_BYTES]
         where = message.process[:PREFIX_BYTES]
         if where == self._prefix:
@@ -149,5 +153,5 @@ class OtherNodes:
     def _process_ended(self, connection: Peer, message: ProcessEnded) -> None:
         self._peers.remove(message.process)
         self._process_gone(message.process)
-        if not message.is_driver:  # else the head says which objects stay
+        if not message.is_driver:  # otherwise the head decides which objects stay
             self._store.owner_gone(message.process)

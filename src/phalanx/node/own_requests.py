@@ -28,7 +28,7 @@ _JOB = slice(12, 16)
 
 
 class OwnRequests:
-    """The handlers of those requests."""
+    """The handlers of the requests that a node answers itself."""
 
     def __init__(
         self,
@@ -40,7 +40,9 @@ class OwnRequests:
         waiting_tasks: WaitingTasks,
         drain_output: Callable[[Callable[[], None]], None],
     ) -> None:
-        """`drain_output` calls back once all that workers have printed so far is passed on."""
+        """`drain_output` calls back once everything that workers have printed so far is
+        passed on.
+        """
         self._node_id = node_id
         self._labels = labels
         self._drivers = drivers

@@ -8,7 +8,7 @@ from phalanx.model.ids import PREFIX_BYTES
 from phalanx.model.principals import Principal
 
 DRIVER, WORKER, NODE, HEAD, REMOTE = "driver", "worker", "node", "head", "remote"
-"""Kinds of processes at the other end of a connection.
+"""The kinds of processes at the other end of a connection.
 
 REMOTE: a process of another node, which is reached through that node.
 """
@@ -21,9 +21,9 @@ class Peer(Protocol):
     """This node's end of a connection."""
 
     peer: bytes
-    """The id of the process at the other end; empty until it has introduced itself."""
+    """The id of the process at the other end; empty until the process has introduced itself."""
     tag: Any
-    """The kind of process at the other end, as above; any other value until that is known."""
+    """The kind of process at the other end, as above; any other value until the kind is known."""
 
     @property
     def principal(self) -> Principal:
@@ -31,7 +31,7 @@ class Peer(Protocol):
         ...
 
     def post(self, message: Any) -> None:
-        """Queue a message, to be sent with all others of this round."""
+        """Queue a message. It is sent together with all others of this round."""
         ...
 
     def send(self, message: Any) -> None:
@@ -40,7 +40,7 @@ class Peer(Protocol):
 
 
 class Peers:
-    """The processes that this node may send to, in the order in which they came."""
+    """The processes to which this node may send messages, in the order in which they came."""
 
     def __init__(self) -> None:
         self._peers: dict[bytes, Peer] = {}
@@ -49,7 +49,7 @@ class Peers:
         return process in self._peers
 
     def get(self, process: bytes) -> Peer | None:
-        """Return the connection to a process; None when it has none."""
+        """Return the connection to a process; None if the process has none."""
         return self._peers.get(process)
 
     def add(self, peer: Peer) -> None:
@@ -57,11 +57,11 @@ class Peers:
         self._peers[peer.peer] = peer
 
     def remove(self, process: bytes) -> Peer | None:
-        """Remove and return the connection of a process that has ended, or has lost it."""
+        """Remove and return the connection of a process that has ended or lost the connection."""
         return self._peers.pop(process, None)
 
     def post(self, process: bytes, message: Any) -> None:
-        """Send a message to a process, if it is connected."""
+        """Send a message to a process, if the process is connected."""
         peer = self._peers.get(process)
         if peer is not None:
             peer.post(message)

@@ -39,7 +39,7 @@ class ProcessEnds:
         self._counts = counts
 
     def ended(self, process: bytes, is_driver: bool = False) -> None:
-        """Give up everything that a process has, which has ended or is about to."""
+        """Give up everything that belongs to a process that has ended or is about to end."""
         self._leases.owner_gone(process, self._clock())
         self._spilling.owner_gone(process)
         self._borrowed.owner_gone(process)
@@ -50,5 +50,7 @@ class ProcessEnds:
         self._counts.process_gone(process)
 
     def worker_gone(self, worker: bytes, readers: set[bytes]) -> None:
-        """Forget the connections of an ended worker once these processes have read all of them."""
+        """Forget the connections of an ended worker once these processes have read all messages on
+        them.
+        """
         self._store.worker_gone(worker, readers)

@@ -7,29 +7,31 @@ from collections.abc import Callable
 import msgspec
 
 KEEP_ENDED = 1_000
-"""Ended processes that are remembered."""
+"""The number of ended processes that are remembered."""
 
 
 class ProcessRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One process. Times are in seconds since the epoch."""
+    """The record of a process. Times are in seconds since the epoch."""
 
     process: bytes
     kind: str
-    """DRIVER or WORKER."""
+    """The kind of process: DRIVER or WORKER."""
     pid: int
     began: float
     ended: float = 0.0
-    """0 while the process lives."""
+    """When the process ended; 0 while it lives."""
     how: str = ""
-    """The kind of its end, in capitals, as WorkerDied names it."""
+    """The kind of the process's end, in capitals, as WorkerDied names it."""
     reason: str = ""
 
 
 class ProcessHistory:
-    """The processes of a node from their introduction to their end; the latest that ended stay."""
+    """The processes of a node from their introduction to their end. The latest that have ended are
+    kept.
+    """
 
     def __init__(self, wall: Callable[[], float]) -> None:
-        """`wall`: seconds since the epoch."""
+        """`wall` returns seconds since the epoch."""
         self._wall = wall
         self._living: dict[bytes, ProcessRecord] = {}
         self._ended: dict[bytes, ProcessRecord] = {}
@@ -42,7 +44,7 @@ class ProcessHistory:
         )
 
     def ended(self, process: bytes, how: str, reason: str) -> None:
-        """Note the end of a process. One that never introduced itself is not known."""
+        """Note the end of a process. A process that never introduced itself is not known."""
         record = self._living.pop(process, None)
         if record is None:
             return

@@ -8,9 +8,9 @@ from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 
 class QueueShares:
-    """The part of a node that each queue holds.
+    """The share of a node that each queue holds.
 
-    A queue without a known weight, such as "", weighs 1.
+    A queue without a known weight, such as "", has the weight 1.
     """
 
     def __init__(self) -> None:
@@ -22,11 +22,11 @@ class QueueShares:
         return not queue or not self.weights or queue in self.weights
 
     def take(self, queue: str, request: ResourceSet) -> None:
-        """Count a lease of the queue that begins."""
+        """Count a lease that begins, for its queue."""
         self._held[queue] = self._held.get(queue, EMPTY) + request
 
     def give_back(self, queue: str, request: ResourceSet) -> None:
-        """Count a lease of the queue that ends."""
+        """Stop counting a lease that ends, for its queue."""
         left = self._held.get(queue, EMPTY) - request
         if left:
             self._held[queue] = left
@@ -34,7 +34,7 @@ class QueueShares:
             self._held.pop(queue, None)
 
     def of(self, queue: str, total: Mapping[str, int]) -> float:
-        """Return the largest part of any resource that the queue holds, divided by its weight."""
+        """Return the queue's largest share of any resource, divided by the queue's weight."""
         return self._share(queue, self._held.get(queue, EMPTY), total)
 
     def may_take(
@@ -47,8 +47,8 @@ class QueueShares:
     ) -> bool:
         """Whether a lease of `other` is due for `queue`.
 
-        It is when `other` then still holds no less by weight than `queue`, or `queue` holds
-        nothing.
+        This is so if `queue` holds nothing, or if `other`, after giving the lease, still holds at
+        least as large a share by weight as `queue`.
         """
         mine, theirs = self._held.get(queue, EMPTY), self._held.get(other, EMPTY)
         if not mine:

@@ -30,7 +30,9 @@ Refusal = tuple[str, str]
 
 
 class Refusals:
-    """Finds refusals by a node, its placement groups, its queues and the other nodes."""
+    """Finds reasons to refuse a demand: in the node, its placement groups, its queues and the other
+    nodes.
+    """
 
     def __init__(
         self,
@@ -49,7 +51,9 @@ class Refusals:
         self._other_nodes = other_nodes
 
     def of(self, demand: Demand, now: float, is_draining: bool) -> Refusal | None:
-        """Return why a demand is refused; None when it can be met. Sets whether it can run here."""
+        """Return why a demand is refused; None if it can be met. Also notes in the demand whether
+        it can run here.
+        """
         if demand.group is not None:
             refusal = self._groups.refusal(demand.group, demand.place)
         elif self.is_deleted(demand):
@@ -112,7 +116,9 @@ def unschedulable(demand: Demand) -> str:
 
 
 def _impatience(demand: Demand, now: float) -> Refusal | None:
-    """Refuse a demand that must not wait for a busy node, once it has waited long enough."""
+    """Refuse a demand that must not wait for a busy node, once the demand has waited long
+    enough.
+    """
     strategy = demand.strategy
     if not strategy.get("fail_on_unavailable") or now - demand.since < UNAVAILABLE_AFTER_S:
         return None
@@ -122,6 +128,6 @@ def _impatience(demand: Demand, now: float) -> Refusal | None:
 
 
 def _holds(labels: Mapping[str, str], wanted: Sequence[Any]) -> bool:
-    """Whether labels meet every (key, operator, values) condition."""
+    """Whether labels fulfil each of the (key, operator, values) conditions."""
     conditions = [condition(key, operator, values) for key, operator, values in wanted]
     return all(c.holds(labels) for c in conditions)

@@ -27,7 +27,7 @@ STORE = "object_store_memory"
 
 
 class Status(Protocol):
-    """Describes a node."""
+    """Describes a node in reports."""
 
     def report(self) -> NodeReport:
         """Return the node's state as a report."""
@@ -51,7 +51,7 @@ class NodeStatus:
         shortage: Shortage,
         killed_parts: KilledParts,
     ) -> None:
-        """`members`: the members of jobs that run here."""
+        """`members`: the members of jobs that run on this node."""
         self._setup = setup
         self._leases = leases
         self._store = store
@@ -90,7 +90,7 @@ class NodeStatus:
         )
 
     def _queued(self) -> list[tuple[dict[str, float], int]]:
-        """Return how much waits, with one row for equal demands, since thousands may wait."""
+        """Return the waiting demands. Equal demands share one row, because thousands may wait."""
         counts: dict[ResourceSet, int] = {}
         for demand in self._leases.waiting.all():
             counts[demand.place] = counts.get(demand.place, 0) + demand.count
@@ -114,7 +114,7 @@ class NodeStatus:
 def view_row(
     node_id: str, prefix: bytes, labels: dict[str, str], report: NodeReport, state: str = ALIVE
 ) -> ViewRow:
-    """Return the row in the view of a node with this report, without its address."""
+    """Return the row in the view that a node with this report has, without its address."""
     return ViewRow(
         node_id=node_id,
         prefix=prefix,
@@ -154,7 +154,7 @@ class Reports:
         """Whether a report was sent in this round."""
 
     def tick(self, now: float) -> None:
-        """Send a report when one is due."""
+        """Send a report if one is due."""
         if self._is_fresh or not self._head.is_connected:
             return
         if now - self._sent_at < self._at_most_every_s:
@@ -169,21 +169,21 @@ class Reports:
         self._is_fresh = False
 
     def report_needed(self) -> None:
-        """Report before the head is asked something that depends on what is free here.
+        """Report before the head is asked something that depends on the free resources here.
 
-        At most once a round: the head subtracts what it gives away, and a second report would undo
-        that.
+        Report at most once a round: the head subtracts what it gives away, and a second report
+        would undo that.
         """
         if not self._is_fresh:
             self.report_changed()
 
     def report_changed(self) -> None:
-        """Report that something was given back here, which is always news."""
+        """Report that resources were given back here, which is always news."""
         self._is_fresh = True
         self._send(self._status.report(), self._clock())
 
     def head_joined(self) -> None:
-        """Report at the next tick, whatever was sent before: the head may be another one."""
+        """Send a report at the next tick in any case, because the head may be another one."""
         self._last = None
         self._sent_at = float("-inf")
 

@@ -23,15 +23,15 @@ from phalanx.protocol.requests.request import NOTHING, Asker, RequestHandlers, R
 from phalanx.protocol.wire_errors import WireError, to_wire
 
 _JOB = slice(12, 16)
-"""The bytes of a process's id that name its driver's job."""
+"""The position of the bytes that name the driver's job in a process's id."""
 _NEEDS_REPORT = frozenset(
     one.kind for one in (GetAvailableResources, GetClusterResources, ListNodes, CreateGroup)
 )
-"""Requests before which the head has to know what is free here."""
+"""Requests before which the head must know which resources are free here."""
 
 
 class HeadState(Protocol):
-    """Tells how the node stands with its head."""
+    """Knows the state of the node's link to its head."""
 
     @property
     def trouble(self) -> str:
@@ -40,7 +40,7 @@ class HeadState(Protocol):
 
 
 class NodeAsker(Asker[Any]):
-    """The process or visitor that asked a request of this node, with its connection."""
+    """The process or visitor that sent a request to this node, with its connection."""
 
     __slots__ = ("peer",)
 
@@ -54,7 +54,7 @@ class NodeAsker(Asker[Any]):
 
 
 class NodeRequests:
-    """Answers the requests that the node has handlers for; the head answers all others."""
+    """Answers the requests for which the node has handlers. The head answers all other requests."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class NodeRequests:
         address: str,
         report: Callable[[], None],
     ) -> None:
-        """`address`: the head's, for display. `report`: tells the head what is free here before it
-        is asked.
+        """`address`: the address of the head, for display. `report` tells the head which resources
+        are free here before the head is asked.
         """
         self._handlers = handlers
         self._link = link
@@ -74,7 +74,7 @@ class NodeRequests:
         self._report = report
 
     def answer(self, peer: Peer, ask: Ask) -> None:
-        """Reply to one request, now or later."""
+        """Reply to a request, now or later."""
         if ask.kind in self._handlers:
             self._handlers.answer(ask.kind, ask.body, NodeAsker(peer, ask.token))
             return
@@ -96,7 +96,7 @@ class NodeRequests:
 
 
 def principal_of(peer: Peer) -> Principal:
-    """Return the principal of a process or visitor; a worker acts for its driver's job."""
+    """Return the principal of a process or visitor. A worker acts for its driver's job."""
     if peer.tag == WORKER:
         return Principal(JOB, peer.peer[_JOB].hex())
     return peer.principal

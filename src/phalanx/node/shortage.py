@@ -16,20 +16,25 @@ LONGEST_REST_S = 60.0
 
 
 class Shortage:
-    """That of one node."""
+    """Delays the start of commands on one node after a start failed because something had run
+    out.
+    """
 
     def __init__(self, clock: Callable[[], float], note: Note) -> None:
         self._clock = clock
         self._note = note
         self._failures = 0
-        """How many rests have followed one another, with no command that began between them."""
+        """The number of consecutive rests in which no command began in between."""
         self._until = 0.0
         self.trouble = ""
-        """Why the node takes nothing new, for people; empty when all is well."""
+        """Why the node accepts no new work, for display; empty if all is well."""
 
     def failed(self, reason: str) -> str:
-        """A command could not be started for want of something; the trouble."""
-        if not self.trouble:  # what was ordered before the rest fails together, and counts once
+        """Handle a command that could not be started because something had run out. Returns the
+        trouble.
+        """
+        # all commands that were ordered before the rest fail together, and count once
+        if not self.trouble:
             self._failures += 1
             rest_s = pause_s(self._failures + 1, FIRST_REST_S, LONGEST_REST_S)
             self._until = self._clock() + rest_s
@@ -38,11 +43,11 @@ class Shortage:
         return self.trouble
 
     def began(self) -> None:
-        """A command has begun."""
+        """Note that a command has begun."""
         if not self.trouble:
             self._failures = 0
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """End the rest when its time is over."""
         if self.trouble and now >= self._until:
             self.trouble = ""

@@ -33,14 +33,16 @@ from phalanx.protocol.cluster_messages import (
 from phalanx.protocol.requests.cluster import NewDriverJob
 
 QUIET_S = 0.25
-"""Seconds after a driver came until the node makes its head, unless it was needed before."""
+"""Seconds from the arrival of a driver until the node makes its head, unless the head was needed
+before.
+"""
 
 
 class LocalHead(Protocol):
-    """The head, in this process."""
+    """The head, which runs in this process."""
 
     def join_alone(self, row: ViewRow) -> None:
-        """Take this node as the whole cluster."""
+        """Make this node the whole cluster."""
         ...
 
     def on_message(self, prefix: bytes, message: Any) -> None:
@@ -52,20 +54,20 @@ class LocalHead(Protocol):
         ...
 
     def on_round(self, now: float) -> float:
-        """Handle the end of a round. Returns when it has to be called again at the latest."""
+        """Handle the end of a round. Returns the latest time for the next call."""
         ...
 
 
 MakeHead = Callable[[Callable[[bytes, Any], None]], LocalHead]
-"""Makes the head; its argument sends a message to a node, by prefix."""
+"""Makes the head. Its argument sends a message to a node, by the node's prefix."""
 
 
 class SingleNodeMembership:
     """Passes messages between the node and the head in its process.
 
-    Tasks and objects need nothing of the head, and importing it would make a start a third longer.
-    So the head is made when somebody first asks it something, or when the node is idle. Until then,
-    the messages that it has to know are kept for it.
+    Tasks and objects do not need the head, and its import would make a start a third longer. So the
+    head is made when it is first asked something, or when the node is idle. Messages that the head
+    must know are kept until then.
     """
 
     is_stale = False
@@ -84,8 +86,8 @@ class SingleNodeMembership:
         wake_at: Callable[[float], None],
         warm_up: Callable[[], object],
     ) -> None:
-        """`wake_at`: requests a call of `round` at that time at the latest. `warm_up`: imports code
-        for the first gang or job, called when there is nothing else to do.
+        """`wake_at` requests a call of `round` at that time at the latest. `warm_up` imports code
+        for the first gang or job; it is called when there is nothing else to do.
         """
         self._prefix = prefix
         self._clock = clock
@@ -99,7 +101,7 @@ class SingleNodeMembership:
         self._warm_up = warm_up
         self._head: LocalHead | None = None
         self._sent: deque[Any] = deque()
-        """Messages of the head that are not handed over yet."""
+        """Messages of the head that were not handed over yet."""
         self._kept: list[Any] = []
         self._jobs = 0
         self._make_at = float("inf")
@@ -114,14 +116,14 @@ class SingleNodeMembership:
         table.on(ForwardedReply, self._link.replied)
 
     def tick(self, now: float) -> None:
-        """Let the head do what is due; make the head when the node is idle."""
+        """Let the head do what is due. If the node is idle, make the head."""
         is_idle = now >= self._make_at and not self._waiting
         if self._head is not None:
             self._head.on_tick(now)
             if is_idle:
                 self._warm_up()
         elif is_idle:
-            self._make()  # so that its first user need not wait
+            self._make()  # done now, so that the first user of the head need not wait
 
     def round(self) -> None:
         """Handle the end of a round: pass messages in both directions."""
@@ -131,7 +133,7 @@ class SingleNodeMembership:
             self._deliver()
 
     def _deliver(self) -> None:
-        """Hand over all messages, including those sent while handing over."""
+        """Hand over all messages, including messages that are sent in the meantime."""
         while self._link.sent or self._sent:
             for _ in range(len(self._link.sent)):
                 self._to_head(self._link.sent.popleft())
@@ -145,14 +147,16 @@ class SingleNodeMembership:
         match message:
             case ForwardedAsk() if message.kind == NewDriverJob.kind:
                 self._jobs += 1
-                self._kept.append(message)  # the head counts alike; its own reply will be ignored
+                # the head counts in the same way; its own reply will be ignored
+                self._kept.append(message)
                 job = msgspec.Raw(msgspec.msgpack.encode(JobID.from_int(self._jobs).binary()))
                 self._link.replied(ForwardedReply(message.token, job))
                 self._make_at = self._clock() + QUIET_S
             case JobKnown() | EnvironmentKnown() | ProcessEnded(is_driver=True):
                 self._kept.append(message)
             case NodeReport() | DevicesSeen() | MachineSeen() | ProcessEnded() | NodeNumbers():
-                pass  # the head learns these when it is made, and nothing has an owner yet
+                # the head learns these when it is made, and no actor or group has an owner yet
+                pass
             case _:
                 self._make().on_message(self._prefix, message)
 
@@ -167,11 +171,11 @@ class SingleNodeMembership:
         return head
 
     def is_head(self, connection: Peer) -> bool:
-        """Return False: there is no connection to the head."""
+        """Return False: the node has no connection to its head."""
         return False
 
     def connection_lost(self, refusal: str, is_about_token: bool, is_given_up: bool) -> None:
-        """Do nothing: there is no connection to the head."""
+        """Do nothing: the node has no connection to its head."""
 
 
 def single_node(
@@ -184,7 +188,8 @@ def single_node(
 ) -> Node[SingleNodeMembership]:
     """Build a node that is a whole cluster. SingleNodeMembership describes the callbacks.
 
-    `make_spilling`: makes what chooses among nodes, since a policy may matter even here.
+    `make_spilling` makes the part that chooses among nodes, because a policy may matter even on one
+    node.
     """
     link = LocalHeadLink()
 

@@ -31,26 +31,32 @@ from phalanx.scheduler.placement.strategy import Asking, Strategy
 from phalanx.scheduler.placement.terms import terms_of
 
 MAX_PICKS = 512
-"""Workers of one demand that one plan places; the next plan goes on."""
+"""The number of workers of one demand that one plan places. The next plan places more."""
 
 MAX_PATIENCE_S = 0.2
 """Seconds for which a node that seems full is asked because it holds arguments."""
 
 MAX_BLIND = 8
-"""Nodes asked for one demand while nothing is known of what is free on them."""
+"""The number of nodes that are asked for one demand while nothing is known about their free
+resources.
+"""
 
 
 class Asks(Protocol):
-    """Asks other nodes for workers, for spillback."""
+    """Asks other nodes for workers, on behalf of spillback."""
 
     def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
-        """Tell a node how many workers a demand would use there; it gave `seen` of them so far."""
+        """Tell a node how many workers a demand would use there. `seen`: how many the node has
+        given so far.
+        """
         ...
 
     def withdraw(
         self, node_id: str, owner: bytes, scheduling_class: int, is_over: bool = False
     ) -> None:
-        """Tell a node that a demand is met or gone; `is_over`: its class is, too."""
+        """Tell a node that a demand is met or gone. `is_over`: whether the demand's class is over
+        as well.
+        """
         ...
 
 
@@ -67,8 +73,8 @@ class Spillback:
         is_mine: Callable[[bytes], bool],
         nodes_of: Callable[[BundleId], list[str]],
     ) -> None:
-        """`is_mine(owner)`: whether a process is of this node; others' demands never move on.
-        `nodes_of(place)`: the other nodes with bundles that a demand may use.
+        """`is_mine(owner)`: whether a process belongs to this node; demands of other processes are
+        never passed on. `nodes_of(place)`: the other nodes with bundles that a demand may use.
         """
         self._me = me
         self._cluster = cluster
@@ -95,7 +101,7 @@ class Spillback:
     # ---- knowledge of the other nodes ------------------------------------------------------------
 
     def put(self, row: NodeRow) -> None:
-        """Take the row of a node, this one or another."""
+        """Store the row of a node, which may be this one."""
         self._cluster.put(row)
 
     def remove(self, node_id: str) -> None:
@@ -104,7 +110,9 @@ class Spillback:
         self.forget(node_id)
 
     def forget(self, node_id: str) -> None:
-        """Drop what was asked of a node, and what it gave; the next plan may ask again."""
+        """Forget what was asked of a node and what the node gave. The next plan may ask it
+        again.
+        """
         for entry in [e for e in self._seen if e[0] == node_id]:
             del self._seen[entry]
         for asked in self._asked.values():
@@ -112,16 +120,18 @@ class Spillback:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this node is alone, and may start what it has room for without a plan."""
+        """Whether this node is alone, so that it may start work without a plan where it has
+        room.
+        """
         nodes = self.view.nodes
         return self._starts_here_first and len(nodes) == (self._me in nodes.row_of)
 
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:
-        """Whether nothing may start here before a plan has looked at the other nodes."""
+        """Whether no work may start here before a plan has looked at the other nodes."""
         return self._is_planned(strategy) and not self.is_alone
 
     def why_closed(self, node_id: str) -> str:
-        """Return why a node takes nothing new; empty when it does."""
+        """Return why a node accepts no new work; empty if it does."""
         nodes = self.view.nodes
         row = nodes.row_of.get(node_id)
         if row is None:
@@ -129,7 +139,7 @@ class Spillback:
         return "" if nodes.states[row].is_schedulable else "drains"
 
     def is_feasible(self, demand: Demand) -> bool:
-        """Whether any node, busy or not, could run this."""
+        """Whether any node, busy or not, could run this request."""
         terms = terms_of(demand.strategy, demand.place, self._default)
         outcome = pick_node(
             self.view,
@@ -142,7 +152,9 @@ class Spillback:
         return isinstance(outcome, Placed)
 
     def why(self, demand: Demand, now: float) -> Outcome:
-        """Return what a waiting demand's strategy says now, given nodes with room for one of it."""
+        """Return what the strategy of a waiting demand reports now, given the nodes that have room
+        for one of its workers.
+        """
         terms = terms_of(demand.strategy, demand.place, self._default)
         asking = self._asking(demand, avoid_local=False)
         return pick_node(
@@ -169,7 +181,8 @@ class Spillback:
     def _for_selector(
         self, asking: Asking, key: DemandKey, chosen: Mapping[str, int], waiting: int, now: float
     ) -> Asking:
-        """Return the terms with what only the selector looks at, if it is the cluster's policy.
+        """Return the terms with the facts that only the selector uses, if it is the cluster's
+        policy.
 
         `chosen`: the nodes that this plan has chosen for the demand so far.
         """
@@ -185,9 +198,11 @@ class Spillback:
     # ---- planning ----------------------------------------------------------------------------
 
     def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
-        """Set again what is asked of whom, and how much of each demand may run here.
+        """Decide again how many workers are asked of which node, and how much of each demand may
+        run here.
 
-        `is_blind`: no news of other nodes comes, so what seems taken there may be free again.
+        `is_blind`: no news of other nodes arrives, so resources that seem taken there may be free
+        again.
         """
         taken: dict[str, NodeState] = {}
         wanted: dict[DemandKey, tuple[Demand, dict[str, int]]] = {}
@@ -227,14 +242,14 @@ class Spillback:
             self._effects.withdraw(node_id, *key)
 
     def withdraw(self, key: DemandKey) -> None:
-        """Ask nobody any more for a demand that is met, or whose owner is gone."""
+        """Withdraw the requests for a demand that is met, or whose owner is gone."""
         for node_id in self._asked.pop(key, {}):
             self._effects.withdraw(node_id, key[0], key[1])
         if self._tried is not None:
             self._tried.forget(key)
 
     def class_over(self, owner: bytes, scheduling_class: int) -> None:
-        """Forget a class that will want nothing any more, here and on the nodes that were asked."""
+        """Forget a class that needs no more workers, here and on the nodes that were asked."""
         key = (owner, scheduling_class)
         lent = [node_id for node_id, mine in self._seen if mine == key]
         for node_id in lent:
@@ -246,7 +261,9 @@ class Spillback:
             self._effects.withdraw(node_id, owner, scheduling_class, is_over=True)
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
-        """Count a worker that a node lends, and that holds this much of what seemed free there."""
+        """Count a worker that another node lends. The worker holds this much of what seemed free
+        there.
+        """
         key = (owner, scheduling_class)
         if hold and node_id in self.view.nodes.row_of:
             self._cluster.count_in(node_id, hold, is_available=True)
@@ -260,7 +277,7 @@ class Spillback:
             asked.pop(node_id, None)
 
     def given_back(self, node_id: str) -> None:
-        """Note that a node has got back a worker that it lent."""
+        """Note that a node has got back a worker that it had lent."""
         self._cluster.count_no_more(node_id)
 
     def owner_gone(self, owner: bytes) -> None:
@@ -311,7 +328,8 @@ class Spillback:
             asked = {node: place.times(n) for node, n in targets.items() if node != self._me}
             self._tried.asked(key, asked, now)
         if not targets and demand.count and (must_plan or not demand.can_run_here):
-            # Nobody has room: all of it waits where the wait is shortest, or where it must run.
+            # No node has room: the whole demand waits where the wait is shortest, or where it must
+            # run.
             patient = replace(asking, require_available=False)
             outcome = pick_node(
                 self.view,
@@ -352,13 +370,15 @@ class Spillback:
         return count if is_patient else 0
 
     def _places_of(self, owner: bytes) -> frozenset[str]:
-        """Return the nodes that gave this owner workers, or were asked to."""
+        """Return the nodes that have given workers to this owner, or were asked to."""
         given = {node_id for node_id, key in self._seen if key[0] == owner}
         asked = (nodes for key, nodes in self._asked.items() if key[0] == owner)
         return frozenset(given.union(*asked))
 
     def _anybody(self, request: Request, count: int) -> dict[str, int]:
-        """Return the feasible nodes after this one in the ring of ids, the same for each plan."""
+        """Return the feasible nodes that follow this node in the ring of ids. The order is the same
+        for each plan.
+        """
         states = self.view.nodes.states
         feasible = self.view.of(request).feasible
         others = [state.id for state in states if state.id != self._me]
@@ -367,7 +387,9 @@ class Spillback:
         return dict.fromkeys([n for n in ring if feasible[row_of[n]]][:MAX_BLIND], count)
 
     def _is_planned(self, strategy: Mapping[str, Any]) -> bool:
-        """Whether a plan decides how much may run here; else this node first takes what it can."""
+        """Whether a plan decides how much may run here. Otherwise this node first takes as much as
+        it can.
+        """
         return not self._starts_here_first or any(
             strategy.get(name) for name in ("name", "near", "node_id", "labels")
         )

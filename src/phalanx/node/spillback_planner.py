@@ -25,17 +25,17 @@ class PlanRequests:
         self._is_wanted = False
 
     def request(self) -> None:
-        """Request a plan: something that it depends on has changed."""
+        """Request a plan, because something on which the plan depends has changed."""
         self._is_wanted = True
 
     def take(self) -> bool:
-        """Return whether there was a request since the last call, and clear it."""
+        """Return whether a plan was requested since the last call, and clear the request."""
         is_wanted, self._is_wanted = self._is_wanted, False
         return is_wanted
 
 
 class ViewRefresh:
-    """Keeps this node's view of the others fresh while the node needs it."""
+    """Keeps this node's view of the others up to date while the node needs it."""
 
     def __init__(self, node: bytes, head: HeadLink, changed: Callable[[View], None]) -> None:
         """`node`: the id of the node's own process. `changed`: takes new rows."""
@@ -43,17 +43,19 @@ class ViewRefresh:
         self._head = head
         self._changed = changed
         self._version = 0
-        """The version of the view, as the head counts."""
+        """The version of the view, in the head's count."""
         self._asked_at = float("-inf")
         self._is_asked = False
 
     @property
     def is_blind(self) -> bool:
-        """Whether nothing is heard of other nodes, because the head cannot be reached."""
+        """Whether no news of other nodes arrives, because the head cannot be reached."""
         return not self._head.is_connected
 
     def tick(self, now: float, is_waiting: bool) -> None:
-        """Refresh the view when it is time; `is_waiting`: others might take something from here."""
+        """Refresh the view if it is time. `is_waiting`: whether other nodes might take work from
+        here.
+        """
         if is_waiting and not self.is_blind and now - self._asked_at >= VIEW_AT_MOST_EVERY_S:
             self._ask(now)
 
@@ -79,8 +81,8 @@ class ViewRefresh:
             except PhalanxError:
                 return
             self._version = changes.version
-            # The answer may have waited at the head, so news of this node sent in the meantime is
-            # newer. News of other nodes comes again with the next answer, which has a later
+            # The answer may have waited at the head, so this node's later news is newer than the
+            # answer. News of other nodes comes again with the next answer, which has a later
             # version.
             own = self._node[:PREFIX_BYTES]
             self._changed(View([row for row in changes.rows if row.prefix != own]))
@@ -89,7 +91,7 @@ class ViewRefresh:
 
 
 class SpillbackPlanner:
-    """Plans at most once a round."""
+    """Makes a plan at most once a round."""
 
     def __init__(
         self,
@@ -108,20 +110,21 @@ class SpillbackPlanner:
         self._own_row = own_row
 
     def tick(self, now: float) -> None:
-        """Request a plan for what still waits."""
+        """Request a plan for the demands that still wait."""
         self._view.tick(now, bool(self._leases.waiting))
         if not self._spilling.is_alone and self._leases.waiting:
             self._requests.request()
 
     def round(self) -> bool:
-        """Plan, if that was requested. Returns whether it was."""
+        """Make a plan if one was requested. Returns whether that was so."""
         if not self._requests.take():
             return False
         now = self._clock()
         if self._spilling.is_alone:
             for demand in self._leases.waiting.all():
                 demand.here = -1
-        elif not self._view.is_awaited(now):  # else the new view requests a plan when it comes
+        # otherwise the new view requests a plan when it arrives
+        elif not self._view.is_awaited(now):
             self._spilling.put(self._own_row())
             self._spilling.plan(self._leases.waiting.all(), now, self._view.is_blind)
         self._leases.dispatch(now)

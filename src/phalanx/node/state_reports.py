@@ -23,10 +23,12 @@ from phalanx.protocol.node_messages import GatherRows, RowsReported
 KEEP_PART = 0.2
 """The part of the time left by the head that a node keeps for itself.
 
-So its answer is in time even when a process does not answer.
+The node's answer is then in time even if a process does not answer.
 """
 MAX_ROUNDS = 64
-"""Listings that can be under way at once; for further ones, no process is asked."""
+"""The number of listings that can be under way at once. For further listings, no process is
+asked.
+"""
 
 _EXITS = {
     "EXITED": "INTENDED_USER_EXIT",
@@ -34,17 +36,19 @@ _EXITS = {
     "PREEMPTED": "INTENDED_SYSTEM_EXIT",
     "OOM": "NODE_OUT_OF_MEMORY",
 }
-"""Ray's names for the ends of processes."""
+"""Ray's names for the kinds of ends of processes."""
 
 
 class _Answer(NamedTuple):
     part: StatePart
     reports: int
-    """Reports of finished work that had come before it."""
+    """The number of reports of finished work that had come before the answer."""
 
 
 class StateReports:
-    """Answers the head, from the node's own tables, or once its processes have answered."""
+    """Answers the head: at once from the node's own tables, or once the node's processes have
+    answered.
+    """
 
     def __init__(
         self,
@@ -74,7 +78,7 @@ class StateReports:
         from_processes.on(RowsReported, self._reported)
 
     def gather(self, message: GatherState) -> None:
-        """Gather what is here for a listing of the head."""
+        """Gather this node's rows for a listing of the head."""
         query = message.query
         selection = Selection(query)
 
@@ -88,7 +92,8 @@ class StateReports:
             for row in part.rows:
                 self._complete(row, pids)
             unheard = [self._named(process) for process in silent]
-            # Tasks of other nodes' owners that run here, and their arguments, need these pids too.
+            # Tasks of owners on other nodes, and their arguments, need the pids of the workers here
+            # too.
             living = self._history.living() if query.kind in ("tasks", "objects") else []
             theirs = {worker_id_of(record.process): record.pid for record in living}
             self._head.report(StateReported(message.number, part, unheard, theirs))
@@ -112,7 +117,7 @@ class StateReports:
         self._rounds.answered(peer.peer, message.number, answer)
 
     def tick(self, now: float) -> None:
-        """Finish listings whose time is over."""
+        """Finish the listings whose time is over."""
         self._rounds.tick(now)
 
     def _named(self, process: bytes) -> str:
@@ -126,8 +131,9 @@ class StateReports:
     def _left_tasks(self, answers: dict[bytes, _Answer]) -> Iterator[Row]:
         """Yield the finished tasks for which no owner has answered.
 
-        Workers leave their finished tasks to the node. Drivers that have ended or are silent did
-        not answer. Reports that a worker has sent since its answer are part of that answer already.
+        Workers leave their finished tasks to the node. Drivers that have ended or are silent do not
+        answer. If a worker has sent reports since its answer, their tasks are part of that answer
+        already.
         """
         before = {owner: answer.reports for owner, answer in answers.items()}
         for owner, run in self._events.runs(before):

@@ -23,11 +23,13 @@ LEAST_PIECE_S = 1.0
 Processes = Mapping[int, tuple[float, int]]
 """By pid: CPU seconds since the process began, and bytes of memory; children are included."""
 Device = tuple[float, float, float]
-"""(the part of the last seconds in which a device computed, its bytes in use, all its bytes)."""
+"""(the part of the last seconds in which a device computed, its bytes in use, its bytes in
+total).
+"""
 
 
 class UsageSample(NamedTuple):
-    """One look at the machine."""
+    """A reading of the machine."""
 
     processes: Processes
     devices: Mapping[int, Device]
@@ -41,7 +43,7 @@ class UsageMeter(Protocol):
         ...
 
     def answer(self) -> Processes | None:
-        """Return the last measurement, once; None while it is not ready."""
+        """Return the last measurement, once; None until it is ready."""
         ...
 
 
@@ -60,17 +62,19 @@ class MemberUsage:
     """The usage of one attempt of a member."""
 
     def __init__(self, cpus: float, devices: Collection[int], now: float) -> None:
-        """`cpus`: the CPUs it asked for. `devices`: the numbers of its GPUs."""
+        """`cpus`: the number of CPUs that the member requested. `devices`: the numbers of its
+        GPUs.
+        """
         self.devices = tuple(devices)
         self._cpus = cpus
         self._began_at = self._sampled_at = now
         self._pids: dict[bytes, int] = {}
         self._seen_s: dict[bytes, float] = {}
-        """CPU seconds of each process that lives, as last seen."""
+        """The CPU seconds of each living process, as last measured."""
         self._ended_s = 0.0
         """CPU seconds of processes that have ended."""
         self._sampled_s = 0.0
-        """CPU seconds at the last sample."""
+        """The CPU seconds at the last sample."""
         self._cpu, self._memory, self._gpu = Series(), Series(), Series()
         self._gpu_memory = Series()
         self._gpu_memory_total = 0.0
@@ -79,7 +83,7 @@ class MemberUsage:
 
     @property
     def pids(self) -> list[int]:
-        """The pids of its processes that live."""
+        """The pids of the member's living processes."""
         return list(self._pids.values())
 
     def began(self, process: bytes, pid: int) -> None:
@@ -112,7 +116,9 @@ class MemberUsage:
         self._samples += 1
 
     def _count_cpu(self, now: float) -> float:
-        """Count the CPUs used since the last sample, and return the seconds since then."""
+        """Count the CPU seconds used since the last sample. Returns the seconds that have passed
+        since then.
+        """
         length_s = max(now - self._sampled_at, 0.0)
         total_s = self._ended_s + sum(self._seen_s.values())
         spent_s, self._sampled_s = max(total_s - self._sampled_s, 0.0), total_s
@@ -134,7 +140,7 @@ class MemberUsage:
         )
 
     def total(self, now: float) -> Used:
-        """Return the usage of the attempt, which has ended now."""
+        """Return the usage of the attempt, which has just ended."""
         if not self._samples or now - self._sampled_at >= LEAST_PIECE_S:
             self._count_cpu(now)
         is_measured = self._gpu_memory_total > 0

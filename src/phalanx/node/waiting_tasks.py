@@ -19,7 +19,7 @@ from phalanx.scheduler.placement.outcome import GPU_TYPE_RESOURCE
 
 
 class WaitingTasks:
-    """Answers `explain` for tasks."""
+    """Answers `explain` requests about tasks."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from phalanx.protocol.node_messages import LogLine
 
 
 class NodeLogs(Protocol):
-    """Keeps what workers print and what this node notes. Workers are named as in listings."""
+    """Keeps the output of workers and the notes of this node. Workers are named as in listings."""
 
     def append(self, worker: str, line: LogLine) -> None:
         """Keep a line that a worker has printed."""
@@ -29,7 +29,7 @@ class NodeLogs(Protocol):
 
 
 class WorkerOutput:
-    """Passes on what the workers of a node print, and reads it for the head."""
+    """Passes on the output of a node's workers, and reads it for the head."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class WorkerOutput:
         self._head.report(NodeLogRead(message.number, piece))
 
     def printed(self, message: LogLine) -> None:
-        """Pass a line that a worker has printed to its log file and to its driver."""
+        """Pass a line that a worker has printed to the worker's log file and to its driver."""
         worker = next((w for w in self._workers.all() if w.pid == message.pid), None)
         if worker is None:
             return

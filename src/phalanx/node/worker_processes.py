@@ -10,9 +10,11 @@ from phalanx.node.workers import WorkerRecord
 from phalanx.protocol.node_messages import PREEMPTED, Terminate
 
 EXITED, OUT_OF_MEMORY, CRASHED = "exited", "oom", "crashed"
-"""Kinds of a worker's end, as in `WorkerDied`."""
+"""The kinds of a worker's end, as in `WorkerDied`."""
 EXIT_S = 2.0
-"""Seconds for which a worker's exit handlers may run, including what they wait for."""
+"""Seconds for which the exit handlers of a worker may run, including the time for which they
+wait.
+"""
 SLOW = f"it called exit, and its process had not ended {EXIT_S:g} s later"
 
 
@@ -33,7 +35,9 @@ class ForkEffects(Protocol):
 
 
 class WorkerProcesses:
-    """Starts and ends worker processes, and keeps the reason of an end until it happened."""
+    """Starts and ends worker processes. The reason of an end is kept until the process has
+    ended.
+    """
 
     def __init__(self, effects: ForkEffects, peers: Peers, jobs: KnownJobs) -> None:
         self._effects = effects
@@ -42,7 +46,7 @@ class WorkerProcesses:
         self._reasons: dict[bytes, tuple[str, str]] = {}
         """(reason, kind) of the end of each worker that was asked to end."""
         self._ends_by: dict[bytes, float] = {}
-        """When a worker that has done its work is killed if it has not ended."""
+        """The time when a worker that has done its work is killed, if it has not ended by then."""
 
     def start_worker(self, worker: WorkerRecord) -> None:
         """Fork a worker."""
@@ -50,7 +54,7 @@ class WorkerProcesses:
         self._effects.fork(worker.worker_id, self._jobs.environment(worker.environment))
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """End a worker, at once if `force`, else after its work. An earlier reason stays."""
+        """End a worker: with `force` at once, otherwise after its work. An earlier reason stays."""
         self._reasons.setdefault(worker.worker_id, (reason, EXITED))
         peer = self._peers.get(worker.worker_id)
         if force or peer is None:
@@ -64,13 +68,16 @@ class WorkerProcesses:
         self.stop_worker(worker, reason, force)
 
     def leaves(self, worker: bytes, reason: str) -> None:
-        """Note that a worker ends by its own will, which is no crash. An earlier reason stays."""
+        """Note that a worker ends because its code wants to: that is no crash. An earlier reason
+        stays.
+        """
         self._reasons.setdefault(worker, (reason, EXITED))
 
     def finishes(self, worker: bytes, now: float) -> None:
         """Give a worker that has done its work EXIT_S to end.
 
-        Its exit handlers may wait for what they have started, while it holds what others wait for.
+        Its exit handlers may wait for processes that they have started, while the worker holds
+        resources for which others wait.
         """
         self._ends_by.setdefault(worker, now + EXIT_S)
 
@@ -87,7 +94,7 @@ class WorkerProcesses:
         self._effects.terminate(worker.worker_id)
 
     def kill(self, worker: bytes) -> None:
-        """End a worker at once, because its owner asked for it."""
+        """End a worker at once, because its owner requested it."""
         self._effects.kill(worker)
 
     def kill_for_memory(self, worker: bytes, reason: str) -> None:
@@ -100,6 +107,8 @@ class WorkerProcesses:
         return self._reasons.get(worker, ("", ""))[1] == PREEMPTED
 
     def take_reason(self, worker: bytes) -> tuple[str, str] | None:
-        """Return (reason, kind) of an ended worker, once; None when it was not asked to end."""
+        """Return (reason, kind) of an ended worker, once; None if the worker was not asked to
+        end.
+        """
         self._ends_by.pop(worker, None)
         return self._reasons.pop(worker, None)

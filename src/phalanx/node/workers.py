@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 WorkerKind = tuple[bytes, bytes, bool]
-"""(job, environment, whether its work has devices)."""
+"""The workers that can replace each other: (job, environment, whether the work has devices)."""
 
 IDLE_S = 1.0
 """Seconds after which an idle worker above the soft limit is ended."""
@@ -16,13 +16,13 @@ MIN_STARTING = 8
 
 
 class WorkerRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One worker process, from the decision to start it until its end."""
+    """A worker process, from the decision to start it until its end."""
 
     worker_id: bytes
     job: bytes = b""
     environment: bytes = b""
     has_devices: bool | None = None
-    """Whether its work has devices; None before its first work."""
+    """Whether the worker's work has devices; None before its first work."""
     pid: int = 0
     is_started: bool = False
     is_ready: bool = False
@@ -42,8 +42,8 @@ class WorkerPool:
     def __init__(
         self, soft_limit: int, make_id: Callable[[bytes], bytes], max_workers: int = 0
     ) -> None:
-        """`soft_limit`: workers that may idle for long. `max_workers`: the most processes (0: any
-        number); actors must leave `soft_limit` of them to tasks.
+        """`soft_limit`: the number of workers that may idle for long. `max_workers`: the largest
+        number of processes, 0 for any number; actors must leave `soft_limit` of them to tasks.
         """
         self._soft_limit = soft_limit
         self.max_workers = max_workers
@@ -88,7 +88,7 @@ class WorkerPool:
         return worker
 
     def prestart(self, job: bytes) -> WorkerRecord:
-        """Return a worker of a job that will idle until it is needed."""
+        """Return a new worker of a job. The worker will idle until it is needed."""
         worker = self.new(job)
         worker.is_started = True
         self._idle.append(worker)
@@ -104,7 +104,7 @@ class WorkerPool:
         return worker
 
     def has_idle(self, job: bytes, environment: bytes, has_devices: bool = False) -> bool:
-        """Whether `take` would find a worker that exists already."""
+        """Whether `take` would find a worker that already exists."""
         return self._fitting(job, environment, has_devices) is not None
 
     def _fitting(self, job: bytes, environment: bytes, has_devices: bool) -> WorkerRecord | None:
@@ -118,11 +118,13 @@ class WorkerPool:
 
     @property
     def may_start(self) -> bool:
-        """Whether another process may be started: not too many are starting already."""
+        """Whether another process may be started, because not too many are being started."""
         return self._starting < self._most_starting
 
     def retire(self, worker_id: bytes) -> None:
-        """Give no more work to a process that is about to end, since its connection has."""
+        """Give no more work to a process whose connection has ended: the process is about to
+        end.
+        """
         worker = self._workers.get(worker_id)
         if worker is not None:
             worker.is_leaving = True
@@ -136,7 +138,7 @@ class WorkerPool:
             self._idle.append(worker)
 
     def ready(self, worker_id: bytes, pid: int, now: float) -> WorkerRecord | None:
-        """Take a process that has said hello."""
+        """Note that a worker's process has introduced itself."""
         worker = self._workers.get(worker_id)
         if worker is not None:
             if not worker.is_ready:
@@ -156,7 +158,9 @@ class WorkerPool:
         return worker
 
     def surplus(self, now: float) -> list[WorkerRecord]:
-        """Return idle workers to end: those above the soft limit that have idled for a second."""
+        """Return the idle workers to end: those above the soft limit that have been idle for a
+        second.
+        """
         excess = len(self._idle) - self._soft_limit
         old = [w for w in self._idle if w.is_ready and now - w.idle_since > IDLE_S]
         chosen = old[: max(excess, 0)]

@@ -12,19 +12,23 @@ class Demands:
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[bytes, int, bytes], Demand] = {}
-        """By owner, class and actor."""
+        """The waiting demands, by owner, class and actor."""
         self._made: dict[DemandKey, int] = {}
-        """Grants so far to each owner's class, including those on their way to it."""
+        """For each owner's class: the number of grants so far, including those on their way to the
+        owner.
+        """
         self._wanted: dict[DemandKey, int] = {}
-        """Grants that each owner's class has asked for so far, including those it has."""
+        """For each owner's class: the number of grants that the owner has asked for so far,
+        including those it has.
+        """
         self._order = 0
 
     def all(self) -> list[Demand]:
-        """Return everything that waits."""
+        """Return all waiting demands."""
         return list(self._waiting.values())
 
     def of(self, owner: bytes, scheduling_class: int) -> Demand | None:
-        """Return the demand of an owner's class; None when it is met."""
+        """Return the demand of an owner's class; None if the demand is met."""
         return self._waiting.get((owner, scheduling_class, b""))
 
     def __bool__(self) -> bool:
@@ -35,10 +39,10 @@ class Demands:
         return (owner, scheduling_class) in self._wanted
 
     def want(self, now: float, seen: int, **fields: Any) -> Demand | None:
-        """Set how many more workers a class would use. None when that is none.
+        """Set how many more workers a class would use. Returns None if the class needs no more.
 
-        `seen`: the grants of which its owner knew; those still on their way count against the
-        number.
+        `seen`: the number of grants of which the owner knew. Grants that are still on their way
+        count against the requested number.
         """
         owner_class = (fields["owner"], fields["scheduling_class"])
         actor = fields.get("actor", b"")
@@ -63,7 +67,7 @@ class Demands:
         self._made[demand.key] = self._made.get(demand.key, 0) + 1
 
     def granted_elsewhere(self, owner: bytes, scheduling_class: int) -> None:
-        """Take one worker off a demand, which another node has provided."""
+        """Reduce a demand by one worker, which another node has provided."""
         key = (owner, scheduling_class)
         self._made[key] = self._made.get(key, 0) + 1
         demand = self._waiting.get((*key, b""))
@@ -73,10 +77,12 @@ class Demands:
                 self.remove(demand)
 
     def stand_again(self, demand: Demand) -> None:
-        """Queue a demand again whose worker died before anybody used it, if it is still wanted."""
+        """Queue a demand again whose worker died before it was used, if the demand is still
+        wanted.
+        """
         key = demand.key
         if key not in self._made:
-            return  # its owner has gone, or its class is over
+            return  # the owner is gone, or its class is over
         self._made[key] -= 1
         if demand.actor:
             count = 0 if demand.is_withdrawn else 1

@@ -34,7 +34,7 @@ class WorkerEffects(Protocol):
     """Starts and ends worker processes for the machine."""
 
     def start_worker(self, worker: WorkerRecord) -> None:
-        """Fork a process with this record's id; `worker_ready` follows."""
+        """Fork a process with this record's id. `worker_ready` follows."""
         ...
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
@@ -42,7 +42,7 @@ class WorkerEffects(Protocol):
         ...
 
     def warn_worker(self, worker: WorkerRecord) -> None:
-        """Ask the process by SIGTERM to end, as it is preempted; `worker_gone` follows."""
+        """Ask the process by SIGTERM to end, because it is preempted. `worker_gone` follows."""
         ...
 
 
@@ -60,8 +60,8 @@ class LeaseMachine:
         other_nodes: OtherNodesView | None = None,
         waited: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        """`groups` None: no placement groups. `other_nodes` None: the node is alone. `waited` is
-        called for each lease with the seconds that its demand waited.
+        """`groups` None: the node has no placement groups. `other_nodes` None: the node is alone.
+        `waited` is called for each lease with the seconds for which its demand waited.
         """
         self._waited = waited
         self.resources = resources
@@ -80,25 +80,28 @@ class LeaseMachine:
         self._starts_held_until = 0.0
         self._count = 0
         self._actors = 0
-        """Leases of actors."""
+        """The number of leases of actors."""
         self._is_dispatching = False
         self._is_stale = False
         self._changed: dict[bytes | None, None] = {}
-        """Where room may have come free: in these groups, and outside of all groups (None)."""
+        """The groups in which room may have come free; None stands for room outside of all
+        groups.
+        """
         self.run_s = Average()
-        """Mean seconds for which leases for tasks are held."""
+        """The mean time in seconds for which leases for tasks are held."""
         self.look_at = math.inf
         """When a lease will have been held long enough to become due for something that waits."""
         self.is_draining = False
-        """Whether nothing new may begin here, except in bundles that were promised."""
+        """Whether nothing new may begin here, except in bundles that were promised before."""
 
     # ---- demands -----------------------------------------------------------------------------
 
     def want(self, now: float, seen: int = 0, **fields: Any) -> Demand | None:
-        """Set how many more workers a class would use; 0 withdraws the demand, OVER its class.
+        """Set how many more workers a class would use. 0 withdraws the demand; OVER ends the class.
 
-        `seen`: the grants of which its owner knew; those still on their way count against the
-        number. Raises ValueError when it would hold resources that need not be free to place it.
+        `seen`: the number of grants of which the owner knew; grants still on their way count
+        against the number. Raises ValueError if the demand would hold resources that need not be
+        free to place it.
         """
         if fields["count"] == OVER:
             self.waiting.class_over(fields["owner"], fields["scheduling_class"])
@@ -109,7 +112,8 @@ class LeaseMachine:
             raise ValueError("the held resources are not part of those that must be free")
         starting = self._starting_for(fields["actor"]) if "actor" in fields else None
         if starting is not None:
-            starting.is_withdrawn = False  # its worker starts already, and is the one wanted
+            # the worker starts already, and is the one that is wanted
+            starting.is_withdrawn = False
             return None
         demand = self.waiting.want(now, seen, **fields)
         if demand is None:
@@ -125,26 +129,31 @@ class LeaseMachine:
             starting.is_withdrawn = True
 
     def _starting_for(self, actor: bytes) -> Demand | None:
-        """Return the demand of an actor whose worker is about to start, if any."""
+        """Return the demand of an actor whose worker is about to start; None if there is none."""
         leases = self.leases.values()
         demands = (x.demand for x in leases if x.demand.actor == actor and not x.is_granted)
         return next(demands, None)
 
     def hold_starts(self, now: float, until: float) -> bool:
-        """Start no process before `until`, since one could not be started. Whether that is news."""
+        """Start no process before `until`, because one could not be started. Returns whether that
+        is news.
+        """
         is_news = now >= self._starts_held_until
         self._starts_held_until = until
         return is_news
 
     def dispatch(self, now: float) -> None:
-        """Meet as many demands as resources allow, and make leases due for the rest."""
+        """Meet as many demands as the resources allow, and make leases due for the other
+        demands.
+        """
         self._is_stale = True
         self._dispatch_stale(now)
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
-        """Dispatch only what waits for a worker or in one group's bundles (None: outside of all).
+        """Dispatch only the demands that wait for a worker, and those in one group's bundles (None:
+        outside of all groups).
 
-        With many groups, each one's news leaves the demands of the other groups alone.
+        With many groups, news of one group then does not cause work for the demands of others.
         """
         self._changed[room] = None
         self._dispatch_stale(now)
@@ -176,7 +185,7 @@ class LeaseMachine:
                 continue
             try:
                 self._meet(demand, now, kept)
-            except Exception as error:  # a demand that fails must not hold up the others
+            except Exception as error:  # an error of one demand must not hold up the others
                 self.waiting.remove(demand)
                 text = f"an internal error on the node: {type(error).__name__}: {error}"[:300]
                 demand.asker.refused(demand, text, code_of(SystemFailureError))
@@ -223,7 +232,9 @@ class LeaseMachine:
             yield from sorted(pools, key=lambda p: any(x not in demand.place for x in p.devices))
 
     def _has_free(self, amounts: ResourceSet, soon: bool = False) -> bool:
-        """Whether these amounts are free; `soon`: or will be once the due leases come back."""
+        """Whether these amounts are free. With `soon`: whether they are free once the due leases
+        come back.
+        """
         free = ResourceSet.from_mapping(self.resources.available())
         if soon:
             due = (x.demand.hold for x in self.leases.values() if x.is_due and x.is_yielding)
@@ -231,7 +242,9 @@ class LeaseMachine:
         return amounts.is_subset(free)
 
     def _place(self, demand: Demand, now: float, kept: ResourceSet) -> bool:
-        """Start one more worker of a demand, unless that took room that is `kept` for others."""
+        """Start one more worker of a demand, unless the worker would take room that is `kept` for
+        others.
+        """
         for pool in self._pools(demand):
             if not pool.can_now(demand.place):
                 continue
@@ -283,37 +296,40 @@ class LeaseMachine:
             self.look_at = min(self.look_at, ripe_at)
 
     def claim(self, message: ClaimRoom, now: float) -> None:
-        """Keep room for a gang, or keep none any more."""
+        """Keep room for a gang; without needs, stop keeping it."""
         self.claims.set(message, now)
         self.dispatch(now)
 
     def end_claim(self, group: GroupId) -> None:
-        """Keep nothing more for a gang that gets its places."""
+        """Stop keeping room for a gang, because the gang gets its places."""
         self.claims.end(group)
 
     def yields(self) -> ResourceSet:
-        """Return what ordinary tasks hold outside of bundles, and would give up for a gang."""
+        """Return the resources that ordinary tasks hold outside of bundles and would give up for a
+        gang.
+        """
         holds = (x.demand.hold for x in self.leases.values() if x.is_yielding)
         return sum(holds, EMPTY)
 
     # ---- leases ------------------------------------------------------------------------------
 
     def set_totals(self, totals: Mapping[str, float], now: float) -> None:
-        """Set this node's totals. Leases stay, even where less is left than they hold."""
+        """Set this node's totals. Leases stay, even if they hold more than the new totals."""
         for name, amount in totals.items():
             self.resources.set_total(name, amount)
         self.dispatch(now)
 
     def set_weights(self, weights: Mapping[str, float], now: float) -> None:
-        """Set the queues that exist, with their weights.
+        """Set the existing queues and their weights.
 
-        Demands for any other queue fail, and owners give its leases back after the running task.
+        Demands for any other queue fail, and owners give the queue's leases back after the running
+        task.
         """
         self.turns.shares.weights = weights
         self._begin_nothing_new(now)
 
     def drain(self, now: float) -> None:
-        """Begin nothing new; owners give their leases back after the running task."""
+        """Begin no new work. Owners give their leases back after the running task."""
         self.is_draining = True
         self._begin_nothing_new(now)
 
@@ -329,7 +345,7 @@ class LeaseMachine:
         self._look_again(now)
 
     def _look_again(self, now: float) -> None:
-        """Dispatch, with the demands that lacked a worker too: some of them may be refused now."""
+        """Dispatch, including demands that lacked a worker: some of these may be refused now."""
         for demand in self.waiting.all():
             demand.lacks_worker = False
         self.dispatch(now)
@@ -365,7 +381,7 @@ class LeaseMachine:
         self.dispatch_in(lease.demand.room, now)
 
     def unblocked(self, worker_id: bytes) -> None:
-        """Take the CPUs back for a worker whose task goes on, whether they are free or not."""
+        """Take the CPUs back for a worker whose task goes on, even if they are not free."""
         lease = self._lease_of(worker_id)
         if lease is None or not lease.is_blocked:
             return
@@ -390,7 +406,7 @@ class LeaseMachine:
     # ---- workers -----------------------------------------------------------------------------
 
     def worker_ready(self, worker_id: bytes, pid: int, now: float) -> None:
-        """Take a worker whose process has said hello."""
+        """Note that a worker's process has introduced itself."""
         worker = self.workers.ready(worker_id, pid, now)
         if worker is None:
             return
@@ -407,7 +423,7 @@ class LeaseMachine:
         self._make_due_if_over(lease)
 
     def worker_gone(self, worker_id: bytes, now: float) -> Lease | None:
-        """Forget a worker whose process has ended. Returns its lease, if it had one."""
+        """Forget a worker whose process has ended. Returns the worker's lease, if it had one."""
         worker = self.workers.remove(worker_id)
         if worker is None:
             return None
@@ -420,16 +436,20 @@ class LeaseMachine:
         return lease
 
     def owner_gone(self, owner: bytes, now: float) -> list[Lease]:
-        """Drop an ended owner's demands, and end its leases' workers. Returns the leases."""
+        """Drop the demands of an ended owner, and end the workers of its leases. Returns these
+        leases.
+        """
         self.waiting.owner_gone(owner)
         mine = [x for x in self.leases.values() if x.demand.owner == owner and not x.demand.actor]
         for lease in mine:
-            lease.worker.is_leaving = True  # it serves nobody else until it has ended
+            lease.worker.is_leaving = True  # the worker serves no other owner until it has ended
             self._effects.stop_worker(lease.worker, "its owner died", True)
         return mine
 
     def warn_in(self, pools: Sequence[NodeResources | BundlePool]) -> None:
-        """Warn the workers in these bundles that they are preempted, so that they can prepare."""
+        """Warn the workers in these bundles that they are preempted, so that they can prepare for
+        their end.
+        """
         for lease in list(self.leases.values()):
             if any(lease.pool is pool for pool in pools):
                 lease.worker.is_leaving = True
@@ -452,13 +472,13 @@ class LeaseMachine:
                 self._effects.warn_worker(lease.worker)
 
     def round(self, now: float) -> None:
-        """Look again at what waits, when that is due; call it after a round of messages."""
+        """Look at the waiting demands again if that is due. Call this after a round of messages."""
         if now >= self.look_at:
             self.look_at = math.inf
             self.dispatch(now)
 
     def tick(self, now: float) -> None:
-        """End workers that have been idle for long, and look again at what waits."""
+        """End workers that were idle for long, and look at the waiting demands again."""
         for worker in self.workers.surplus(now):
             self._effects.stop_worker(worker, "idle", False)
         expired = self.claims.tick(now)
@@ -467,7 +487,7 @@ class LeaseMachine:
 
 
 def _split(resources: ResourceSet) -> tuple[ResourceSet, ResourceSet]:
-    """Return (CPUs, everything else): only CPUs are lent while a task waits."""
+    """Return (CPUs, all other resources): only CPUs are lent while a task waits."""
     cpus = {n: u for n, u in resources.items() if n == "CPU"}
     rest = {n: u for n, u in resources.items() if n != "CPU"}
     return ResourceSet(cpus), ResourceSet(rest)

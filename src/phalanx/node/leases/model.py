@@ -20,20 +20,20 @@ DemandKey = tuple[bytes, int]
 
 
 class Asker(Protocol):
-    """Stands behind a demand, and is told what happens to it."""
+    """The part that made a demand, and is told what happens to it."""
 
     def granted(self, lease: Lease) -> None:
-        """Take a lease whose worker is ready."""
+        """Use a lease whose worker is ready."""
         ...
 
     def due(self, lease: Lease) -> None:
-        """Give the lease back after the running task, since others wait."""
+        """Give the lease back after the running task, because others wait."""
         ...
 
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """Learn that the demand cannot be met, for now or for ever.
+        """Handle a refusal: the demand cannot be met, for now or for ever.
 
-        For ever if there is the `code` of an error, with which its tasks then fail.
+        With the `code` of an error it is for ever, and the demand's tasks fail with that error.
         """
         ...
 
@@ -55,14 +55,14 @@ NO_ASKER = NoAsker()
 
 
 class Demand(msgspec.Struct, kw_only=True, eq=False):
-    """A class of one owner's tasks, or one actor, that would use `count` workers."""
+    """A class of an owner's tasks, or an actor, that would use `count` workers."""
 
     owner: bytes
     scheduling_class: int
     place: ResourceSet
-    """Resources that must be free to start."""
+    """The resources that must be free before a worker starts."""
     hold: ResourceSet
-    """Resources that are held while running."""
+    """The resources that each worker holds while it runs."""
     count: int
     order: int
     job: bytes = b""
@@ -70,32 +70,32 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     priority: int = 0
     queue: str = ""
     group: BundleId | None = None
-    """(placement group, bundle index or -1)."""
+    """The placement group, and the index of the bundle or -1 for any bundle."""
     actor: bytes = b""
     strategy: Mapping[str, Any] = {}
     since: float = 0.0
     """When the demand began to wait."""
     warned: bool = False
     here: int = -1
-    """How many of `count` this node may place itself; -1: as many as it can."""
+    """How many of the `count` workers this node may start itself; -1 for as many as it can."""
     is_forwarded: bool = False
     """Whether another node was asked for workers."""
     is_withdrawn: bool = False
-    """Whether the actor whose worker starts is not to be made here any more."""
+    """Whether the actor was withdrawn: its worker starts, but the actor is not to be made here."""
     is_claim: bool = False
-    """Whether the demand is room kept for a gang: nothing is started for it."""
+    """Whether the demand stands for room that is kept for a gang. Nothing is started for it."""
     retriable: bool = True
-    """Whether its work runs again when its worker is ended for lack of memory."""
+    """Whether the demand's work runs again if its worker is ended for lack of memory."""
     is_own: bool = False
-    """Whether its owner is a process of this node.
+    """Whether the owner is a process of this node.
 
     A demand of another node may name a new queue that this node does not know yet.
     """
     can_run_here: bool = True
-    """Whether this node, if it were empty, could run it."""
+    """Whether this node could run the demand's work if the node were empty."""
     asker: Asker = NO_ASKER
     lacks_worker: bool = False
-    """Whether the last look found room for it, but no worker."""
+    """Whether the last look found room for the demand, but no worker."""
     kind: WorkerKind = (b"", b"", False)
     """The kind of its workers."""
 
@@ -106,12 +106,12 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def key(self) -> DemandKey:
-        """The owner and its class."""
+        """The owner and its class, which identify the demand."""
         return (self.owner, self.scheduling_class)
 
     @property
     def room(self) -> bytes | None:
-        """The placement group in whose bundles it runs; None outside of all."""
+        """The placement group in whose bundles the demand runs; None outside of all groups."""
         return None if self.group is None else self.group[0]
 
 
@@ -131,20 +131,20 @@ class Lease(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def is_yielding(self) -> bool:
-        """Whether its worker is free for others after the running task."""
+        """Whether the lease's worker is free for others after the running task."""
         return not self.demand.actor and self.demand.group is None and not self.is_blocked
 
     @property
     def gang(self) -> EncodedView:
-        """The view of its gang for its worker; empty outside gangs."""
+        """The gang of the lease as its worker sees it; empty outside gangs."""
         return self.pool.gang if isinstance(self.pool, BundlePool) else NO_VIEW
 
     @property
     def resources(self) -> dict[str, float]:
-        """The amounts held, by name."""
+        """The amounts that the lease holds, by resource."""
         return self.demand.hold.to_mapping()
 
     @property
     def devices(self) -> dict[str, list[int]]:
-        """The device numbers held, by resource."""
+        """The device numbers that the lease holds, by resource."""
         return {name: [i for i, _ in taken] for name, taken in self.rest.instances.items()}

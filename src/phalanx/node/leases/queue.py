@@ -18,9 +18,10 @@ from phalanx.scheduler.devices.instances import NodeResources
 MIN_HOLD_S = 0.01
 """Seconds for which a lease is held before it may become due."""
 LONGEST_HOLD_S = 0.5
-"""Seconds after which an equal may ask for a lease, whatever each side holds.
+"""Seconds after which a lease may be claimed by a demand with an equal share, whatever each side
+holds.
 
-The asker's whole share may be used by one task that never ends.
+The whole share of the asking side may be used by one task that never ends.
 """
 
 FIRST_BEYOND_S = 1.0
@@ -29,13 +30,17 @@ LONGEST_BEYOND_S = 10.0
 
 
 class LeaseQueue:
-    """Counts what each class and each queue holds here, and orders demands by it."""
+    """Counts the leases of each class and each queue on this node, and puts demands in order by
+    these counts.
+    """
 
     def __init__(self, resources: NodeResources) -> None:
         self._resources = resources
         self._held: dict[DemandKey, int] = {}
         self._next_at: dict[DemandKey, float] = {}
-        """When the next lease may begin for each class that has more than fill the node."""
+        """The time when the next lease may begin, for each class with more leases than fill the
+        node.
+        """
         self.shares = QueueShares()
 
     def ask_to_begin(self, demand: Demand, now: float) -> bool:
@@ -73,7 +78,7 @@ class LeaseQueue:
             self.shares.give_back(demand.queue, demand.hold)
 
     def in_order(self, demands: list[Demand]) -> list[Demand]:
-        """Return the waiting demands, the next one first."""
+        """Return the waiting demands in the order in which they are met."""
         held = self._held
         shares = dict.fromkeys((d.queue for d in demands), 0.0)
         if len(shares) > 1:
@@ -89,7 +94,7 @@ class LeaseQueue:
     ) -> tuple[Lease | None, float]:
         """Return the lease that must be returned for this demand, if any, and a time to look again.
 
-        At that time a lease that began too recently may become the choice.
+        At that time a lease that is too young now may be chosen.
         """
         held = self._held.get(demand.key, 0)
         best: tuple[tuple[int, int, int], Lease] | None = None

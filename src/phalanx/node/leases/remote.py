@@ -35,17 +35,19 @@ from phalanx.scheduler.devices.sets import EMPTY
 
 
 class LeaseInquiries:
-    """Asks other nodes for workers, as spillback has planned."""
+    """Asks other nodes for workers, as planned by spillback."""
 
     def __init__(self, links: NodeLinks, jobs: KnownJobs, events: NodeEvents) -> None:
         self._links = links
         self._jobs = jobs
         self._events = events
         self._described: dict[bytes, set[bytes]] = {}
-        """Jobs and environments that this node has described to each other node."""
+        """For each other node, the jobs and environments that this node has described to it."""
 
     def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
-        """Tell a node how many workers a demand would use there; it gave `seen` of them so far."""
+        """Tell a node how many workers a demand would use there. `seen`: how many the node has
+        given so far.
+        """
         prefix = node_prefix(node_id)
         self._events.asked(demand, prefix, count)
         self._describe(prefix, demand)
@@ -66,7 +68,9 @@ class LeaseInquiries:
         self._links.send_to(prefix, demand.owner, wanted)
 
     def _describe(self, prefix: bytes, demand: Demand) -> None:
-        """Send the other node what it needs to know before it starts workers for a demand."""
+        """Send the other node everything that it must know before it starts workers for a
+        demand.
+        """
         described = self._described.setdefault(prefix, set())
         job = self._jobs.get(demand.job)
         if job is not None and demand.job not in described:
@@ -80,19 +84,21 @@ class LeaseInquiries:
     def withdraw(
         self, node_id: str, owner: bytes, scheduling_class: int, is_over: bool = False
     ) -> None:
-        """Tell a node that a demand is met or gone; `is_over`: its class is, too."""
+        """Tell a node that a demand is met or gone. `is_over`: whether the demand's class is over
+        as well.
+        """
         prefix = node_prefix(node_id)
         if self._links.is_asked(prefix):
             count = OVER if is_over else 0
             self._links.send_to(prefix, owner, LeaseWanted(scheduling_class, {}, count))
 
     def node_cut(self, prefix: bytes) -> None:
-        """Forget what a node knew from this one: the connection to it has ended."""
+        """Forget what a node was told by this one, because the connection to it has ended."""
         self._described.pop(prefix, None)
 
 
 class BorrowedLeases:
-    """Leases that other nodes have granted. Owners know them by negative numbers."""
+    """Leases that other nodes have granted. Owners know these leases by negative numbers."""
 
     def __init__(
         self,
@@ -109,26 +115,30 @@ class BorrowedLeases:
         self._plans = plans
         self._numbers = itertools.count(1)
         self._borrowed: dict[int, tuple[bytes, Granted, bytes]] = {}
-        """(node, the grant, owner) of each lease, by the number that the owner knows."""
+        """(node, grant, owner) of each lease, by the number under which the owner knows the
+        lease.
+        """
         self._number_of: dict[tuple[bytes, int], int] = {}
 
     # ---- what this node's owners say ---------------------------------------------------------
 
     def returned(self, owner: bytes, message: LeaseReturned) -> None:
-        """Give a borrowed lease back for its owner."""
+        """Give a borrowed lease back on behalf of its owner."""
         entry = self._borrowed.get(message.lease)
         if entry is not None:
             self._forget(message.lease)
             self._links.send_to(entry[0], owner, LeaseReturned(entry[1].lease, message.reusable))
 
     def kill(self, owner: bytes, message: KillWorker) -> None:
-        """End a borrowed worker for its owner."""
+        """End the worker of a borrowed lease on behalf of its owner."""
         entry = self._borrowed.get(message.lease)
         if entry is not None and entry[2] == owner:
             self._links.send_to(entry[0], owner, KillWorker(entry[1].lease))
 
     def owner_gone(self, owner: bytes) -> None:
-        """Forget an ended process's leases; other nodes hear of its end and end the workers."""
+        """Forget the leases of an ended process. Other nodes hear of its end, and end the
+        workers.
+        """
         for number, (_, _, who) in list(self._borrowed.items()):
             if who == owner:
                 self._forget(number)
@@ -141,7 +151,7 @@ class BorrowedLeases:
     # ---- what other nodes say ----------------------------------------------------------------
 
     def on_message(self, prefix: bytes, owner: bytes, message: Any) -> None:
-        """Take what a node says to a process of this one."""
+        """Handle a message of another node to a process of this node."""
         match message:
             case Granted():
                 self._granted(prefix, owner, message)
@@ -162,7 +172,7 @@ class BorrowedLeases:
     def _granted(self, prefix: bytes, owner: bytes, message: Granted) -> None:
         peer = self._peers.get(owner)
         if peer is None or not self._waiting.is_known(owner, message.scheduling_class):
-            # The grant was on its way when the class was over, or when its owner ended.
+            # The grant was on its way when the class ended or the owner's process ended.
             self._links.send_to(prefix, owner, LeaseReturned(message.lease))
             over = LeaseWanted(message.scheduling_class, {}, OVER)
             self._links.send_to(prefix, owner, over)
@@ -187,7 +197,9 @@ class BorrowedLeases:
         )
 
     def node_cut(self, prefix: bytes, reason: str) -> None:
-        """Drop what was borrowed from a node: the connection to it has ended."""
+        """Drop the leases that were borrowed from a node, because the connection to it has
+        ended.
+        """
         for number, (node, granted, owner) in list(self._borrowed.items()):
             if node == prefix:
                 self._forget(number)

@@ -40,16 +40,18 @@ class Borrowed(Protocol):
     """Leases of other nodes that this node's owners hold."""
 
     def returned(self, owner: bytes, message: LeaseReturned) -> None:
-        """Give a lease back for its owner."""
+        """Give a lease back on behalf of its owner."""
         ...
 
     def kill(self, owner: bytes, message: KillWorker) -> None:
-        """End the worker of a lease for its owner."""
+        """End the worker of a lease on behalf of its owner."""
         ...
 
 
 class OwnerLeases:
-    """The leases that owners hold, here and on other nodes. It is the asker of owners' demands."""
+    """The leases that owners hold, here and on other nodes. This class is the asker behind the
+    demands of owners.
+    """
 
     def __init__(
         self,
@@ -75,14 +77,14 @@ class OwnerLeases:
         self._end_worker = end_worker
 
     def handle_in(self, table: PeerMessageTable) -> None:
-        """Register the handlers for what drivers and workers say about leases that they hold."""
+        """Register the handlers for messages of drivers and workers about leases that they hold."""
         table.on(LeaseReturned, self._returned)
         table.on(KillWorker, self._kill)
         table.on(Blocked, self._blocked)
         table.on(Unblocked, self._unblocked)
 
     def handle_from_afar_in(self, table: PeerMessageTable) -> None:
-        """Register the handlers for what processes of other nodes may say."""
+        """Register the handlers for messages that processes of other nodes may send."""
         table.on(LeaseReturned, self._returned)
         table.on(KillWorker, self._kill)
 
@@ -98,7 +100,8 @@ class OwnerLeases:
             return
         lease = self._leases.leases.get(message.lease)
         if lease is not None and lease.demand.owner == peer.peer:
-            lease.worker.is_leaving = True  # if the lease comes back first, nobody else is served
+            # if the lease is given back first, no other owner is served
+            lease.worker.is_leaving = True
             self._kill_worker(lease.worker.worker_id)
 
     def _blocked(self, peer: Peer, message: Blocked) -> None:
@@ -110,7 +113,7 @@ class OwnerLeases:
     # ---- as the asker of the owners' demands -------------------------------------------------
 
     def granted(self, lease: Lease) -> None:
-        """Give the lease to its owner, or take it back at once if the owner has gone."""
+        """Give the lease to its owner. If the owner is gone, take the lease back at once."""
         worker = lease.worker.worker_id
         connection = self._peers.get(worker)
         if connection is not None:
@@ -173,7 +176,9 @@ class LeaseRequests:
         self._events = events
 
     def wanted(self, peer: Peer, message: LeaseWanted) -> None:
-        """Take the number of workers of a class that a process, here or elsewhere, would use."""
+        """Store the number of workers of a class that a process, here or on another node, would
+        use.
+        """
         owner = peer.peer
         strategy = message.strategy
         if strategy:
@@ -186,7 +191,7 @@ class LeaseRequests:
         is_mine = owner[:PREFIX_BYTES] == self._prefix
         if place is not None and message.count > 0:
             self._groups.look_up(place[0])
-        if is_mine:  # other nodes plan for their own processes
+        if is_mine:  # other nodes make the plans for their own processes
             self._plans.request()
         demand = self._leases.want(
             self._clock(),
