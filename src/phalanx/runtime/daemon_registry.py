@@ -21,11 +21,11 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 class Registered(msgspec.Struct, kw_only=True):
-    """One daemon, on one machine."""
+    """A daemon on one machine."""
 
     host: str
     boot: str
-    """The id of the machine's boot: process ids have a meaning only within it."""
+    """The id of the machine's boot, within which process ids have a meaning."""
     session: Session
     daemon: Announcement
 
@@ -36,9 +36,10 @@ class Registered(msgspec.Struct, kw_only=True):
 
 
 def register(session: Session, daemon: Announcement) -> None:
-    """Let this user's programs find a daemon of this machine, unless it is private.
+    """Let this user's programs find a daemon of this machine, unless the daemon is private.
 
-    Without a writable home directory, only programs with the same runtime directory find it.
+    Without a writable home directory, only programs with the same runtime directory find the
+    daemon.
     """
     if daemon.is_private:
         return
@@ -52,7 +53,9 @@ def register(session: Session, daemon: Announcement) -> None:
 
 
 def registered() -> list[Registered]:
-    """Return the living daemons of this machine, the latest first; delete dead ones' files."""
+    """Return the living daemons of this machine, the latest first. Files of dead daemons are
+    deleted.
+    """
     place, host, boot = _place(), socket.gethostname(), _boot()
     found: list[tuple[int, Registered]] = []
     with contextlib.suppress(OSError):

@@ -25,14 +25,15 @@ _MAX_BYTES = 256
 
 
 def default_path() -> str:
-    """Return the path in PHALANX_TOKEN_FILE, else ~/.phalanx/token."""
+    """Return the path in PHALANX_TOKEN_FILE or, if it is not set, ~/.phalanx/token."""
     return os.environ.get(TOKEN_FILE) or os.path.join(os.path.expanduser("~"), ".phalanx", "token")
 
 
 def ensure(path: str) -> None:
-    """Make a token at `path` unless one exists; a missing directory is made with mode 0700.
+    """Make a token at `path` unless one exists. A missing directory is made with mode 0700.
 
-    When several processes start at once, one makes the token and all find it complete.
+    If several processes start at the same time, one makes the token, and all others find it
+    complete.
     """
     if os.path.lexists(path):
         return
@@ -162,5 +163,7 @@ def read_text(path: str) -> str:
 
 
 def redact(text: str) -> str:
-    """Return `text` without tokens; every error that a process writes goes through this."""
+    """Return `text` without tokens. Every error that a process writes goes through this
+    function.
+    """
     return _IN_TEXT.sub("phx_…", text)

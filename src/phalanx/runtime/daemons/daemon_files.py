@@ -12,20 +12,26 @@ from phalanx.runtime.os.session import Session, owner_of, read_session, started_
 
 _NAME = "daemon"
 OF_PROGRAM = "pid:"
-"""The prefix of the address of a program's own session; the program's process id follows it."""
+"""The prefix of the address of a program's own session; the program's process id follows the
+prefix.
+"""
 
 
 OF_SOCKET = "unix:"
-"""The prefix of the address of a head by the directory of its socket for other users."""
+"""The prefix of the address of a head that is named by the directory of its socket for other
+users.
+"""
 REMOTE = "remote"
 """The kind of a head that is asked over the network, with a token."""
 
 
 class Announcement(msgspec.Struct, kw_only=True):
-    """A daemon. It is alive while the process with its pid has its start time."""
+    """The announcement of a daemon. The daemon is alive while the process with its pid has its
+    start time.
+    """
 
     kind: str
-    """head or node."""
+    """The kind of daemon: head or node."""
     pid: int
     started: str
     address: str
@@ -35,12 +41,14 @@ class Announcement(msgspec.Struct, kw_only=True):
     name: str = ""
     """The name under which a node is shown."""
     cluster: str = ""
-    """The cluster that a node has joined, by the name in its store; empty without one."""
+    """The cluster that a node has joined, by the name in the cluster's store; empty without a
+    cluster.
+    """
     is_private: bool = False
     uid: int = -1
-    """The account of a head of another user; -1: this user's own."""
+    """The account of a head that belongs to another user; -1 for this user's own daemons."""
     shared: str = ""
-    """The directory by which other users reach this head; empty if they cannot."""
+    """The directory by which other users reach this head; empty if they cannot reach it."""
 
 
 class Failure(msgspec.Struct):
@@ -51,7 +59,7 @@ class Failure(msgspec.Struct):
 
 
 def announce(session: Session, ready_fd: int, what: Announcement | Failure) -> None:
-    """Announce that the daemon serves, or why it cannot."""
+    """Announce that the daemon serves, or why it cannot serve."""
     ready = msgspec.to_builtins(what)
     if isinstance(what, Announcement):
         path = os.path.join(session.directory, _NAME)
@@ -65,7 +73,9 @@ def announce(session: Session, ready_fd: int, what: Announcement | Failure) -> N
 
 
 def announced(directory: str) -> Announcement | None:
-    """Return the daemon whose session lies there, living or not; None when there is none."""
+    """Return the daemon whose session is in this directory, living or not; None if there is
+    none.
+    """
     try:
         with open(os.path.join(directory, _NAME)) as file:
             return msgspec.convert(json.load(file), Announcement)
@@ -76,7 +86,7 @@ def announced(directory: str) -> Announcement | None:
 def address_of(session: Session) -> str:
     """Return the address by which drivers of this machine find this session.
 
-    It is HOST:PORT of the cluster's head, or `pid:PID` of a program with its own session.
+    The address is HOST:PORT of the cluster's head, or `pid:PID` of a program with its own session.
     """
     daemon = announced(session.directory)
     if daemon is not None:

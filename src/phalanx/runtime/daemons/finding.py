@@ -17,7 +17,7 @@ Found = list[tuple[Session, Announcement]]
 
 
 class NoClusterError(ConnectionError):
-    """Raised when no process of such a cluster runs here."""
+    """Raised if no process of such a cluster runs on this machine."""
 
 
 def find_daemons(address: str | None, with_programs: bool = False) -> Found:
@@ -56,8 +56,10 @@ def find_daemons(address: str | None, with_programs: bool = False) -> Found:
 
 
 def _of_others(address: str | None) -> Found:
-    """Return the heads of other users here, or a head elsewhere that this user's token is for."""
-    # Imported here: most commands ask a daemon of their own user.
+    """Return the heads of other users on this machine, or a remote head to which this user's token
+    belongs.
+    """
+    # Imported here because most commands ask a daemon of their own user.
     from phalanx.runtime.daemons.personal_token import own_token
     from phalanx.runtime.daemons.shared_sockets import shared_heads
 
@@ -68,15 +70,16 @@ def _of_others(address: str | None) -> Found:
 
 
 def _remote(address: str) -> tuple[Session, Announcement]:
-    """Return a head that is reached with this user's token, wherever it runs."""
+    """Return a head that is reached with this user's token, on whatever machine it runs."""
     session = Session(name="", directory="", shared="", spill="", disk="")
     head = Announcement(kind=REMOTE, pid=0, started="", address=address, token_file="")
     return session, head
 
 
 def _shared(address: str) -> Found:
-    """Return the head with this socket, of whichever user. Raises NoClusterError when there is
-    none."""
+    """Return the head with this socket, whoever its user is. Raises NoClusterError if there is
+    none.
+    """
     from phalanx.runtime.daemons.shared_sockets import shared_heads
 
     try:
@@ -91,7 +94,7 @@ def _shared(address: str) -> Found:
 
 
 def programs(temp_dir: str | None = None) -> Found:
-    """Return the programs of this user that have started sessions for themselves."""
+    """Return the programs of this user that have started a session of their own."""
     found = []
     root = sessions.runtime_root(temp_dir)
     for name in sorted(os.listdir(root)):
@@ -113,7 +116,7 @@ def programs(temp_dir: str | None = None) -> Found:
 
 
 def program_of(address: str, temp_dir: str | None = None) -> Found:
-    """Return the program with the address `pid:PID`. Raises NoClusterError when there is none."""
+    """Return the program with the address `pid:PID`. Raises NoClusterError if there is none."""
     found = [one for one in programs(temp_dir) if one[1].address == address]
     if not found:
         raise NoClusterError(
@@ -126,11 +129,11 @@ def program_of(address: str, temp_dir: str | None = None) -> Found:
 def ask_cluster(address: str | None, request: Request[R], timeout_s: float) -> R:
     """Return a cluster's answer, through a daemon of the cluster on this machine.
 
-    Raises the errors of `find_daemons`, ConnectionError when no daemon answers, TimeoutError, and
-    an error that is the answer.
+    Raises the errors of `find_daemons`, ConnectionError if no daemon answers, TimeoutError, and the
+    answer if the answer is an error.
     """
-    # Imported here: callers that only look, such as a driver before it starts its node, send
-    # nothing.
+    # Imported here because callers that only look for daemons send nothing, for example a driver
+    # before it starts its node.
     from phalanx.runtime.daemons.visitor import ask_daemon
 
     troubles = []
@@ -154,7 +157,7 @@ class HeadHere:
         return ask_cluster(self.address, request, ANSWER_S)
 
     def is_here(self) -> bool:
-        """Whether the head or a node of it runs on this machine."""
+        """Whether the head or one of its nodes runs on this machine."""
         try:
             return bool(find_daemons(self.address))
         except ConnectionError:

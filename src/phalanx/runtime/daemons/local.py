@@ -20,7 +20,7 @@ def split_address(text: str) -> tuple[str, int]:
 
 
 def numeric_address(text: str) -> str:
-    """Return HOST:PORT with the host's name resolved, as daemons write it.
+    """Return HOST:PORT with the host's name resolved, which is the form that daemons write.
 
     Raises ValueError for a malformed address, and ConnectionError for a name without an address.
     """
@@ -35,7 +35,8 @@ def numeric_address(text: str) -> str:
 def local_nodes(
     address: str | None = None, temp_dir: str | None = None
 ) -> list[tuple[Session, Announcement]]:
-    """Return this user's nodes on this machine: of one cluster, or of all that are not private.
+    """Return this user's nodes on this machine: those of one cluster, or those of all clusters that
+    are not private.
 
     The oldest comes first: on the head's machine that is the node which was started with the head.
     """
@@ -45,11 +46,12 @@ def local_nodes(
 def local_daemons(
     address: str | None = None, temp_dir: str | None = None
 ) -> list[tuple[Session, Announcement]]:
-    """Return this user's daemons on this machine: of one cluster, or of all that are not private.
+    """Return this user's daemons on this machine: those of one cluster, or those of all clusters
+    that are not private.
 
-    Heads come first, then the oldest. The daemons of the runtime directory are listed. When there
-    are none, or an address is given, all other directories are searched too, because cron and
-    system services know no runtime directory.
+    Heads come first, then nodes, the oldest first. The daemons of the runtime directory are listed.
+    If there are none, or if an address is given, all other directories are searched too, because
+    cron and system services know no runtime directory.
     """
     root = sessions.runtime_root(temp_dir)
     if temp_dir is None and address is not None:
@@ -71,7 +73,9 @@ def local_daemons(
 
 
 def link_of(root: str, address: str) -> str:
-    """Return the link to the sessions of the cluster at this address; it may not exist."""
+    """Return the path of the link to the sessions of the cluster at this address. The link may not
+    exist.
+    """
     return os.path.join(root, f"cluster-{address}")
 
 

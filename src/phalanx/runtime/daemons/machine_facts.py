@@ -25,11 +25,13 @@ EXTRAS = {
     "cluster": ("cryptography",),
     "dashboard": ("h11", "jinja2", "prometheus_client", "starlette", "uvicorn"),
 }
-"""Packages of the extras that most clusters use, by the names under which they are imported."""
+"""The packages of the extras that most clusters use, by the names under which they are imported."""
 
 
 def collect_facts(store: str, port: int) -> MachineFacts:
-    """Return the facts of this machine; `store` is the head's usual file, `port` its usual port."""
+    """Return the facts of this machine. `store`: the usual file of the head's store. `port`: the
+    head's usual port.
+    """
     root, fault = "", ""
     try:
         root = runtime_root()

@@ -21,14 +21,14 @@ _ID_BYTES, _SECRET_BYTES = 8, 32
 
 
 class PersonalToken(NamedTuple):
-    """A token's id, and its secret of 32 bytes."""
+    """A token's id and its secret of 32 bytes."""
 
     id: str
     secret: bytes
 
     @property
     def secret_hash(self) -> bytes:
-        """The hash that the head keeps."""
+        """The hash of the secret that the head keeps."""
         return hashlib.sha256(self.secret).digest()
 
     def __str__(self) -> str:
@@ -37,14 +37,15 @@ class PersonalToken(NamedTuple):
 
 
 def new_token(token_id: str = "") -> PersonalToken:
-    """Return a new token; a new secret of the token with this id, if it is given."""
+    """Return a new token. If an id is given, return a new secret of the token with this id."""
     return PersonalToken(
         token_id or secrets.token_hex(_ID_BYTES), secrets.token_bytes(_SECRET_BYTES)
     )
 
 
 def own_token() -> PersonalToken | None:
-    """Return the token of this user; None if the user's file has none, or a cluster's token.
+    """Return the token of this user; None if the user's file contains no token, or a cluster's
+    token.
 
     Raises AuthenticationError for a file that others can read.
     """
@@ -63,7 +64,7 @@ def parsed(text: str) -> PersonalToken | None:
 
 
 def write(path: str, token: PersonalToken) -> None:
-    """Write a token to a file of mode 0600, in the place of an earlier one. Raises OSError."""
+    """Write a token to a file of mode 0600, which replaces an earlier file. Raises OSError."""
     directory = os.path.dirname(os.path.abspath(path))
     os.makedirs(directory, mode=0o700, exist_ok=True)
     draft = os.path.join(directory, f".token-{secrets.token_hex(8)}")

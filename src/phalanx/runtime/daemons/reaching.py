@@ -19,8 +19,8 @@ _REACH_S = 20.0
 def reach_streams(address: str | None, process: bytes) -> Connection:
     """Return a connection to the process that carries a program's streams (`stream_messages`).
 
-    The connection is direct on this machine, else through the gate of a node that runs here. Raises
-    ConnectionError, and the errors of `find_daemons`.
+    On this machine the connection is direct; otherwise it goes through the gate of a node that runs
+    here. Raises ConnectionError, and the errors of `find_daemons`.
     """
     troubles: list[str] = []
     for session, daemon in find_daemons(address):

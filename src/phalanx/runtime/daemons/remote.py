@@ -38,8 +38,8 @@ _REQUEST_BYTES = STRANGERS_FRAME_BYTES - 100
 def ask_remote(address: str, token: PersonalToken, request: Request[R], timeout_s: float) -> R:
     """Return the answer of the head at HOST:PORT to one question.
 
-    Raises ConnectionError when it cannot be reached, AuthenticationError when it does not know the
-    token, TimeoutError, and an error that is the answer.
+    Raises ConnectionError if the head cannot be reached, AuthenticationError if it does not know
+    the token, TimeoutError, and the answer if the answer is an error.
     """
     body = encode_request(request)
     if len(body) > _REQUEST_BYTES:

@@ -31,11 +31,12 @@ class SharedSocket:
     """The listening socket of a head for other users."""
 
     def __init__(self, port: int, group: str) -> None:
-        """Make the socket for a head that listens on `port`, for the members of a group of
-        accounts, or for everybody without one. Raises OSError and ValueError.
+        """Make the socket for a head that listens on `port`. The socket is for the members of a
+        group of accounts or, without a group, for everybody. Raises OSError and ValueError.
         """
         self.directory = os.path.join(_own_root(), str(port))
-        shutil.rmtree(self.directory, ignore_errors=True)  # left by a head that was killed
+        # the socket was left by a head that was killed
+        shutil.rmtree(self.directory, ignore_errors=True)
         _open_directory(self.directory)
         session = _session(self.directory)
         _open_directory(session.sockets)
@@ -49,7 +50,7 @@ class SharedSocket:
         self.listening.setblocking(False)
 
     def announce(self, daemon: Announcement) -> None:
-        """Tell other users which head this is."""
+        """Tell other users which head this socket belongs to."""
         open_to_all = msgspec.structs.replace(daemon, token_file="", uid=os.getuid())
         path = os.path.join(self.directory, _FILE)
         with open(path, "w") as file:
@@ -65,8 +66,8 @@ class SharedSocket:
 def shared_heads(address: str | None = None) -> Found:
     """Return the heads of other users that this user may ask.
 
-    `address`: `unix:DIRECTORY` of one, HOST:PORT, or None for all. Raises PermissionError for a
-    named directory that others could have replaced.
+    `address`: `unix:DIRECTORY` of one head, HOST:PORT, or None for all heads. Raises
+    PermissionError for a named directory that others could have replaced.
     """
     if address is not None and address.startswith(OF_SOCKET):
         directory = os.path.abspath(address.removeprefix(OF_SOCKET))
@@ -83,7 +84,9 @@ def shared_heads(address: str | None = None) -> Found:
 
 
 def _head_in(directory: str) -> tuple[Session, Announcement] | None:
-    """Return the living head with this directory; None if there is none. Raises PermissionError."""
+    """Return the living head with this directory; None if the directory has none. Raises
+    PermissionError.
+    """
     try:
         owner = _owner_of(directory)
         with open(os.path.join(directory, _FILE)) as file:
@@ -96,8 +99,9 @@ def _head_in(directory: str) -> tuple[Session, Announcement] | None:
 
 
 def _owner_of(directory: str) -> int:
-    """Return the account of a directory. Raises PermissionError where somebody else can replace
-    it or its files."""
+    """Return the account to which a directory belongs. Raises PermissionError if other accounts can
+    replace the directory or its files.
+    """
     found = os.lstat(directory)
     if not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
         raise PermissionError(
@@ -113,7 +117,7 @@ def _owner_of(directory: str) -> int:
 
 
 def _own_root() -> str:
-    """Return the directory for the sockets of this user's heads; make it if need be."""
+    """Return the directory for the sockets of this user's heads, and make it if necessary."""
     chosen = os.environ.get(SHARED_DIR)
     root = chosen or (_OF_ROOT if os.getuid() == 0 else f"/tmp/phalanx-shared-{os.getuid()}")
     _open_directory(root)
@@ -123,7 +127,7 @@ def _own_root() -> str:
 def _open_directory(path: str) -> None:
     """Make a directory that everybody may read and only this user may write.
 
-    Raises PermissionError for one that exists and is not like that.
+    Raises PermissionError if the directory exists with other rights.
     """
     try:
         os.mkdir(path)

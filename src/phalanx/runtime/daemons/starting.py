@@ -41,7 +41,9 @@ STOP_TIMEOUT_S = 10.0
 KEEP_LOGS = 50
 _SHOWN_LINES = 20
 PRIVATE_ADDRESS = "PHALANX_PRIVATE_ADDRESS"
-"""The variable with the address of the private cluster that "auto" finds: the last one."""
+"""The variable with the address of the private cluster that "auto" finds, which is the cluster
+started last.
+"""
 
 
 class HeadOptions(msgspec.Struct, kw_only=True):
@@ -73,7 +75,7 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     """The options of a new node of a cluster; see NodeConfig and MemberConfig."""
 
     head: str
-    """HOST:PORT of the head."""
+    """HOST:PORT of the head that was started."""
     resources: dict[str, float]
     labels: dict[str, str] = {}
     object_store_bytes: int
@@ -101,11 +103,13 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     the node does not end with another process.
     """
     env_vars: dict[str, str] = {}
-    """Variables of the node's process, and so of its workers, added to those of this process."""
+    """Variables of the node's process, and therefore of its workers, in addition to those of this
+    process.
+    """
 
 
 class Daemon:
-    """A head or node that was started here. With `parent_fd` it ends with this process."""
+    """A head or node that was started here. With `parent_fd`, the daemon ends with this process."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], session: Session, announcement: Announcement
@@ -116,13 +120,13 @@ class Daemon:
         self.log_path = _log_of(session)
 
     def kill(self) -> None:
-        """End the daemon at once, with all its helpers, as a machine that loses its power would."""
+        """Kill the daemon with all its helpers at once, as a power failure of the machine would."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> None:
-        """End the daemon in order."""
+        """Stop the daemon in an orderly way."""
         self.process.terminate()
         try:
             self.process.wait(STOP_TIMEOUT_S)
@@ -131,9 +135,10 @@ class Daemon:
 
 
 def start_head(options: HeadOptions, parent_fd: int = -1) -> Daemon:
-    """Start a head and wait until it serves.
+    """Start a head, and wait until it serves.
 
-    Raises AuthenticationError for a token that cannot be used, else SystemFailureError.
+    Raises AuthenticationError for a token that cannot be used, and SystemFailureError for all other
+    failures.
     """
     token_file = options.token_file or cluster_token.default_path()
     cluster_token.ensure(token_file)
@@ -163,9 +168,10 @@ def start_head(options: HeadOptions, parent_fd: int = -1) -> Daemon:
 
 
 def start_node(options: NodeOptions, parent_fd: int = -1) -> Daemon:
-    """Start a node and wait until it has joined.
+    """Start a node, and wait until it has joined.
 
-    Raises AuthenticationError when the token is not the cluster's, else SystemFailureError.
+    Raises AuthenticationError if the token is not the cluster's, and SystemFailureError for all
+    other failures.
     """
     keeps_commands = parent_fd < 0 if options.keeps_commands is None else options.keeps_commands
     keeps_commands = keeps_commands and not options.launch
@@ -275,7 +281,9 @@ def _drop(session: Session) -> None:
 
 
 def _log_of(session: Session) -> str:
-    """Return the path of a daemon's log, which outlives its session; the oldest are deleted."""
+    """Return the path of a daemon's log. Logs outlive their sessions; the oldest logs are
+    deleted.
+    """
     directory = os.path.join(os.path.dirname(session.directory), "logs")
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
@@ -316,10 +324,9 @@ def _tail(path: str) -> str:
 
 
 def link_cluster(address: str, temp_dir: str) -> str:
-    """Make the cluster at this address, whose sessions have their own directory, visible to
-    drivers.
+    """Make a cluster visible to drivers whose sessions have a directory of their own.
 
-    Returns a link, which must be removed with the cluster.
+    Returns a link, which must be removed together with the cluster.
     """
     link = link_of(sessions.runtime_root(), address)
     with contextlib.suppress(FileNotFoundError):
@@ -329,13 +336,15 @@ def link_cluster(address: str, temp_dir: str) -> str:
 
 
 def stop_all(temp_dir: str | None = None, force: bool = False) -> list[Announcement]:
-    """End this user's daemons on this machine, nodes before heads; return those that were ended."""
+    """End this user's daemons on this machine, nodes before heads. Returns the daemons that were
+    ended.
+    """
     found = local_daemons(temp_dir=temp_dir)[::-1]
     for _, one in found:
         _end(one, force)
     roots = {os.path.dirname(session.directory) for session, _ in found}
     for root in roots | {sessions.runtime_root(temp_dir)}:
-        # another process removed it
+        # another process has removed the file
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             kept_sessions.end_members(root)
             sessions.sweep(root)
@@ -343,10 +352,10 @@ def stop_all(temp_dir: str | None = None, force: bool = False) -> list[Announcem
 
 
 def _end(one: Announcement, force: bool) -> None:
-    """End a daemon, and its helpers with it.
+    """End a daemon and its helpers.
 
-    The helpers end when the daemon does; a node's fork server first ends all that it has started,
-    in whatever session that is.
+    The helpers end when the daemon ends. A node's fork server first ends everything that it has
+    started, in all sessions.
     """
     with contextlib.suppress(ProcessLookupError):
         os.kill(one.pid, signal.SIGKILL if force else signal.SIGTERM)

@@ -26,18 +26,20 @@ from phalanx.runtime.os.session import Session
 R = TypeVar("R")
 
 VISITORS_REQUEST_BYTES = STRANGERS_FRAME_BYTES - 100
-"""The most bytes of a request in which a visitor introduces itself."""
+"""The largest request, in bytes, in which a visitor introduces itself."""
 
 
 def ask_daemon(session: Session, daemon: Announcement, request: Request[R], timeout_s: float) -> R:
     """Return a head's answer to one question, from the head itself or through a node.
 
-    Raises ConnectionError when the daemon has ended, TimeoutError when it does not answer, and an
-    error that is the answer.
+    Raises ConnectionError if the daemon has ended, TimeoutError if it does not answer, and the
+    answer if the answer is an error.
     """
     if daemon.kind == REMOTE:
         from phalanx.runtime.daemons.personal_token import own_token
-        from phalanx.runtime.daemons.remote import ask_remote  # TLS: not for most commands
+
+        # imports TLS, which most commands do not need
+        from phalanx.runtime.daemons.remote import ask_remote
 
         token = own_token()
         assert token is not None, "such a head is found by this token"
@@ -63,7 +65,7 @@ def ask_daemon(session: Session, daemon: Announcement, request: Request[R], time
 
 
 class _Visit:
-    """One question on an open socket, and its answer."""
+    """One question on an open socket, with its answer."""
 
     def __init__(self, sock: socket.socket, who: str, timeout_s: float) -> None:
         self._sock = sock
@@ -74,7 +76,8 @@ class _Visit:
     def send(self, message: Ask) -> None:
         body = encoded(msgspec.msgpack.encode, [message])
         self._wait()
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # reading tells the end
+        # the next read reports the end
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._sock.sendall(len(body).to_bytes(HEADER_BYTES, "big") + body)
 
     def reply(self) -> Reply:
@@ -91,7 +94,8 @@ class _Visit:
             except msgspec.MsgspecError as error:
                 raise ProtocolError(f"a frame that is not of the protocol: {error}") from None
             for message in messages:
-                with contextlib.suppress(msgspec.ValidationError):  # another kind of message
+                # this message is of another kind
+                with contextlib.suppress(msgspec.ValidationError):
                     return msgspec.msgpack.decode(message, type=Reply)
 
     def _read(self, size: int) -> bytearray:
@@ -111,7 +115,7 @@ class _Visit:
         return found
 
     def _wait(self) -> None:
-        """Let the next operation on the socket wait for as long as there is time."""
+        """Make the next operation on the socket wait for at most the remaining time."""
         left_s = self._deadline - time.monotonic()
         if left_s <= 0:
             self._late()

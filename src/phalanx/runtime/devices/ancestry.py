@@ -9,7 +9,9 @@ _PARENT = 1
 
 
 def ancestors(pid: int) -> tuple[int, ...]:
-    """Return the parent of a process, that one's parent, and so on; empty when it has ended."""
+    """Return the parent of a process, the parent of that parent, and so on; empty if the process
+    has ended.
+    """
     found: list[int] = []
     while len(found) < MAX_ANCESTORS:
         try:

@@ -49,7 +49,9 @@ class DeviceProcess:
         return 0 if self._process is None else self._process.pid
 
     def begin(self) -> bool:
-        """Start the process; return False when there is nothing to read, or it runs already."""
+        """Start the process. Returns False if there is nothing to read, or if the process runs
+        already.
+        """
         if not (self._source or _DRIVER.exists()) or self._is_alive():
             return False
         module = "phalanx.runtime.devices.process"
@@ -67,7 +69,7 @@ class DeviceProcess:
         return True
 
     def end(self) -> None:
-        """End the process. One that hangs in the kernel ends when the kernel lets it."""
+        """End the process. If the process hangs in the kernel, it ends when the kernel lets it."""
         if self._process is not None:
             self._close()
             self._process.kill()

@@ -19,7 +19,7 @@ _NOT_SUPPORTED = 3
 _TIMED_OUT = 10
 _NO_FUNCTION, _OTHER_VERSION = 13, 25
 _PER_UNIT = 1000
-"""Milliwatts in a watt."""
+"""The number of milliwatts in a watt."""
 _TEMPERATURE_OF_GPU = 0
 _CORRECTED, _UNCORRECTED = 0, 1
 _SINCE_LOADED = 0
@@ -35,14 +35,14 @@ _RECOVERY_FIELD = 230
 class NvmlReader:
     """Reads devices from NVML, and numbers them as the node does.
 
-    Those are the devices that CUDA_VISIBLE_DEVICES lists, in its order.
+    The devices are those that CUDA_VISIBLE_DEVICES lists, in its order.
     """
 
     def __init__(self, nvml: Any = None, visible: str | None = None) -> None:
         """Begin to use NVML.
 
-        `nvml` is the module pynvml or one like it; `visible` replaces CUDA_VISIBLE_DEVICES. Raises
-        NoDevicesError.
+        `nvml` is the module pynvml, or an object with the same functions. `visible` replaces
+        CUDA_VISIBLE_DEVICES. Raises NoDevicesError.
         """
         self._nvml = nvml = nvml or importlib.import_module("pynvml")
         if visible is None:
@@ -61,7 +61,7 @@ class NvmlReader:
         self._events = self._listen()
 
     def _find_whole(self, count: int, visible: str | None) -> None:
-        """Take the GPUs that are not split."""
+        """Use the GPUs that are not split."""
         nvml = self._nvml
         handles = [self._or_none(nvml.nvmlDeviceGetHandleByIndex, at) for at in range(count)]
         uuids = [
@@ -90,14 +90,14 @@ class NvmlReader:
         return [self._sample(number, handle) for number, handle in enumerate(self._handles)]
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a critical error, at most `seconds`; return whether one came."""
+        """Wait for a critical error, at most `seconds`. Returns whether an error came."""
         nvml = self._nvml
         if self._events is None:
             return _sleep(seconds)
         try:
             event = nvml.nvmlEventSetWait_v2(self._events, int(seconds * 1000))
         except nvml.NVMLError as error:
-            # Other errors come at once, and again at the next call.
+            # Other errors are reported at once, and again at the next call.
             return False if error.value == _TIMED_OUT else _sleep(seconds)
         uuid = _text(self._or_none(nvml.nvmlDeviceGetUUID, event.device) or "")
         if event.eventType == _XID and uuid in self._uuids:
@@ -117,7 +117,7 @@ class NvmlReader:
                 raise nvml.NVMLError(_LOST)
             memory = self._memory(handle)
         except nvml.NVMLError as error:
-            if error.value != _NOT_SUPPORTED:  # some devices share the machine's memory
+            if error.value != _NOT_SUPPORTED:  # some devices use the machine's memory
                 text, is_lost = str(error), error.value == _LOST
                 return DeviceSample(
                     number=number, uuid=uuid, xids=xids, error=text, is_lost=is_lost
@@ -168,14 +168,14 @@ class NvmlReader:
             return nvml.nvmlDeviceGetMemoryInfo(handle)
 
     def _recovery(self, handle: Any) -> int | None:
-        """Return the recovery action of the device; None when the driver is too old to know."""
+        """Return the recovery action of the device; None if the driver is too old to report one."""
         values = self._or_none(self._nvml.nvmlDeviceGetFieldValues, handle, [_RECOVERY_FIELD])
         if values is None or values[0].nvmlReturn != 0:
             return None
         return int(values[0].value.uiVal)
 
     def _or_none(self, call: Callable[..., T], *args: Any) -> T | None:
-        """Return a call's result; None when the device or driver does not support it."""
+        """Return a call's result; None if the device or its driver does not support the call."""
         try:
             return call(*args)
         except self._nvml.NVMLError:

@@ -24,7 +24,7 @@ ASKED_WITHIN_S = 0.25
 
 
 class Look(msgspec.Struct, frozen=True):
-    """The samples of one reading, or why there are none."""
+    """The samples of one reading, or the reason why there are none."""
 
     samples: list[DeviceSample] = []
     trouble: str = ""

@@ -8,7 +8,7 @@ from phalanx.observe.devices import DeviceSample
 
 
 class NoDevicesError(Exception):
-    """Raised when there are no devices, or they cannot be read; the text says why."""
+    """Raised if there are no devices, or if they cannot be read. The text gives the reason."""
 
 
 class DeviceReader(Protocol):
@@ -17,13 +17,13 @@ class DeviceReader(Protocol):
     def read(self) -> list[DeviceSample]:
         """Return a sample of every device, with the critical errors since the last call.
 
-        A device that cannot be read has the reason in its sample. Raises NoDevicesError when
-        nothing can be read any more.
+        If a device cannot be read, its sample has the reason. Raises NoDevicesError if nothing can
+        be read any more.
         """
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a critical error, at most `seconds`; return whether one came.
+        """Wait for a critical error, at most `seconds`. Returns whether an error came.
 
         The next `read` contains the error.
         """

@@ -32,7 +32,7 @@ def declared_cards(path: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
 
 
 class RecordedReader:
-    """Reads devices from a file. An Xid in the file counts once each time the file is written."""
+    """Reads devices from a file. Each time the file is written, an Xid in it counts once."""
 
     def __init__(self, path: str) -> None:
         """Open the file. Raises NoDevicesError."""
@@ -50,7 +50,7 @@ class RecordedReader:
         return samples
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a new version of the file; return whether one came."""
+        """Wait for a new version of the file. Returns whether one came."""
         end = time.monotonic() + seconds
         while (left_s := end - time.monotonic()) > 0:
             if self._when_written() != self._written:
@@ -96,5 +96,5 @@ def _sample(at: int, fields: dict[str, Any]) -> DeviceSample:
         ),
         "process_count": len(pids),
     }
-    # An array-like struct is written as an array: named fields are put in their places first.
+    # An array-like struct is written as an array, so named fields are put in their places first.
     return msgspec.convert(msgspec.to_builtins(DeviceSample(**given)), DeviceSample, strict=True)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import ctypes
 
 ALIGN_BYTES = 64
-"""Bytes of the alignment, as in files of shared memory: a cache line, and the widest vector."""
+"""The alignment in bytes, as in files of shared memory: a cache line, which is also the widest
+vector.
+"""
 
 ALIGN_FROM_BYTES = 4096
-"""Bytes below which a buffer stays where it is: nobody maps it, and copying costs more than
-reading."""
+"""The size in bytes below which a buffer stays where it is: nobody maps such a buffer, and a copy
+costs more than it saves.
+"""
 
 
 def aligned(buffer: bytes) -> bytes | memoryview:
-    """Return the buffer, read-only; a large one begins at a multiple of ALIGN_BYTES."""
+    """Return the buffer read-only. If it is large, the returned buffer begins at a multiple of
+    ALIGN_BYTES.
+    """
     size = len(buffer)
     if size < ALIGN_FROM_BYTES:
         return buffer

@@ -16,11 +16,13 @@ VARIABLES = (
     "RAY_record_ref_creation_sites",
     "RAY_record_task_actor_creation_sites",
 )
-"""Any value but 0 and the empty one turns recording on. Ray's names count too."""
+"""The variables that turn recording on. Any value except 0 and the empty one does so. Ray's names
+count too.
+"""
 FRAMES = 3
 """How many of the program's frames are noted, the innermost first."""
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
-"""The folder of this package: frames in its files are not the program's."""
+"""The folder of this package. Frames in its files do not belong to the program."""
 
 
 def are_recorded() -> bool:
@@ -29,7 +31,9 @@ def are_recorded() -> bool:
 
 
 def place_of(how: str) -> str:
-    """Return the program's current place in its code, and the kind of call that it makes there."""
+    """Return the current place in the program's code, and the kind of call that the program makes
+    there.
+    """
     frame: Any = sys._getframe(1)
     places = [f"({how})"]
     while frame is not None and len(places) <= FRAMES:
@@ -47,11 +51,13 @@ class CallSites:
         self._sites: WeakKeyDictionary[ObjectRef[Any], str] = WeakKeyDictionary()
 
     def note(self, refs: Sequence[ObjectRef[Any]], how: str) -> None:
-        """Note that the program makes these objects now, by a call of this kind."""
+        """Note that the program makes these objects at its current place, by a call of this
+        kind.
+        """
         site = place_of(how)
         for ref in refs:
             self._sites[ref] = site
 
     def of(self, ref: ObjectRef[Any]) -> str:
-        """Return where an object was made, or a note that it came from another process."""
+        """Return where an object was made, or a note that the object came from another process."""
         return self._sites.get(ref, "(from another process)")

@@ -36,7 +36,7 @@ from phalanx.worker import launch_hooks
 
 
 class ActorMaker:
-    """Makes actors for any thread of this process, and finds named ones."""
+    """Makes actors for any thread of this process, and finds named actors."""
 
     def __init__(
         self,
@@ -65,7 +65,8 @@ class ActorMaker:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> EmbeddedHandle[Any]:
-        """Make an actor and return its handle, or the handle of the one that has its name.
+        """Make an actor and return its handle. If an actor of that name exists and may be used,
+        return its handle.
 
         Raises ActorAlreadyExistsError.
         """
@@ -76,7 +77,7 @@ class ActorMaker:
             options.get(k) is not None
             for k in ("num_cpus", "num_gpus", "gpu_memory", "resources", "accelerator_type")
         )
-        # As in Ray: without resources, or with memory alone, an actor needs one CPU to be placed,
+        # As in Ray: an actor without resources, or with memory alone, needs one CPU to be placed,
         # and holds none.
         place = required_resources(options, default_cpus=1)
         hold = required_resources(options, default_cpus=1 if explicit else 0)
@@ -139,7 +140,7 @@ class ActorMaker:
         shape: ActorShape,
         ref: ObjectRef[Any] | None,
     ) -> EmbeddedHandle[Any]:
-        """Register a named actor before its handle exists, since the name may be taken."""
+        """Register a named actor before its handle exists, because the name may be taken."""
         for waiting in inputs or ():
             self._waiting.wait_for(waiting)
         with self._lock:
@@ -155,7 +156,7 @@ class ActorMaker:
         return EmbeddedHandle(client, msgspec.msgpack.decode(known.handle, type=ActorShape), None)
 
     def get(self, name: str, namespace: str | None) -> EmbeddedHandle[Any]:
-        """Return a handle of a named actor. Raises ValueError when there is none."""
+        """Return a handle of a named actor. Raises ValueError if there is none."""
         with self._lock:
             self._registration.say_released()
         known = self._requests.ask(GetActor(name, namespace or self._job.namespace))
@@ -170,7 +171,7 @@ class InBundle:
         self._wire = wire
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the bundle of the gang, as the node reads it."""
+        """Return the bundle of the gang in the form that the node reads."""
         return self._wire
 
 

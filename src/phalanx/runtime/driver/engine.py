@@ -81,8 +81,9 @@ class OwnActor(HostedActor, Protocol):
 
 
 class RuntimeEngine:
-    """The runtime's engine: it runs work on this machine, and on those whose nodes joined its
-    cluster."""
+    """The engine of Phalanx's own runtime. It runs work on this machine and on all nodes of the
+    cluster.
+    """
 
     ref_type: type = ObjectRef
     generator_type: type = ObjectRefGenerator
@@ -97,7 +98,7 @@ class RuntimeEngine:
         address: str = "",
         actor: Callable[[], OwnActor | None] = lambda: None,
     ) -> None:
-        """Build the engine on a runtime that is set up.
+        """Make the engine of a runtime that is set up.
 
         `address` is HOST:PORT of the cluster's head, empty for a cluster of one machine. `actor`
         returns the actor that this process is, if any.
@@ -141,7 +142,7 @@ class RuntimeEngine:
 
     @property
     def queue(self) -> str:
-        """The queue of this job's work; empty for none."""
+        """The queue of this job's work; empty for no queue."""
         return self.job.queue
 
     @property
@@ -169,12 +170,12 @@ class RuntimeEngine:
         job: JobOptions,
         output: Output,
     ) -> RuntimeEngine:
-        """Return a driver's engine on the node at the other end of the connection `node`.
+        """Return a driver's engine, which uses the node at the other end of the connection `node`.
 
         `own` is the node that ends with this driver, if any. Raises SystemFailureError.
         """
         # Imported here and not at the top: a worker has an engine too, and is ready sooner without
-        # a driver's modules.
+        # the modules of drivers.
         from phalanx.runtime.driver.introduction import introduce
 
         introduced = introduce(node, job)
@@ -195,13 +196,14 @@ class RuntimeEngine:
         )
 
     def stop(self) -> None:
-        """End the job, and the node when it was started here; wait until all is gone."""
+        """End the job, and the node if it was started here. Wait until both are gone."""
         runtime = self.runtime
         forget_process(runtime.process_id)
         interrupts.unguard()
         interrupts.end_by_signal()
         if not runtime.is_closed:
-            with contextlib.suppress(PhalanxError):  # show what the workers have printed until now
+            # this shows what the workers have printed until now
+            with contextlib.suppress(PhalanxError):
                 self._requests.ask(DrainOutput(), DRAIN_S)
             with contextlib.suppress(OSError):
                 with runtime.lock:
@@ -223,7 +225,7 @@ class RuntimeEngine:
         return not self.runtime.is_closed
 
     def cluster_address(self) -> str:
-        """Return the address by which other programs on this machine use the same cluster."""
+        """Return the address at which other programs on this machine find the same cluster."""
         return self.address or address_of(self.runtime.session)
 
     def facts(self) -> dict[str, Any]:
@@ -244,7 +246,9 @@ class RuntimeEngine:
     # ---- objects -----------------------------------------------------------------------------
 
     def get(self, refs: ObjectRef[Any] | list[ObjectRef[Any]], timeout_s: float | None) -> Any:
-        """Return the value of a reference, or the values of a list of them; see `waiting`."""
+        """Return the value of a reference, or the list of values of a list of references; see
+        `waiting`.
+        """
         if isinstance(refs, list):
             return self._waiting.get_many(refs, timeout_s)
         return self._waiting.get_one(refs, timeout_s)
@@ -275,7 +279,7 @@ class RuntimeEngine:
     def cancel(
         self, ref: ObjectRef[Any] | ObjectRefGenerator[Any], force: bool, recursive: bool
     ) -> None:
-        """Cancel the task of a reference or generator, at its owner."""
+        """Ask the owner of a reference or generator to cancel its task."""
         runtime, owner = self.runtime, self.runtime.owner
         if isinstance(ref, ObjectRefGenerator):
             ref = ref.completed()
@@ -293,7 +297,7 @@ class RuntimeEngine:
         runtime.flush()
 
     def withdraw(self, ref: ObjectRef[Any]) -> bool:
-        """Take a task back if no worker has it; return whether that succeeded."""
+        """Take a task back if no worker has it. Returns whether it was taken back."""
         with self.runtime.hooks.lock_without_callbacks():
             taken_back = self.runtime.owner.cancelling.withdraw(ref._number)
         self.runtime.flush()
@@ -318,20 +322,22 @@ class RuntimeEngine:
         return self._actors.create(definition, options, args, kwargs)
 
     def get_actor(self, name: str, namespace: str | None) -> EmbeddedHandle[Any]:
-        """Return the handle of a named actor. Raises ValueError when there is none."""
+        """Return the handle of a named actor. Raises ValueError if there is none."""
         return self._actors.get(name, namespace)
 
     def kill(self, actor: EmbeddedHandle[Any], no_restart: bool) -> None:
         """End an actor at once."""
         client = actor._client
         if no_restart:
-            with self.runtime.lock:  # calls from this process fail from now on
+            with self.runtime.lock:  # calls of this process fail from now on
                 client.reason = KILLED
                 client.dead()
         self.ask(KillActor(client.actor, no_restart))
 
     def exit_actor(self) -> None:
-        """End the actor whose method calls this. Raises TypeError outside actors."""
+        """End the actor that calls this from one of its methods. Raises TypeError outside
+        actors.
+        """
         actor = self._actor()
         if actor is None:
             raise TypeError(
@@ -348,7 +354,7 @@ class RuntimeEngine:
         selectors: list[dict[str, str]],
         soft_target: str | None,
     ) -> tuple[GroupId, Asked[None]]:
-        """Request a placement group; return its id, and the answer to the request."""
+        """Request a placement group. Returns its id, and the answer to the request."""
         group = self._new_group()
         request = CreateGroup(
             group,
@@ -363,7 +369,7 @@ class RuntimeEngine:
         return group, self._requests.ask_async(request)
 
     def group_ready(self, group: GroupId) -> None:
-        """Return None: here a task in the group shows that the group is created."""
+        """Return None: with this engine, a task in the group shows whether the group is created."""
         return
 
     def new_gang(self) -> GangId:
@@ -395,7 +401,7 @@ class RuntimeEngine:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> list[Any]:
-        """Start an actor in each place of the gang; return a handle a member."""
+        """Start an actor in each place of the gang. Returns a handle for each member."""
         return [
             self.create_actor(
                 definition,
@@ -433,11 +439,13 @@ class RuntimeEngine:
         return self.ask(GetAvailableResources())
 
     def named_actors(self, namespace: str | None) -> list[tuple[str, str]]:
-        """Return (namespace, name) of the living named actors; None: in all namespaces."""
+        """Return (namespace, name) of the living named actors, of all namespaces if `namespace` is
+        None.
+        """
         return self.ask(ListNamedActors(namespace))
 
     def group_created(self, group: GroupId) -> Asked[bool]:
-        """Return an answer that comes once the group or gang has its places, or is removed."""
+        """Return an answer that arrives once the group or gang has its places, or is removed."""
         return self._requests.ask_async(WaitGroup(group))
 
     def remove_group(self, group: GroupId) -> Asked[None]:
@@ -445,7 +453,9 @@ class RuntimeEngine:
         return self._requests.ask_async(RemoveGroup(group))
 
     def named_group(self, name: str) -> tuple[bytes, list[dict[str, float]]]:
-        """Return id and bundles of a named placement group. Raises ValueError if there is none."""
+        """Return the id and the bundles of a named placement group. Raises ValueError if there is
+        none.
+        """
         found = self.ask(GetNamedGroup(name, self.namespace))
         return found.group, found.bundles
 
@@ -454,17 +464,19 @@ class RuntimeEngine:
         return self.ask(ListGroups())
 
     def node_id(self) -> str:
-        """Return the id of the node that this process is on."""
+        """Return the id of the node to which this process belongs."""
         if not self._node_id:
             self._node_id = self.ask(GetNodeId())
         return self._node_id
 
     def node_labels(self) -> dict[str, str]:
-        """Return the labels of the node that this process is on."""
+        """Return the labels of the node to which this process belongs."""
         return self.ask(GetNodeLabels())
 
     def handle_of(self, actor: bytes) -> EmbeddedHandle[Any]:
-        """Return a handle of the actor with this id. Raises ValueError when it is not known."""
+        """Return a handle of the actor with this id. Raises ValueError if the actor is not
+        known.
+        """
         known = self.ask(GetActorHandle(actor))
         shape = msgspec.msgpack.decode(known.handle, type=ActorShape)
         return self.runtime.caller.handle_of(actor, shape, None)
@@ -480,7 +492,9 @@ class RuntimeEngine:
         return [] if lease is None else visible_ids("GPU", lease.devices)
 
     def timeline(self) -> list[dict[str, Any]]:
-        """Return finished tasks: of this process, and of its workers as far as their node knows."""
+        """Return the finished tasks of this process, and those of its workers that the node
+        knows.
+        """
         runs = [*self.runtime.owner.journal.runs(), *self.ask(ListRuns())]
         return [trace_event(run) for run in runs if run.worker]
 
@@ -489,7 +503,9 @@ class RuntimeEngine:
         return self.ask(QueryState(query))
 
     def cluster_events(self) -> list[dict[str, Any]]:
-        """Return the events that nodes, and processes that own tasks, recorded of each other."""
+        """Return the events that nodes, and processes that own tasks, have recorded about each
+        other.
+        """
         self.runtime.owner.report_events()
         found = self.ask(ListClusterEvents())
         me = self.runtime.process_id
@@ -501,14 +517,17 @@ class RuntimeEngine:
 
 
 def adopt_runtime(runtime: Runtime, job: JobSettings, actor: Callable[[], OwnActor | None]) -> None:
-    """Make a worker's runtime the engine of its process. `actor` returns its actor, if any."""
+    """Make a worker's runtime the engine of its process. `actor` returns the process's actor, if
+    any.
+    """
     job.environment = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}"))
     set_current(RuntimeEngine(runtime, job, actor=actor))
 
 
 def _leave_behind() -> None:
-    """Start a forked child without an engine: it must not send, or end things, in its parent's
-    name."""
+    """Remove the engine in a forked child: the child must not send or end anything in its parent's
+    name.
+    """
     engine = current()
     if isinstance(engine, RuntimeEngine):
         set_current(None)

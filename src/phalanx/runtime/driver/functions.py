@@ -52,7 +52,7 @@ class BoundFunction:
         self._options = options
         self._template = submitter.template(definition, options)
         self._captured: dict[GroupId, Template] = {}
-        """Templates by placement group: for calls by tasks of a group that pass their group on."""
+        """Templates by placement group, for calls by tasks that pass their placement group on."""
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         submitter = self._submitter
@@ -90,7 +90,7 @@ class BoundFunction:
 
 
 class Submitter:
-    """Submits the tasks of any thread of this process, alone or in gangs."""
+    """Submits tasks, alone or in gangs, for any thread of this process."""
 
     def __init__(
         self,
@@ -104,8 +104,9 @@ class Submitter:
         kick: Callable[[], None],
         flush: Callable[[], None],
     ) -> None:
-        """Build it of its parts. `kick` lets posted messages leave soon, `flush` sends them at
-        once."""
+        """Store the submitter's parts. `kick` makes posted messages leave soon, `flush` sends them
+        at once.
+        """
         self.me = me
         self.lock = lock
         self.tasks = tasks
@@ -142,7 +143,9 @@ class Submitter:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> list[ObjectRef[Any] | list[ObjectRef[Any]]]:
-        """Submit a gang of tasks in its group; return a reference, or a list of them, a member."""
+        """Submit a gang of tasks in its group. Returns a reference, or a list of references, for
+        each member.
+        """
         template = self.template(definition, options)
         payload, inputs, pins = pack_arguments(self.pack, definition.name, args, kwargs)
         templates = [
@@ -160,8 +163,9 @@ class Submitter:
         return [task.refs[0] if len(task.refs) == 1 else list(task.refs) for task in tasks]
 
     def why_pending(self, ref: ObjectRef[Any]) -> Request[Explanation] | None:
-        """Return the request that asks why a reference's task waits; None when it does not wait
-        here."""
+        """Return the request that asks why a reference's task waits; None if the task does not wait
+        in this process.
+        """
         with self.lock:
             group = self._gangs.group_of(ref)
             if group is not None:
@@ -174,7 +178,7 @@ class Submitter:
 
 
 def in_gang(group: GangId, index: int) -> dict[str, Any]:
-    """Return the strategy of one member of a gang: its own bundle."""
+    """Return the strategy of one member of a gang, which names the member's own bundle."""
     return {"group": group.hex(), "bundle": index, "capture": False}
 
 
@@ -233,14 +237,17 @@ def _record(definition: FunctionDefinition, options: Mapping[str, Any]) -> Funct
     data = dumps_definition(function, f"The remote function {definition.name}")
     max_calls = options.get("max_calls")
     if max_calls is None:
-        # As in Ray: a worker that used a GPU ends, since many libraries keep its memory.
+        # As in Ray: a worker that has used a GPU ends, because many libraries keep the GPU's
+        # memory.
         max_calls = 1 if required_resources(options, default_cpus=1).get("GPU") else 0
     digest = hashlib.sha256(data + str(max_calls).encode()).digest()[:12]
     return FunctionRecord(digest, function.__name__, data, max_calls)
 
 
 def _default_retries() -> int:
-    """Return the retries of a task whose options give none: the program's dialect may decide."""
+    """Return the number of retries of a task whose options give none. The program's dialect may
+    decide it.
+    """
     spoken = dialect.current()
     retries = None if spoken is None else spoken.max_retries()
     return DEFAULT_RETRIES if retries is None else retries

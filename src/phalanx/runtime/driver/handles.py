@@ -32,7 +32,7 @@ _BUILT_IN = ("__ray_ready__", "__ray_call__", "__ray_terminate__")
 
 
 class EmbeddedMethod(ActorMethod):
-    """One method of one actor. It keeps the actor alive, but not the handle that it came from."""
+    """A method of an actor. It keeps the actor alive, but not the handle from which it came."""
 
     __slots__ = ("_client", "_name", "_options", "_ref", "_settled", "_shape", "_whole")
 
@@ -52,7 +52,7 @@ class EmbeddedMethod(ActorMethod):
         self._whole = whole
         self._options = options
         self._settled: dict[str, Any] | None = None
-        """The properties that all its calls have, once there was one."""
+        """The properties that all calls of the method share; None before the first call."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
@@ -61,7 +61,9 @@ class EmbeddedMethod(ActorMethod):
         )
 
     def options(self, **options: Any) -> EmbeddedMethod:
-        """Return the method with other options for the calls made through what this returns."""
+        """Return the method with other options, which apply to calls made through the returned
+        method.
+        """
         check_method_options(options)
         return type(self)(self._client, self._ref, self._name, self._shape, self._whole, options)
 
@@ -105,7 +107,7 @@ class EmbeddedMethod(ActorMethod):
         return _rebuild_method, (handle, self._name, self._options)
 
     def _settle(self) -> dict[str, Any]:
-        """Return the properties that all calls of the method with these options have."""
+        """Return the properties that all calls of the method with these options share."""
         shape, whole, options = self._shape, self._whole, self._options or {}
         returns = options.get("num_returns")
         retries = shape.max_task_retries
@@ -126,7 +128,9 @@ class EmbeddedMethod(ActorMethod):
 
 
 class DecoratedMethod(EmbeddedMethod):
-    """A method whose class wraps its `remote`; the wrapper takes and returns (args, kwargs)."""
+    """A method whose class wraps the method's `remote`. The wrapper takes and returns (args,
+    kwargs).
+    """
 
     __slots__ = ()
 
@@ -164,7 +168,9 @@ class EmbeddedHandle(ActorHandle[T]):
         return self._actor_id
 
     def _get_local_state(self) -> int | None:
-        """Return Ray's number of the actor's state, as known here; Ray Data calls this."""
+        """Return Ray's number for the actor's state, as this process knows it. Ray Data calls
+        this.
+        """
         return _STATE_NUMBERS.get(self._client.state)
 
     def __getattr__(self, name: str) -> EmbeddedMethod:
@@ -201,7 +207,7 @@ class EmbeddedHandle(ActorHandle[T]):
 
 
 class Caller:
-    """Calls actors for any thread of this process."""
+    """Calls methods of actors, for any thread of this process."""
 
     def __init__(
         self,
@@ -227,7 +233,7 @@ class Caller:
 
 
 class _Process:
-    """The place where handles find their process's caller; set while a session is up."""
+    """The place where handles find the caller of their process. It is set while a session is up."""
 
     caller: Caller | None = None
 

@@ -55,7 +55,7 @@ class Executor(Protocol):
     """The part of a worker that takes messages with work."""
 
     def handle(self, connection: Connection, message: Message) -> bool:
-        """Handle one message; False when it is not for the executor."""
+        """Handle one message. Returns False if the message is not for the executor."""
         ...
 
 
@@ -70,7 +70,7 @@ class Incoming:
         on_other: Callable[[Connection, Message], None],
         drop: Callable[[Connection], None],
     ) -> None:
-        """Build it of its parts.
+        """Store the parts to which messages go.
 
         `on_other` takes messages that are neither for the owner nor for an executor. `drop` ends a
         connection as if the other side had.
@@ -92,13 +92,13 @@ class Incoming:
                 self._handle_each(connection, left)
                 is_handled = True
             except KeyboardInterrupt:
-                # Ctrl-C came while messages were handled: they come only once, so none may be
-                # dropped.
+                # Ctrl-C came while messages were handled. Each message comes only once, so none may
+                # be dropped.
                 self._handle_each(connection, left)
                 raise
             except Exception:
                 # A fault in Phalanx, or a peer that sends false messages, must not end this
-                # process. Other messages of the node must not be lost either.
+                # process. The node's other messages must not be lost either.
                 traceback.print_exc()
                 if connection is not self._node:
                     self._drop(connection)
@@ -112,12 +112,13 @@ class Incoming:
             kind = type(message)
             if connection is not node and (
                 kind in _NODE_ONLY or not (connection.peer or kind is Hello)
-            ):  # others give no orders, and say nothing before they are introduced
+                # other peers give no orders, and must introduce themselves first
+            ):
                 raise ProtocolError(f"{kind.__name__} from a process that may not send it")
             if kind is Done:
-                # The lock is taken once for all results. If it were taken for each, it would
-                # alternate between this thread and one that submits, with a thread switch for
-                # every message.
+                # The lock is taken once for all results. If it were taken for each result, it would
+                # alternate between this thread and one that submits, with a thread switch for every
+                # message.
                 with lock:
                     while type(message) is Done:
                         owner.done(connection, message, now)

@@ -27,15 +27,16 @@ _OURS = (
 _AGAIN_S = 0.001
 _interruptible: set[CodeType] = set()
 _handler_of: Callable[[int], Any] = import_module("_signal").getsignal
-"""The function behind `signal.getsignal`, without the search for a name of the handler.
+"""The function behind `signal.getsignal`, which does not search for the handler's name.
 
-That search raises and catches an error for each function, and this is called before each wait.
+That search raises and catches an error for each function, and it would run before each wait.
 """
 
 
 def interruptible(function: F) -> F:
-    """Mark a function of the runtime that an interrupt may end: it sleeps, or calls the user's
-    code."""
+    """Mark a function of the runtime that an interrupt may end, because the function sleeps or
+    calls the user's code.
+    """
     _interruptible.add(function.__code__)
     return function
 
@@ -52,8 +53,8 @@ def in_runtime(frame: FrameType | None) -> bool:
 
 
 def come_again(is_wanted: Callable[[], bool], signum: int = signal.SIGINT) -> None:
-    """Send a signal to the main thread a moment later, if it `is_wanted` then."""
-    # Without threading.Thread: the interrupted frame itself may hold its locks.
+    """Send a signal to the main thread a moment later, if `is_wanted` is true then."""
+    # This does not use threading.Thread, because the interrupted frame may hold its locks.
     _thread.start_new_thread(_send_later, (is_wanted, signum))
 
 
@@ -71,9 +72,9 @@ def _on_interrupt(signum: int, frame: FrameType | None) -> None:
 
 
 def guard() -> None:
-    """Install the handler of SIGINT in the default's place.
+    """Replace the default handler of SIGINT.
 
-    Notebooks put the default back for each cell, so this is called before each wait. A handler of
+    Notebooks restore the default for each cell, so this is called before each wait. A handler of
     the user's own stays.
     """
     if (
@@ -93,7 +94,8 @@ def _on_termination(signum: int, frame: FrameType | None) -> None:
 
 
 def end_by_exit() -> None:
-    """Make SIGTERM end this program as `sys.exit` does, as on Ray: with `finally` and `atexit`.
+    """Make SIGTERM end this program in the way of `sys.exit`, as on Ray: with `finally` and
+    `atexit`.
 
     A handler of the user's own stays.
     """
@@ -105,7 +107,9 @@ def end_by_exit() -> None:
 
 
 def end_by_signal() -> None:
-    """Restore SIGTERM's default: this program is no longer a driver, or is a child of one."""
+    """Restore SIGTERM's default, because this program is no longer a driver, or is a child of
+    one.
+    """
     if (
         _handler_of(signal.SIGTERM) is _on_termination
         and threading.current_thread() is threading.main_thread()

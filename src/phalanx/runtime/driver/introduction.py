@@ -36,7 +36,7 @@ class JobOptions(msgspec.Struct, kw_only=True):
 
 
 def introduce(node: Connection, job: JobOptions) -> Introduction:
-    """Introduce this driver to the node; return the node's answer. Raises SystemFailureError."""
+    """Introduce this driver to the node. Returns the node's answer. Raises SystemFailureError."""
     directory = existing_directory()
     request = RegisterDriver(
         path=[os.path.normpath(os.path.join(directory, path)) for path in sys.path],

@@ -22,7 +22,7 @@ class JobSettings:
         self._requests = requests
         self.namespace = namespace
         self.queue = queue
-        """The queue of this job's work, unless its options give another."""
+        """The queue of this job's work, unless the options of the work give another queue."""
         self.priority = priority
         self.environment: dict[str, Any] = {}
         """The runtime environment that new work inherits."""
@@ -33,7 +33,9 @@ class JobSettings:
         self.environment = with_absolute_paths(environment)
 
     def environment_key(self, environment: dict[str, Any]) -> bytes:
-        """Return a short name for a runtime environment, after defining it at the node."""
+        """Define a runtime environment at the node, and return the short name under which the node
+        knows it.
+        """
         text = json.dumps(environment, sort_keys=True)
         key = hashlib.sha256(text.encode()).digest()[:12]
         if key not in self._known:
@@ -45,9 +47,9 @@ class JobSettings:
 
 
 def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a runtime environment whose directories mean the same wherever they are read.
+    """Return a runtime environment whose directories have the same meaning wherever they are read.
 
-    Workers read them after they have changed into one of these directories. Raises ValueError for a
+    Workers read the directories after they have changed into one of them. Raises ValueError for a
     path that does not exist.
     """
     found = dict(environment)
@@ -70,7 +72,7 @@ def with_absolute_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _place_of(module: Any) -> Any:
-    """Return the path of a module that is given as an object; else the given path."""
+    """If a module is given as an object, return its path. Otherwise return the given path."""
     if not isinstance(module, ModuleType):
         return module
     return next(iter(getattr(module, "__path__", ())), None) or module.__file__

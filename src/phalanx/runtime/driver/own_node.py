@@ -41,11 +41,13 @@ class StartOptions(msgspec.Struct, kw_only=True):
     settings: SystemSettings = SystemSettings()
     preload: tuple[str, ...] = ()
     variables: dict[str, str] = {}
-    """Variables of the node's process, added to this one's: modules read settings when imported."""
+    """Variables of the node's process, in addition to those of this process. Modules read such
+    settings when they are imported.
+    """
 
 
 class OwnNode:
-    """The node's process, its session and the socket to it."""
+    """The node's process, with its session and the socket to it."""
 
     def __init__(self, options: StartOptions) -> None:
         """Start the node."""
@@ -75,19 +77,20 @@ class OwnNode:
         self.socket = ours
 
     def kill(self) -> None:
-        """End a node that is of no use at once, and remove everything of it."""
+        """End a node that cannot be used at once, and remove all its files."""
         self._process.kill()
         self._process.wait()
         sessions.remove(self.session)
 
     def wait_gone(self) -> None:
-        """Wait until an ending node, and everything of it, is gone.
+        """Wait until an ending node and all its files are gone.
 
-        The node was asked to end, or its driver has ended. A program whose current directory is in
-        the session goes back to where it began.
+        The node was asked to end, or its driver has ended. If the program's current directory is in
+        the session, the program goes back to where it began.
         """
         if _is_below(self.session.directory):
-            with contextlib.suppress(OSError):  # that directory was removed, too
+            # the directory where the program began was removed, too
+            with contextlib.suppress(OSError):
                 os.chdir(self._directory)
         try:
             self._process.wait(timeout=END_TIMEOUT_S)
@@ -100,13 +103,16 @@ class OwnNode:
         sessions.remove(self.session)
 
     def leave_behind(self) -> None:
-        """Forget the node in a forked child: it is not the child's process, so there is nothing to
-        wait for."""
+        """Forget the node in a forked child. The node is not the child's process, so the child has
+        nothing to wait for.
+        """
         self._process.returncode = 0
 
 
 def _is_below(directory: str) -> bool:
-    """Whether this program's directory is in there, even when the node has removed it by now."""
+    """Whether this program's current directory is in the given one, even if the node has removed it
+    by now.
+    """
     here = os.readlink("/proc/self/cwd")
     return here.startswith(os.path.join(os.path.realpath(directory), ""))
 

@@ -34,20 +34,20 @@ _LONG_NAP_S = 2.0
 _ACCEPT_AGAIN_S = 0.05
 _IDLE_S = 1.0
 _PAUSE_S = 0.1
-"""Seconds of rest after a fault in Phalanx, which may happen again at once."""
+"""Seconds of rest after a fault in Phalanx, because the fault may happen again at once."""
 
 interruptible(AdaptiveSpin.poll)
 
 
 class Waiter:
-    """One thread's wait. The thread that brings the last awaited thing sets `done`."""
+    """The wait of one thread. The thread that brings the last of the awaited things sets `done`."""
 
     __slots__ = ("done", "event", "fail_fast", "needed")
 
     def __init__(self, needed: int = 1, fail_fast: bool = False) -> None:
         self.needed = needed
         self.fail_fast = fail_fast
-        """Whether one failed object ends the wait for all."""
+        """Whether one failed object ends the wait for all objects."""
         self.done = needed <= 0
         self.event: threading.Event | None = None
 
@@ -141,7 +141,7 @@ class Reactor:
         self._epoll.register(listener.fileno(), select.EPOLLIN)
 
     def _listen_again(self) -> None:
-        """Listen again when the socket's file was removed and its directory exists again."""
+        """Listen again if the socket's file was removed and its directory exists again."""
         again = None if self._listener is None else listen_again(self._listener)
         if again is not None and self._listener is not None:
             self._epoll.unregister(self._listener.fileno())
@@ -160,10 +160,10 @@ class Reactor:
     # ---- leading -----------------------------------------------------------------------------
 
     def poll(self, timeout_s: float, *, is_awaited: bool = False) -> None:
-        """Handle what has come, waiting at most `timeout_s` (negative: forever) for the first
-        event.
+        """Handle the events that have come. Wait at most `timeout_s` for the first one (negative:
+        forever).
 
-        `is_awaited`: this thread has nothing to do until something comes.
+        `is_awaited`: whether this thread has nothing to do until an event comes.
         """
         try:
             # Unread events are reported again: an interrupt in either loses nothing.
@@ -171,12 +171,14 @@ class Reactor:
             events = self._spin.poll(look, timeout_s) if is_awaited else self._sleep(timeout_s)
         except InterruptedError:
             return
-        # Looked up before any event is handled, which may close others.
+        # Looked up before any event is handled, because handlers may close the others.
         connections = list(map(self._connections.get, map(itemgetter(0), events)))
         for (fd, mask), connection in zip(events, connections, strict=True):
             if connection is not None:
                 if self._connections.get(fd) is not connection:
-                    continue  # an event before it has closed it, and its number is another's
+                    # an earlier event has closed this descriptor, and its number belongs to another
+                    # one
+                    continue
                 if mask & select.EPOLLOUT:
                     connection.drain()
                 if mask & ~select.EPOLLOUT:
@@ -211,11 +213,14 @@ class Reactor:
             self.handle(connection, messages)
 
     def _register_again(self, connection: Connection) -> None:
-        """Register a descriptor that has a new socket: the old one took its registration along."""
+        """Register a descriptor that has a new socket. The registration of the old socket went with
+        that socket.
+        """
         connection.is_switched = False
         with contextlib.suppress(FileExistsError):
             self._epoll.register(connection.fileno, select.EPOLLIN)
-        if connection.has_backlog:  # left from a flush before this descriptor was watched again
+        # this backlog is left from a flush before the descriptor was watched again
+        if connection.has_backlog:
             self._want_writable(connection, True)
         connection.flush()
 
@@ -236,10 +241,10 @@ class Reactor:
                 self._accepted(sock)
 
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
-        """Wait until `waiter.done`, leading if no other thread does. False when `deadline` passed
-        first.
+        """Wait until `waiter.done`. This thread leads if no other thread does. Returns False if
+        `deadline` passed first.
 
-        `deadline` is on the monotonic clock. A signal handler's exception is raised from here.
+        `deadline` is on the monotonic clock. An exception of a signal handler is raised from here.
         """
         if self._leader == threading.get_ident():
             return self._nested_wait(waiter, deadline)
@@ -277,7 +282,7 @@ class Reactor:
 
     @contextlib.contextmanager
     def lead_on(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-        """Lead from inside a running event loop, for as long as the block lasts."""
+        """Lead from inside a running event loop, until the block ends."""
         if not self._lead.acquire(blocking=False):
             self._wanted += 1
             self.wake()
@@ -311,9 +316,9 @@ class Reactor:
             self._lead.release()
 
     def _tick_if_due(self, now: float) -> float:
-        """Run the tick if it is due; return the seconds until the next one."""
+        """Run the tick if it is due. Returns the seconds until the next tick."""
         if now >= self._next_tick:
-            self._next_tick = now + _IDLE_S  # even if the tick raises
+            self._next_tick = now + _IDLE_S  # set even if the tick raises an error
             if not self._is_accepting and self._listener is not None:
                 self.listen(self._listener)
             self._listen_again()
@@ -331,13 +336,15 @@ class Reactor:
         return waiter.done
 
     def _take_over(self, deadline: float | None) -> bool:
-        """Lead instead of the background thread; False when it does not lead or time is up."""
+        """Lead in place of the background thread. Returns False if that thread does not lead or the
+        time is over.
+        """
         if not self._background_leads:
             return False
         self._wanted += 1
         self.wake()
         try:
-            # Another thread may have been quicker, and may lead for as long as it waits itself.
+            # Another thread may have been quicker. It may then lead for as long as it waits itself.
             while self._background_leads:
                 left_s = _NAP_S if deadline is None else deadline - own_time()
                 if self._lead.acquire(timeout=min(max(left_s, 0.0), _NAP_S)):
@@ -350,8 +357,9 @@ class Reactor:
 
     @interruptible
     def _follow(self, waiter: Waiter, deadline: float | None) -> bool:
-        """Sleep until done, or until this thread should try to lead. Always True: the caller checks
-        the time."""
+        """Sleep until the wait is done, or until this thread should try to lead. Always returns
+        True: the caller checks the time.
+        """
         if waiter.event is None:
             waiter.event = threading.Event()
         event = waiter.event
@@ -371,7 +379,7 @@ class Reactor:
                 return
 
     def wake(self) -> None:
-        """Make the leader look again."""
+        """Make the leader look for work again."""
         with contextlib.suppress(BlockingIOError, OSError):
             os.write(self._wake_write, b"\x01\0\0\0\0\0\0\0")
 
@@ -402,7 +410,9 @@ class Reactor:
                 os.close(fd)
 
     def close_inherited(self) -> None:
-        """Close the copies of descriptors that a fork made; their owner's stay open."""
+        """Close the copies of descriptors that a fork made. The descriptors of the parent stay
+        open.
+        """
         for connection in self._connections.values():
             connection.close()
         if self._listener is not None:
@@ -418,8 +428,8 @@ class Reactor:
             if self._resting_long:
                 self._rest.set()
         elif leader != threading.get_ident() and not self._kicked:
-            # Wake the leader once until it has looked: a write for each of a thousand tasks costs
-            # more than the tasks.
+            # The leader is woken once until it has looked: a write for each of a thousand tasks
+            # costs more than the tasks.
             self._kicked = True
             self.wake()
 
@@ -434,7 +444,7 @@ class Reactor:
                     self._resting_long = nap > 2 * _NAP_S
                 else:
                     nap = _NAP_S
-                # else that leader has just left
+                # otherwise that leader has just left
                 if self._leader is not None or not self._resting_long:
                     self._rest.wait(nap)
                 self._rest.clear()
@@ -449,7 +459,8 @@ class Reactor:
                 while not self._stopped and not self._wanted:
                     self.poll(self._tick_if_due(own_time()))
             except Exception:
-                # A fault in Phalanx: the failed work is lost, and everything else continues.
+                # This is a fault in Phalanx: the failed work is lost, and everything else
+                # continues.
                 traceback.print_exc()
                 nap = _PAUSE_S
             finally:

@@ -14,7 +14,7 @@ from phalanx.observe.task_journal import Run
 
 
 def trace_event(run: Run) -> dict[str, Any]:
-    """Return a run as an event for chrome://tracing or Perfetto; times in microseconds."""
+    """Return a run as an event for chrome://tracing or Perfetto. Times are in microseconds."""
     return {
         "cat": "task",
         "name": run.name,
@@ -29,7 +29,7 @@ def trace_event(run: Run) -> dict[str, Any]:
 
 
 def executed_elsewhere(run: Run, owner: bytes) -> dict[str, Any]:
-    """Return the event of a task that ran on a node other than that of its owner, `owner`."""
+    """Return the event of a task that ran on another node than that of `owner`."""
     event = Executed(
         at=run.ended,
         node=run.worker[:PREFIX_BYTES].hex(),

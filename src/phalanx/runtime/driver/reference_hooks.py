@@ -22,7 +22,7 @@ ALLOW_OUT_OF_BAND = "RAY_allow_out_of_band_object_ref_serialization"
 
 
 class ReferenceHooks:
-    """The hooks for user code on any thread: each takes the lock around the machines."""
+    """The hooks for user code on any thread. Each hook takes the lock that guards the machines."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class ReferenceHooks:
         abandoned: deque[Stream],
         kick: Callable[[], None],
     ) -> None:
-        """Build it of its parts. `kick` lets posted messages leave soon."""
+        """Store the parts that the hooks use. `kick` makes posted messages leave soon."""
         self._lock = lock
         self._references = references
         self._objects = objects
@@ -46,10 +46,10 @@ class ReferenceHooks:
 
     @contextmanager
     def lock_without_callbacks(self) -> Iterator[None]:
-        """Hold the lock on a thread of the user's for work that may complete objects.
+        """Hold the lock, on a thread of the user's, for work that may complete objects.
 
-        Callbacks run after the lock is released: one may ask the node, and the answer needs a
-        thread that wants the lock.
+        Callbacks run after the lock is released: a callback may ask the node, and the answer needs
+        a thread that takes the lock.
         """
         due: list[Callable[[], None]] = []
         with self._lock:
@@ -70,17 +70,18 @@ class ReferenceHooks:
     # ---- RefHooks ----------------------------------------------------------------------------
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return the one ObjectRef of this process for that object."""
+        """Return this process's only ObjectRef for that object."""
         with self._lock:
             return self._references.adopt(owner, number)
 
     def export(self, ref: ObjectRef[Any]) -> None:
-        """Note that the reference leaves this process inside a value."""
+        """Note that a value with this reference in it leaves this process."""
         self._references.export(ref)
 
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
-        """Keep the object forever, as its reference is pickled by hand. May raise
-        OutOfBandSerializationError."""
+        """Keep the object forever, because its reference is pickled by hand. May raise
+        OutOfBandSerializationError.
+        """
         if os.environ.get(ALLOW_OUT_OF_BAND, "1") == "0":
             raise OutOfBandSerializationError(
                 f"ObjectRef({ref.hex()}) is pickled outside of arguments and results, where nobody "
@@ -90,7 +91,7 @@ class ReferenceHooks:
             self._references.pin_forever(ref)
 
     def on_ready(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
-        """Call back once the object is ready."""
+        """Call `callback` once the object is ready."""
         with self._lock:
             if ref._value is None:
                 self._objects.add_waiter(ref, Callback(partial(self._call_back, callback)))
@@ -100,7 +101,7 @@ class ReferenceHooks:
         callback()
 
     def value_of(self, ref: ObjectRef[Any]) -> Any:
-        """Return the value of a ready reference; raises its error, or Vanished."""
+        """Return the value of a ready reference. Raises the reference's error, or Vanished."""
         return self._values.read(ref)
 
     # ---- StreamHooks -------------------------------------------------------------------------

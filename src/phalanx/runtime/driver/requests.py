@@ -70,7 +70,7 @@ class Asked(Generic[R]):
         self.token = 0
 
     def answered(self, answer: Callable[[], R]) -> None:
-        """Keep the answer, and end the wait for it."""
+        """Store the answer, and end the wait for it."""
         self._answer = answer
         self._waiter.finish()
 
@@ -80,8 +80,9 @@ class Asked(Generic[R]):
         return self._answer is not None
 
     def result(self, timeout_s: float | None = None) -> R:
-        """Wait for the answer and return it. Raises an error that is the answer, or
-        GetTimeoutError."""
+        """Wait for the answer and return it. Raises GetTimeoutError, or the answer if the answer is
+        an error.
+        """
         if self._answer is None:
             self._flush()
             deadline = None if timeout_s is None else own_time() + timeout_s

@@ -49,14 +49,14 @@ class LocalExecutor(Executor, LocalWork, WaitingTask, Protocol):
     """The part of a worker that runs the work of owners."""
 
     def tick(self, now: float) -> None:
-        """Let time pass."""
+        """Do what is due by now."""
 
     def send_late(self) -> None:
-        """Send results that have waited for others long enough."""
+        """Send the results that have waited for other results for long enough."""
 
 
 def _print_error(text: str) -> None:
-    with contextlib.suppress(OSError, ValueError):  # the stream is closed: nobody reads it
+    with contextlib.suppress(OSError, ValueError):  # the stream is closed, so nobody reads this
         print(text, file=sys.stderr, flush=True)
 
 
@@ -71,7 +71,7 @@ def _report_to(show: Callable[[str], None]) -> Callable[[str], None]:
 
 
 class Runtime:
-    """The process's side of a session."""
+    """The part of a session that runs in this process."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class Runtime:
         on_log: Callable[[LogLine], None] | None = None,
         on_warning: Callable[[str], None] | None = None,
     ) -> None:
-        """Build the parts.
+        """Make the parts.
 
-        `process_id` is the id by which the node knows this process, `node` the connection to it;
-        `kind` is "driver" or "worker".
+        `process_id` is the id by which the node knows this process, and `node` the connection to
+        the node. `kind` is "driver" or "worker".
         """
         self.session = session
         self.process_id = process_id
@@ -175,7 +175,7 @@ class Runtime:
         handles.process.caller = self.caller
 
     def go_by(self, settings: SystemSettings) -> None:
-        """Apply the cluster's settings."""
+        """Use the cluster's settings from now on."""
         self.packer.inline_bytes = settings.inline_bytes
         if settings.idle_lease_ms is not None:
             self.owner.tasks.machine.idle_return_s = settings.idle_lease_ms / 1000
@@ -200,7 +200,7 @@ class Runtime:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the node is gone, or this process has left it."""
+        """Whether the node is gone, or this process has left the node."""
         return self.node.is_gone
 
     def close(self) -> None:
@@ -282,7 +282,8 @@ class Runtime:
             self.node.is_gone = True
             self.owner.node_lost()
         if self._executor is not None:
-            # At once: no task may take the end of its node for its own failure and report that.
+            # This is done at once, so that no task takes the end of its node for its own failure
+            # and reports that.
             os._exit(1)
 
     def _tick(self, now: float) -> float:

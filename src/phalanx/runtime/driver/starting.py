@@ -41,8 +41,8 @@ _FILES = 65536
 def start(options: EngineOptions, output: Output) -> Engine:
     """Return the engine of a driver, as `phalanx.runtime.engine.starting.start` describes."""
     if options.runtime_env:
-        # Imported here: most programs have no environment, and this imports the modules that talk
-        # to a node.
+        # Imported here because most programs have no environment, and this imports the modules that
+        # talk to a node.
         from phalanx.runtime.driver.job_settings import with_absolute_paths
 
         with_absolute_paths(options.runtime_env)  # refuse missing paths before anything starts
@@ -58,7 +58,7 @@ def start(options: EngineOptions, output: Output) -> Engine:
         _check_connecting(options)
         return _join(found, _connect(found), None, options, hook, output)
     own = OwnNode(_start_options(options))
-    # Only now: a new node starts while this process imports the modules that talk to it.
+    # Imported only now: a new node starts while this process imports the modules that talk to it.
     from phalanx.runtime.os.connection import Connection
 
     try:
@@ -132,7 +132,8 @@ def _start_options(options: EngineOptions) -> StartOptions:
 
 
 def _settings_of_libraries(runtime_env: dict[str, Any] | None) -> dict[str, str]:
-    """Return those of the workers' variables that the dialect's libraries read when imported.
+    """Return those of the workers' variables that the dialect's libraries read when they are
+    imported.
 
     The node imports these libraries once for all workers.
     """
@@ -142,7 +143,8 @@ def _settings_of_libraries(runtime_env: dict[str, Any] | None) -> dict[str, str]
 
 
 def system_settings(given: dict[str, Any] | None) -> SystemSettings:
-    """Return the settings of a new cluster; under a dialect, those of the environment too.
+    """Return the system settings of a new cluster. Under a dialect, they include those of the
+    environment.
 
     Raises ValueError.
     """
@@ -151,7 +153,7 @@ def system_settings(given: dict[str, Any] | None) -> SystemSettings:
 
 
 def _overrides(what: str) -> dict[str, Any]:
-    """Return resources or labels of the dialect, which override those of the program."""
+    """Return resources or labels that the dialect sets. They override those of the program."""
     spoken = dialect.current()
     return {} if spoken is None else spoken.overrides(what)
 
@@ -181,7 +183,8 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
             return program_of(str(address), temp_dir)[0][0]
         return _node_of(numeric_address(str(address)), temp_dir)
     private = os.environ.get(PRIVATE_ADDRESS)
-    if private and spoken is not None:  # a Cluster of this program, used without an address
+    # the Cluster that this program has made, if no address was given
+    if private and spoken is not None:
         return _node_of(private, temp_dir)
     nodes = local_nodes(None, temp_dir)
     if nodes:
@@ -202,8 +205,8 @@ def find_node(address: str | None, temp_dir: str | None) -> Session | None:
 
 
 def head_to_visit(address: str | None, temp_dir: str | None = None) -> str | None:
-    """Return the address of the head that a program with this address only asks; None for a program
-    that has a node here, or starts one.
+    """Return the address of the head if a program with this address only asks that head. Return
+    None for a program that has a node here, or starts one.
 
     Raises ValueError for a malformed address.
     """
@@ -220,7 +223,7 @@ def head_to_visit(address: str | None, temp_dir: str | None = None) -> str | Non
             return None
         wanted = numeric_address(str(address))
     elif os.environ.get(PRIVATE_ADDRESS) or (dialect.current() is not None and programs(temp_dir)):
-        return None  # as in find_node
+        return None  # this is as in find_node
     if local_daemons(wanted, temp_dir):
         return None
     with contextlib.suppress(ConnectionError):
@@ -275,7 +278,7 @@ def _check_connecting(options: EngineOptions) -> None:
 
 
 def _allow_files() -> None:
-    """Raise the limit of open files to what this user may have.
+    """Raise the limit of open files to the most that this user may have.
 
     Each worker needs one file of the driver, one of the node and three of the fork server, and
     shells often start with 256 or 1024.

@@ -20,9 +20,9 @@ class Strategy(Protocol):
     """A scheduling strategy object."""
 
     def to_wire(self, resources: Mapping[str, float], name: str) -> dict[str, Any]:
-        """Return the strategy as the node reads it.
+        """Return the strategy in the form that the node reads.
 
-        Raises ValueError when the request of `name` cannot fit.
+        Raises ValueError if the request of `name` cannot fit.
         """
         ...
 
@@ -54,18 +54,23 @@ def strategy_of(
         if not (wire.keys() & {"group", "node_id"} or fallback):
             for key, operator, values in wire["labels"][0]:
                 if (key, operator, len(values)) == (NODE_LABEL, "In", 1):
-                    wire |= {"node_id": values[0], "soft": False}  # one node, by its id
+                    # this strategy chooses one node by its id
+                    wire |= {"node_id": values[0], "soft": False}
     return wire
 
 
 def capturing_group() -> bytes | None:
-    """Return the placement group that the running task or actor passes on to its own work."""
+    """Return the placement group that the running task or actor passes on to the work that it
+    submits.
+    """
     lease = placing_lease()
     return lease.group if lease is not None and lease.capture else None
 
 
 def _conditions(selector: Mapping[str, str]) -> list[tuple[str, str, list[str]]]:
-    """Return a label selector as the node reads it. Raises ValueError for a malformed one."""
+    """Return a label selector in the form that the node reads. Raises ValueError for a malformed
+    selector.
+    """
     names = {"in": "In", "not in": "NotIn"}
     return [(c.key, names[c.operator], list(c.values)) for c in parse_selector(selector).conditions]
 
@@ -84,7 +89,7 @@ _SUPPORTED = frozenset(
 
 
 def environment_of(job: JobSettings, options: Mapping[str, Any]) -> bytes:
-    """Return the key of the environment in these options, merged over the parent's."""
+    """Return the key of the environment in these options, merged with the parent's environment."""
     own = with_absolute_paths(options.get("runtime_env") or {})
     parent = job.environment
     if not own and not parent:

@@ -23,11 +23,11 @@ class SocketTransport:
     # ---- Transport ---------------------------------------------------------------------------
 
     def dial(self, process: bytes) -> Connection | None:
-        """Open a new connection to a process; None when nothing listens there."""
+        """Open a new connection to a process. Returns None if nobody listens there."""
         try:
             if process[:PREFIX_BYTES] == self._prefix:
                 return connect(self._session.socket_of(process))
-            # Imported here: most sessions have one node, and need no gateway.
+            # Imported here because most sessions have one node and need no gateway.
             from phalanx.runtime.gateway.gate import request_dial
 
             return Connection(request_dial(self._session, process), is_dialling=True)
@@ -40,7 +40,7 @@ class SocketTransport:
         self._reactor.add(connection)
 
     def close(self, connection: transport.Connection) -> None:
-        """End a connection without an event."""
+        """Close a connection without an event."""
         assert isinstance(connection, Connection)
         self._reactor.drop(connection)
 
@@ -62,18 +62,18 @@ class SocketTransport:
         while self.dirty:
             try:
                 self.dirty.pop().flush()
-            except KeyError:  # another thread has taken the last one
+            except KeyError:  # another thread has removed the last one
                 break
 
 
 class NodeConnection:
-    """The connection to the node that this process belongs to."""
+    """The connection to the node to which this process belongs."""
 
     def __init__(self, connection: Connection, outbox: transport.Outbox) -> None:
         self.connection = connection
         self._outbox = outbox
         self.is_gone = False
-        """Whether the node has ended, or this process has left it."""
+        """Whether the node has ended, or this process has left the node."""
 
     def post(self, message: Message) -> None:
         """Send a message with the next flush, which comes soon."""

@@ -27,7 +27,7 @@ from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.shared_memory import SharedStore
 
 Packed = tuple[Payload, FileHold | None, list[ObjectRef[Any]] | None]
-"""(payload, hold on its file, references inside)."""
+"""A packed value: (payload, hold on its file, references inside)."""
 
 
 class FileGone(Exception):
@@ -39,7 +39,7 @@ class FileGone(Exception):
 
 
 class Packer:
-    """Makes payloads of values."""
+    """Makes payloads from values."""
 
     def __init__(self, store: SharedStore) -> None:
         self._store = store
@@ -47,7 +47,7 @@ class Packer:
         """Size in bytes up to which values travel in messages."""
 
     def pack(self, value: Any) -> Packed:
-        """Pack a value for sending. Raises the errors of pickling it."""
+        """Pack a value for sending. Raises the errors of pickling the value."""
         pickled = serialize(value)
         if type(pickled) is bytes:
             if len(pickled) <= self.inline_bytes:
@@ -93,8 +93,8 @@ class Values:
     def read(self, ref: ObjectRef[Any], deadline: float | None = None) -> Any:
         """Return the value of a ready reference.
 
-        Raises the object's error; Vanished after asking again for a lost object; or GetTimeoutError
-        when its file has not come here by `deadline`.
+        Raises the object's error, or Vanished for a lost object, which is then requested again, or
+        GetTimeoutError if the object's file has not come here by `deadline`.
         """
         payload = ref._value
         if type(payload) is bytes:
@@ -115,14 +115,17 @@ class Values:
         inner: Sequence[ObjectRef[Any]] = (),
         deadline: float | None = None,
     ) -> Any:
-        """Return the value of a payload that is more than plain bytes. Raises its error, or
-        FileGone."""
+        """Return the value of a payload that is more than plain bytes. Raises the payload's error,
+        or FileGone.
+        """
         mapping = None
         if ref is not None:
             inner = ref._inner or ()
             mapping = ref._cached
             if ref._value is not payload:
-                raise Vanished  # lost in the meantime: the data just read is not of this payload
+                # the object was lost in the meantime: the data just read does not belong to this
+                # payload
+                raise Vanished
         if payload.kind == INLINE:
             return deserialize(payload.data, [aligned(b) for b in payload.buffers], inner)
         if payload.kind == FAILED:
@@ -148,8 +151,8 @@ class Values:
     def bring(self, ref: ObjectRef[Any], done: Callable[[], None]) -> None:
         """Copy the file of an object that is away (see `is_away`) to this node.
 
-        `done` is called when the file is here or is lost; a reader then requests a lost object
-        again.
+        `done` is called when the file is here or is lost; after a loss, a reader requests the
+        object again.
         """
         value = ref._value
         if type(value) is not Value:
@@ -158,7 +161,7 @@ class Values:
         self._requests.call(PullObject(value.data.decode(), value.size, will_map=False), done)
 
     def _open(self, name: str, size: int, deadline: float | None) -> mmap:
-        """Map the object's file, after fetching it when another node has it.
+        """Map the object's file. If another node has the file, fetch it first.
 
         Raises FileGone, or GetTimeoutError.
         """
@@ -174,8 +177,8 @@ class Values:
     def _pull(self, name: str, size: int, deadline: float | None) -> mmap:
         """Copy the file to this node and map it.
 
-        The node keeps the copy until this process reports that it was mapped or is not wanted, so
-        it reports at once.
+        The node keeps the copy until this process reports that it has mapped the copy or does not
+        want it, so the report is sent at once.
         """
         while True:
             try:
@@ -184,7 +187,7 @@ class Values:
             except FileGone:
                 raise
             except ObjectLostError:
-                continue  # this process took too long, or the object's owner released it
+                continue  # this process took too long, or the object's owner released the object
             except BaseException:
                 self._node.post(Unwanted(name))
                 raise

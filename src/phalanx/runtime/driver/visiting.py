@@ -30,7 +30,7 @@ ANSWER_S = 60.0
 
 
 class VisitingEngine:
-    """Asks one head; refuses everything that needs a node of the program's own account."""
+    """Asks one head. Refuses everything that needs a node under the program's own account."""
 
     is_worker = False
     owns_cluster = False
@@ -45,7 +45,7 @@ class VisitingEngine:
         self.is_alive = True
 
     def stop(self) -> None:
-        """Ask no more: nothing of this program runs anywhere."""
+        """Do nothing but end the visit: nothing of this program runs anywhere."""
         self.is_alive = False
 
     def facts(self) -> dict[str, Any]:
@@ -55,7 +55,8 @@ class VisitingEngine:
     def ask(self, request: Request[R]) -> R:
         """Send a request to the head, and wait. Raises an error that is the answer."""
         if isinstance(request, AdmitQueue):
-            return cast("R", None)  # a queue that takes no work of this program refuses its jobs
+            # if a queue takes no work of this program, the queue refuses the program's jobs
+            return cast("R", None)
         return ask_cluster(self._address, request, ANSWER_S)
 
     def nodes(self) -> list[dict[str, Any]]:
@@ -90,8 +91,9 @@ class VisitingEngine:
 
 
 def visit(address: str, options: EngineOptions) -> Engine:
-    """Return the engine of a program that asks this head. Raises ConnectionError when the head does
-    not answer, and AuthenticationError for a token that it does not know."""
+    """Return the engine of a program that asks this head. Raises ConnectionError if the head does
+    not answer, and AuthenticationError if the head does not know the token.
+    """
     engine = cast("Engine", VisitingEngine(address, options))
     engine.cluster_resources()
     return engine

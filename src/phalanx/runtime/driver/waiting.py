@@ -25,22 +25,23 @@ from phalanx.runtime.os.own_time import own_time
 _PATIENCE_S = 0.002
 """Seconds after which a waiting task lends its CPUs to others."""
 _ANSWER_S = 0.02
-"""The same for objects of other processes, whose owners take up to this long to answer for a ready
-one."""
+"""Seconds of patience for objects of other processes: their owners take up to this time to answer
+for a ready object.
+"""
 
 
 class WaitingTask(Protocol):
-    """The task of the calling thread, if it runs one."""
+    """The task of the calling thread, if the thread runs one."""
 
     interrupt_due: bool
-    """Whether the task must still be interrupted, before it sees the objects that it waited for."""
+    """Whether the task must still be interrupted before it sees the objects for which it waited."""
 
     def raise_interrupt(self) -> NoReturn:
         """Interrupt the task now."""
         ...
 
     def block(self) -> bool:
-        """Mark the task as waiting; return whether there is a task."""
+        """Mark the task as waiting. Returns whether the thread runs a task."""
         ...
 
     def unblock(self) -> None:
@@ -49,7 +50,7 @@ class WaitingTask(Protocol):
 
 
 class Waiting:
-    """Waits for objects for any thread of this process."""
+    """Waits for objects, for any thread of this process."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class Waiting:
         name_of: Callable[[ObjectRef[Any]], str],
         why_absent: Callable[[ObjectRef[Any]], str],
     ) -> None:
-        """Build it of its parts.
+        """Store the parts that waits need.
 
         `name_of` gives a human-readable name of an object, and `why_absent` a clause on why the
         object is not ready, or "". Both are called under the lock.
@@ -80,18 +81,20 @@ class Waiting:
         self._tasks = tasks
         self._values = values
         self.running: WaitingTask | None = None
-        """The task that waits; set in workers."""
+        """The task that waits. It is set in workers."""
 
     # ---- get ---------------------------------------------------------------------------------
 
     def get_many(self, refs: list[ObjectRef[Any]], timeout_s: float | None) -> list[Any]:
-        """Return all values, in order. Raises the first failed one's error, or GetTimeoutError."""
+        """Return all values, in order. Raises the error of the first failed object, or
+        GetTimeoutError.
+        """
         if ended_processes:
             check_session(refs)
         deadline = None if timeout_s is None else own_time() + timeout_s
         missing = [ref for ref in refs if ref._value is None]
         if missing and len(missing) < len(refs):
-            # an object that failed already ends the wait for the others
+            # an object that has failed already ends the wait for the others
             self._raise_first(refs, deadline)
         if missing and not self._wait(missing, len(missing), timeout_s, fail_fast=True):
             left = [ref for ref in refs if ref._value is None]
@@ -109,12 +112,14 @@ class Waiting:
                 for ref in refs
             ]
         except BaseException:
-            for ref in refs:  # one error is raised for all of them
+            for ref in refs:  # one error is raised, which stands for all objects
                 mark_read(ref)
             raise
 
     def _tell(self, ref: ObjectRef[Any], absent: str = "") -> str:
-        """Return what this object is, that it is `absent`, and why."""
+        """Return a sentence that names this object, states that it is `absent`, and gives the
+        reason.
+        """
         with self._lock:
             name, why = self._name_of(ref), self._why_absent(ref)
         return f"{name}{absent}: {why}" if why else f"{name}{absent}"
@@ -123,7 +128,7 @@ class Waiting:
         for ref in refs:
             value = ref._value
             if type(value) is Value and value.kind == FAILED:
-                for each in refs:  # as above
+                for each in refs:  # as in the case above
                     mark_read(each)
                 self._read(ref, deadline)
 
@@ -142,7 +147,7 @@ class Waiting:
         return self._read(ref, deadline)
 
     def _read(self, ref: ObjectRef[Any], deadline: float | None) -> Any:
-        """Return the value of a ready object; wait for it again when it was lost."""
+        """Return the value of a ready object. If the object was lost, wait for it again."""
         while True:
             try:
                 return self._values.read(ref, deadline)
@@ -158,7 +163,7 @@ class Waiting:
     def wait_some(
         self, refs: list[ObjectRef[Any]], count: int, timeout_s: float | None, fetch: bool
     ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
-        """Split into (ready, not ready), both in the given order; at most `count` are ready.
+        """Return (ready, not ready), both in the given order. At most `count` objects are ready.
 
         `fetch`: a large object is ready once this node has it, and is brought here.
         """
@@ -180,10 +185,10 @@ class Waiting:
         return [refs[i] for i in ready], [r for i, r in enumerate(refs) if i not in chosen]
 
     def _bring(self, refs: list[ObjectRef[Any]], count: int, deadline: float | None) -> list[int]:
-        """Bring objects that are ready on other nodes to this one, until `count` are here.
+        """Bring objects that are ready on other nodes to this node, until `count` objects are here.
 
-        Returns the places of those that are here. Waits until `deadline` on the monotonic clock (0:
-        do not wait).
+        Returns the positions of the objects that are here. Waits until `deadline` on the monotonic
+        clock (0: do not wait).
         """
         asked: set[int] = set()
         answered: set[int] = set()
@@ -227,7 +232,7 @@ class Waiting:
         self._reactor.wait(waiter)
 
     def wait_synced(self, processes: set[bytes]) -> None:
-        """Wait until these processes have handled all that was sent to them so far."""
+        """Wait until these processes have handled everything that was sent to them so far."""
         waiter = Waiter()
         with self._lock:
             self._references.syncs.after(processes, waiter.finish)
@@ -294,7 +299,7 @@ class Waiting:
     def _wait_in_task(
         self, waiter: Waiter, deadline: float | None, patience_s: float = _PATIENCE_S
     ) -> bool:
-        """Wait; a task lends its CPUs when it has waited for longer than `patience_s`."""
+        """Wait. In a task, lend the task's CPUs if the wait is longer than `patience_s`."""
         running = self.running
         if running is None:
             interrupts.guard()
@@ -336,7 +341,7 @@ class Waiting:
 
 
 def check_session(refs: list[ObjectRef[Any]]) -> None:
-    """Raise ValueError for a reference of an earlier session of this process."""
+    """Raise ValueError for a reference from an earlier session of this process."""
     for ref in refs:
         if ref._owner in ended_processes:
             raise ValueError(

@@ -10,24 +10,25 @@ from typing import Any
 from phalanx.model.signatures import Arity, MethodShape, arity_of, methods_of
 
 INVOCATION_DECORATOR = "__ray_invocation_decorator__"
-"""Ray's name of an attribute: a function's or method's decorator of its own `remote`."""
+"""Ray's name of an attribute of a function or method: the decorator around its `remote`."""
 
 
 class FunctionDefinition:
-    """A remote function: one object for all its options, so that engines keep what they derive from
-    it."""
+    """A remote function. One object stands for the function with all its options, so that engines
+    keep what they derive from it.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.name = f"{function.__module__}.{function.__qualname__}"
         self.arity = arity_of(function)
         self.record: Any = None
-        """The serialized form in which the runtime sends it, from its first use on."""
+        """The serialized form in which the runtime sends the function; set at its first use."""
 
 
 class ActorDefinition:
-    """An actor class: one object for all its options, so that engines keep what they derive from
-    it.
+    """An actor class. One object stands for the class with all its options, so that engines keep
+    what they derive from it.
 
     The class is inspected at its first use: a class whose methods name its own remote class is
     still empty when the remote class is unpickled.
@@ -37,7 +38,7 @@ class ActorDefinition:
         self.cls = cls
         self.name = cls.__name__
         self.record: tuple[bytes, bytes] | None = None
-        """The serialized form in which the runtime sends it, from its first use on."""
+        """The serialized form in which the runtime sends the class; set at its first use."""
 
     @cached_property
     def methods(self) -> dict[str, MethodShape]:
@@ -63,7 +64,7 @@ class ActorDefinition:
 
     @cached_property
     def init_arity(self) -> Arity | None:
-        """The parameters of the constructor; None when the class has no constructor of its own."""
+        """The parameters of the constructor; None if the class has no constructor of its own."""
         own = inspect.getattr_static(self.cls, "__init__")
         return arity_of(own, skip_first=True) if own is not object.__init__ else None
 

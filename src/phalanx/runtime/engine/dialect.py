@@ -19,13 +19,13 @@ GROUP = "phalanx.dialects"
 
 
 class Dialect(Protocol):
-    """The decisions of an adapter about a program that runs under its system's names."""
+    """The decisions of an adapter about a program that uses another system's names."""
 
     name: str
     hidden_methods: frozenset[str]
-    """Methods of Phalanx's classes that the other system does not have; `dir` leaves them out."""
+    """Methods of Phalanx's classes that the other system does not have. `dir` leaves them out."""
     not_running: str
-    """The message of the error for a call before `init`; programs look for its words."""
+    """The message of the error for a call before `init`. Programs look for its words."""
     labels_of_system: tuple[str, ...]
     """Prefixes of labels that a node does not get automatically."""
     backend_of_joblib: str
@@ -40,11 +40,13 @@ class Dialect(Protocol):
         ...
 
     def global_worker(self) -> Any:
-        """Return the object by which the system's libraries know their process."""
+        """Return the object by which the other system's libraries know their process."""
         ...
 
     def address(self) -> str | None:
-        """Return the cluster's address in the system's own variables, or None."""
+        """Return the cluster's address from the variables of the other system; None if they have
+        none.
+        """
         ...
 
     def overrides(self, what: str) -> dict[str, Any]:
@@ -52,15 +54,19 @@ class Dialect(Protocol):
         ...
 
     def settings(self) -> Mapping[str, str]:
-        """Return the environment in which the system's settings are looked up."""
+        """Return the environment in which the other system's settings are looked up."""
         ...
 
     def settings_of(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Return those of a program's variables that the system's libraries read when imported."""
+        """Return those of a program's variables that the other system's libraries read when they
+        are imported.
+        """
         ...
 
     def max_retries(self) -> int | None:
-        """Return the retries of a task whose options give none; None: Phalanx's default."""
+        """Return the number of retries of a task whose options give none; None for Phalanx's
+        default.
+        """
         ...
 
     def without_client(self, address: str | None) -> str | None:
@@ -72,13 +78,13 @@ class Dialect(Protocol):
 
 
 def current() -> Dialect | None:
-    """Return the dialect of this process, or None."""
+    """Return the dialect of this process; None if it has none."""
     name = os.environ.get(VARIABLE)
     return _load(name) if name else None
 
 
 def first() -> Dialect | None:
-    """The dialect of this process; if it has none, the first one that is installed."""
+    """Return the dialect of this process or, if it has none, the first installed dialect."""
     offered = [entry.name for entry in entry_points.own(GROUP)]
     return current() or (_load(offered[0]) if offered else None)
 

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 def own(group: str) -> list[EntryPoint]:
-    """Return this distribution's entry points in a group; empty when it is not installed."""
-    from importlib.metadata import PackageNotFoundError, distribution  # slow to import
+    """Return this distribution's entry points in a group; empty if the distribution is not
+    installed.
+    """
+    from importlib.metadata import PackageNotFoundError, distribution  # this import is slow
 
     try:
         return list(distribution("phalanx").entry_points.select(group=group))
@@ -32,7 +34,9 @@ def others(group: str) -> list[EntryPoint]:
 
 
 def find(group: str, name: str) -> EntryPoint | None:
-    """Return the entry point of this name, this distribution's first; None if there is none."""
+    """Return the entry point with this name, this distribution's before others; None if there is
+    none.
+    """
     for entries in (own, others):
         for entry in entries(group):
             if entry.name == name:

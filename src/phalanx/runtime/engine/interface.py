@@ -23,7 +23,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class PendingReply(Protocol[R_co]):
-    """An answer that has been requested."""
+    """An answer that was requested and may still be on its way."""
 
     @property
     def is_there(self) -> bool:
@@ -31,19 +31,25 @@ class PendingReply(Protocol[R_co]):
         ...
 
     def result(self, timeout_s: float | None = None) -> R_co:
-        """Wait for the answer. Raises the answer when it is an error, or GetTimeoutError."""
+        """Wait for the answer and return it. Raises GetTimeoutError, or the answer if the answer is
+        an error.
+        """
         ...
 
 
 Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
-"""A function that starts a task; it returns a reference, a list of them, a generator or None."""
+"""A function that starts a task. It returns a reference, a list of references, a generator or
+None.
+"""
 
 
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The checked arguments of `init`: see there. The engine decides about those that are None."""
+    """The checked arguments of `init`, where they are described. The engine decides about those
+    that are None.
+    """
 
     engine: str
-    """One of `phalanx.runtime.engine.starting.names()`."""
+    """The name of the engine: one of `phalanx.runtime.engine.starting.names()`."""
     address: str | None
     """The address in the form that the engine reads."""
     num_cpus: float | None
@@ -61,7 +67,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     priority: int
     hook: Callable[[], None] | None
-    """The function that each worker of the program runs at its start."""
+    """The function that each worker of the program runs when it starts."""
     preload: tuple[str, ...]
     """Modules that the workers of a new runtime find imported."""
     more: dict[str, Any]
@@ -69,7 +75,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Output(Protocol):
-    """Where an engine shows its program the workers' output, and warnings."""
+    """Shows the program the output of its workers, and warnings."""
 
     def log(self, message: LogLine) -> None:
         """Show a line that a worker has printed."""
@@ -97,23 +103,27 @@ class Engine(Protocol):
         ...
 
     is_worker: bool
-    """Whether this process runs tasks of other processes, and so must not shut the engine down."""
+    """Whether this process runs tasks of other processes, so that it must not shut the engine
+    down.
+    """
     ref_type: type
     generator_type: type
 
     @property
     def namespace(self) -> str:
-        """The namespace of this job's named actors, unless their options give another."""
+        """The namespace of this job's named actors, unless an actor's options give another."""
         ...
 
     @property
     def queue(self) -> str:
-        """The queue of this job's work, unless its options give another; empty for none."""
+        """The queue of this job's work, unless the work's options give another; empty for no
+        queue.
+        """
         ...
 
     @property
     def priority(self) -> int:
-        """The priority of this job's work, unless its options give another."""
+        """The priority of this job's work, unless the work's options give another."""
         ...
 
     @property
@@ -122,17 +132,19 @@ class Engine(Protocol):
         ...
 
     def stop(self) -> None:
-        """End the job, and the node when it was started here; wait until all is gone."""
+        """End the job, and the node if it was started here. Wait until both are gone."""
         ...
 
     def facts(self) -> dict[str, Any]:
-        """Return addresses and places, as `init` gives them."""
+        """Return the addresses and directories that `init` returns."""
         ...
 
     # ---- objects -----------------------------------------------------------------------------
 
     def get(self, refs: Any, timeout_s: float | None) -> Any:
-        """Return the value of a reference, or those of a list of them; None waits without limit."""
+        """Return the value of a reference, or the values of a list of references. A timeout of None
+        stands for no limit.
+        """
         ...
 
     def put(self, value: Any) -> Any:
@@ -151,9 +163,9 @@ class Engine(Protocol):
         ...
 
     def withdraw(self, ref: Any) -> bool:
-        """Cancel the task of one of this process's references if no worker has it.
+        """Take the task of one of this process's references back, if no worker has the task.
 
-        Returns whether the task was taken back; False when an engine cannot tell.
+        Returns whether the task was taken back; False if the engine cannot tell.
         """
         ...
 
@@ -174,7 +186,7 @@ class Engine(Protocol):
         ...
 
     def get_actor(self, name: str, namespace: str | None) -> Any:
-        """Return the handle of a named actor. Raises ValueError when there is none."""
+        """Return the handle of a named actor. Raises ValueError if there is none."""
         ...
 
     def kill(self, actor: Any, no_restart: bool) -> None:
@@ -182,7 +194,9 @@ class Engine(Protocol):
         ...
 
     def exit_actor(self) -> None:
-        """End the actor whose method calls this. Raises TypeError outside actors."""
+        """End the actor that calls this from one of its methods. Raises TypeError outside
+        actors.
+        """
         ...
 
     # ---- groups and gangs --------------------------------------------------------------------
@@ -196,24 +210,27 @@ class Engine(Protocol):
         selectors: list[dict[str, str]],
         soft_target: str | None,
     ) -> tuple[GroupId, PendingReply[None]]:
-        """Return a new placement group's id, and an answer that raises when it is refused."""
+        """Return a new placement group's id, and an answer, which raises an error if the group is
+        refused.
+        """
         ...
 
     def group_created(self, group: GroupId) -> PendingReply[bool]:
-        """Return an answer: whether waiting work may run in a placement group or gang.
+        """Return an answer whether waiting work may run in a placement group or gang.
 
-        It is False when the group is removed first.
+        The answer is False if the group is removed first.
         """
         ...
 
     def remove_group(self, group: GroupId) -> PendingReply[None]:
-        """Remove a placement group; work in its bundles has ended when the answer comes."""
+        """Remove a placement group. When the answer comes, the work in its bundles has ended."""
         ...
 
     def named_group(self, name: str) -> tuple[bytes, list[dict[str, float]]]:
-        """Return id and bundles of the living group of a name in the program's namespace.
+        """Return the id and the bundles of the living group with this name in the program's
+        namespace.
 
-        Raises ValueError when there is none.
+        Raises ValueError if there is none.
         """
         ...
 
@@ -224,7 +241,8 @@ class Engine(Protocol):
     def group_ready(self, group: GroupId) -> Any:
         """Return a reference that is ready once the placement group is created.
 
-        It fails when the group is removed. None means that a task in the group shows the same.
+        The reference fails if the group is removed. None means that a task in the group can show
+        this instead.
         """
         ...
 
@@ -260,7 +278,7 @@ class Engine(Protocol):
     def why_pending(self, what: Any) -> Request[Explanation] | None:
         """Return the request that asks why a reference's task, or an actor, waits.
 
-        None when no process knows, or the task has ended.
+        None if no process knows, or if the task has ended.
         """
         ...
 
@@ -279,11 +297,13 @@ class Engine(Protocol):
         ...
 
     def available_resources(self) -> dict[str, float]:
-        """Return the free resources; one that is used up has no entry."""
+        """Return the free resources. A resource that is used up has no entry."""
         ...
 
     def named_actors(self, namespace: str | None) -> list[tuple[str, str]]:
-        """Return (namespace, name) of the living named actors; None: in all namespaces."""
+        """Return (namespace, name) of the living named actors, of all namespaces if `namespace` is
+        None.
+        """
         ...
 
     def runtime_context(self) -> Any:
@@ -311,7 +331,7 @@ _current: Engine | None = None
 
 
 def current() -> Engine | None:
-    """Return the engine of this process, or None."""
+    """Return the engine of this process; None if it has none."""
     return _current
 
 

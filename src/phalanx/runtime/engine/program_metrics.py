@@ -34,7 +34,7 @@ class ProgramMetrics:
             sample.value = value if definition.kind == GAUGE else sample.value + value
 
     def drain(self) -> list[Numbers]:
-        """Return what was counted since the last call, and the gauges that were set."""
+        """Return the counts since the last call, and the gauges that were set."""
         with self._lock:
             return self._numbers.drain()
 

@@ -27,11 +27,11 @@ from phalanx.worker.context import TaskContext, current_lease, current_task, pla
 
 
 def visible_ids(resource: str, devices: Mapping[str, Sequence[int]]) -> list[int] | list[str]:
-    """Return the program's names of the devices that its work holds.
+    """Return the names by which the program knows the devices that its work holds.
 
-    They are the entries of the variable that shows the devices, which may be UUIDs, else the
-    numbers. When a variable of Ray made the runtime leave that variable alone, it lists all devices
-    of the node, and the numbers are positions in the list.
+    These are the entries, possibly UUIDs, of the variable that shows the devices; without that
+    variable, they are the numbers. If a variable of Ray makes the runtime leave that variable
+    alone, it lists all devices of the node, and the numbers are positions in the list.
     """
     numbers = list(devices.get(resource, ()))
     variable = VISIBLE.get(resource, "")
@@ -48,14 +48,14 @@ def visible_ids(resource: str, devices: Mapping[str, Sequence[int]]) -> list[int
 
 
 class HostedActor(Protocol):
-    """The actor that this process is."""
+    """The actor that runs in this process."""
 
     actor: bytes
     name: str
-    """The registered name; "" when the actor has none."""
+    """The registered name of the actor; "" if it has none."""
     restarted: bool
     is_async: bool
-    """Whether its calls run on an event loop."""
+    """Whether the actor's calls run on an event loop."""
 
     def path_of(self, method: str) -> str:
         """Return the module, class and name of a method."""
@@ -91,7 +91,7 @@ class Session(Protocol):
 
 
 class Node(Protocol):
-    """The node of this process, which answers about itself and its cluster."""
+    """The node of this process, which answers questions about itself and its cluster."""
 
     def node_id(self) -> str:
         """Return the node's id."""
@@ -138,9 +138,9 @@ class RuntimeContext:
 
     @property
     def worker(self) -> Any:
-        """The global worker of the program's dialect: Ray's libraries read it from the context.
+        """The global worker of the program's dialect, which Ray's libraries read from the context.
 
-        Raises AttributeError where no dialect is installed.
+        Raises AttributeError if no dialect is installed.
         """
         spoken = dialect.first()
         if spoken is None:
@@ -170,7 +170,7 @@ class RuntimeContext:
         return worker_id_of(self._process_id)
 
     def get_task_id(self) -> str | None:
-        """Return the task's id; None in a driver."""
+        """Return the id of the running task; None in a driver."""
         task = self._task
         if task is None or (task.is_actor and task.number == 0):
             return None
@@ -183,11 +183,13 @@ class RuntimeContext:
         return None if text is None else TaskID.from_hex(text)
 
     def get_task_name(self) -> str | None:
-        """Return the task's name; None in a driver."""
+        """Return the name of the running task; None in a driver."""
         return None if self._task is None else self._task.name
 
     def get_task_function_name(self) -> str | None:
-        """Return module and name of the task's function or the actor's method; None in a driver."""
+        """Return the module and name of the task's function or the actor's method; None in a
+        driver.
+        """
         task, actor = self._task, self._actor()
         if task is None:
             return None
@@ -213,7 +215,7 @@ class RuntimeContext:
         return None if text is None else ActorID.from_hex(text)
 
     def get_actor_name(self) -> str | None:
-        """Return the actor's registered name ("" when it has none); None outside actors."""
+        """Return the actor's registered name ("" if it has none); None outside actors."""
         actor = self._actor()
         return None if actor is None else actor.name
 
@@ -240,8 +242,8 @@ class RuntimeContext:
 
     @property
     def gang(self) -> GangView | None:
-        """The gang of the calling task or actor, as it was when the member was placed; None outside
-        gangs.
+        """The gang of the calling task or actor, in the state when the member was placed; None
+        outside gangs.
 
         Its fields are rank, local_rank, world_size, address, ports, devices and members.
         """
@@ -249,7 +251,9 @@ class RuntimeContext:
         return None if lease is None else lease.gang
 
     def get_placement_group_id(self) -> str | None:
-        """Return the id of the placement group that the task or actor runs in, or None."""
+        """Return the id of the placement group in which the task or actor runs; None if there is
+        none.
+        """
         lease = placing_lease()
         return None if lease is None or lease.group is None else lease.group.hex()
 
@@ -271,10 +275,10 @@ class RuntimeContext:
         return {} if lease is None else dict(lease.resources)
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
-        """Return the devices held, by kind, as strings.
+        """Return the devices that the work holds, by kind, as strings.
 
-        They are numbers, or the entries that the variable showing the devices had in those places
-        when the node was started.
+        The strings are numbers, or the entries that the variable showing the devices had at these
+        positions when the node was started.
         """
         lease = current_lease()
         devices = {} if lease is None else lease.devices

@@ -18,23 +18,25 @@ R = TypeVar("R")
 EMBEDDED = "embedded"
 """The name of Phalanx's own engine, the runtime."""
 HOSTS = ("ray",)
-"""Systems whose workers may run a part of a program.
+"""The systems whose workers may run a part of a program.
 
-Such a worker has imported the module of this name; the engine that attaches to it has the same
-name.
+A worker of such a system has imported the module of this name. The engine that attaches to the
+worker has the same name.
 """
 GROUP = "phalanx.engines"
 
 
 class EngineEntry(Protocol):
-    """The functions of an engine's module, which its entry point names."""
+    """The functions of an engine's module, to which the engine's entry point refers."""
 
     def connect(self, options: EngineOptions, output: Output) -> Engine:
         """Connect to a cluster, or start one: see `start`."""
         ...
 
     def attach(self) -> Engine | None:
-        """Return the engine of a worker that the host system has started; None anywhere else."""
+        """Return the engine of a worker that the host system has started; None in any other
+        process.
+        """
         ...
 
     def ask(self, address: str, request: Request[R], timeout_s: float) -> R:
@@ -51,7 +53,7 @@ class EngineEntry(Protocol):
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all engines that are offered here."""
+    """Return the names of all installed engines."""
     offered = [*entry_points.own(GROUP), *entry_points.others(GROUP)]
     return (EMBEDDED, *(entry.name for entry in offered))
 
@@ -59,7 +61,7 @@ def names() -> tuple[str, ...]:
 def engine_of(address: str) -> str | None:
     """Return the engine that an address like `ray:auto` names; None for Phalanx's own addresses."""
     scheme, colon, _ = address.partition(":")
-    is_name = bool(colon) and scheme.isidentifier()  # a host with a port is none
+    is_name = bool(colon) and scheme.isidentifier()  # an address with a port names no engine
     return scheme if is_name and entry_points.find(GROUP, scheme) is not None else None
 
 
@@ -87,7 +89,7 @@ def start(options: EngineOptions, output: Output) -> Engine:
 
 
 def is_hosted() -> str | None:
-    """Return the system in whose worker this process may run; None anywhere else."""
+    """Return the system in whose worker this process may run; None in any other process."""
     for name in HOSTS:
         module = sys.modules.get(name)
         # A module of that name without a file is the stand-in that Phalanx's dialect installs.
@@ -97,6 +99,6 @@ def is_hosted() -> str | None:
 
 
 def attach() -> Engine | None:
-    """Return the engine of a worker that another system has started; None anywhere else."""
+    """Return the engine of a worker that another system has started; None in any other process."""
     host = is_hosted()
     return None if host is None else entry_of(host).attach()

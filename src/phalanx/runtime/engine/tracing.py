@@ -29,8 +29,9 @@ class Tracing:
         self._form = TraceContextTextMapPropagator()
 
     def submitted(self, name: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Open a span for a call that is submitted now; return its arguments with the span's
-        context."""
+        """Open a span for a call that is submitted now. Returns the call's arguments with the
+        span's context.
+        """
         carrier: dict[str, str] = {}
         with self._tracer.start_as_current_span(
             f"submit {name}",
@@ -59,9 +60,10 @@ class Tracing:
         carrier: Mapping[str, str],
         attributes: Mapping[str, Any],
     ) -> Callable[..., Any]:
-        """Return the same function, run within a span below the context that the carrier names.
+        """Return the function wrapped so that it runs within a span, whose parent is the context in
+        the carrier.
 
-        The span of a generator or a coroutine lasts until it has ended.
+        The span of a generator or a coroutine lasts until the generator or coroutine has ended.
         """
         if inspect.isasyncgenfunction(function):
 
@@ -100,7 +102,7 @@ class Tracing:
 
 
 active: Tracing | None = None
-"""The tracing of this process; None while nothing is traced."""
+"""The tracing of this process; None if nothing is traced."""
 
 
 def begin() -> None:

@@ -20,9 +20,13 @@ VARIABLE = "PHALANX_TRACING"
 """A variable, 1 or MODULE:FUNCTION, that turns tracing on in programs that do not decide
 themselves."""
 DELAY_MS = 1_000
-"""Milliseconds that a span waits at most in its process, unless OTEL_BSP_SCHEDULE_DELAY is set."""
+"""The longest time in milliseconds that a span waits in its process, unless OTEL_BSP_SCHEDULE_DELAY
+is set.
+"""
 Setup = str | Callable[[], Any] | None
-"""MODULE:FUNCTION, or a function, that sets up a provider; None: by the variables."""
+"""A function, or MODULE:FUNCTION, that sets up a provider; None to use the environment
+variables.
+"""
 _EXPORTERS = "opentelemetry_traces_exporter"
 _OTLP = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 
@@ -32,9 +36,10 @@ class TracingUnavailableError(PhalanxError, ImportError):
 
 
 def wanted(asked: bool | Setup) -> tuple[bool, Setup]:
-    """Return whether to trace, and how to set tracing up; None follows PHALANX_TRACING.
+    """Return whether to trace, and how to set tracing up. None as a setting follows
+    PHALANX_TRACING.
 
-    Raises TypeError for anything but True, False, MODULE:FUNCTION and a function.
+    Raises TypeError for any value except True, False, MODULE:FUNCTION and a function.
     """
     if asked is None:
         said = os.environ.get(VARIABLE, "")
@@ -50,8 +55,7 @@ def wanted(asked: bool | Setup) -> tuple[bool, Setup]:
 
 
 def begin_tracing(setup: Setup) -> Callable[[], None]:
-    """Trace in this process from now on; return the function that each worker must run for the
-    same.
+    """Begin tracing in this process. Returns the function that each worker must run to do the same.
 
     Raises TracingUnavailableError, ValueError for an exporter that is not installed, and the errors
     of the program's function.

@@ -23,7 +23,7 @@ from phalanx.runtime.os.file_leases import mark_sent
 
 CHUNK_BYTES = 8 << 20
 STALL_S = 30
-"""Seconds that a side waits for the next byte, or for room for it."""
+"""Seconds for which a side waits for the next byte, or for room to send it."""
 _GET = struct.Struct(f"!{NAME_BYTES}sQQ")
 _HEADER = struct.Struct("!?Q")
 GET_BYTES = _GET.size
@@ -52,10 +52,10 @@ def decode_get(raw: bytes) -> tuple[str, int, int]:
 
 @contextlib.contextmanager
 def blocking(sock: socket.socket) -> Iterator[None]:
-    """Use the socket from a thread that may wait, each time for STALL_S at most."""
+    """Use the socket from a thread that may wait: for at most STALL_S each time."""
     if isinstance(sock, ssl.SSLSocket):
         sock.settimeout(STALL_S)
-    else:  # the kernel's own limit: a chunk is one system call then
+    else:  # the kernel's own limit, so that a chunk is one system call
         limit = _TIMEVAL.pack(STALL_S, 0)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
@@ -70,7 +70,9 @@ def blocking(sock: socket.socket) -> Iterator[None]:
 def answer_get(
     files: ObjectFiles, sock: socket.socket, name: str, offset: int, length: int
 ) -> None:
-    """Send a part of an object; the header has the whole size, or says that it is not here."""
+    """Send a part of an object. The header has the object's whole size, or reports that it is not
+    here.
+    """
     try:
         fd = files.open(name)
     except FileNotFoundError:
@@ -99,7 +101,7 @@ def answer_get(
 
 
 def _send_mapped(sock: ssl.SSLSocket, fd: int, size: int, offset: int, length: int) -> None:
-    # Not closed here: when sending fails, the error still holds views of the mapping.
+    # The mapping is not closed here: after a failed send, the error still holds views of it.
     mapping = mmap.mmap(fd, size, prot=mmap.PROT_READ)
     sock.sendall(memoryview(mapping)[offset : offset + length])
 

@@ -6,14 +6,17 @@ import msgspec
 
 
 class GatewayConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """All that differs between gateways. It names the token's file, and never holds the token."""
+    """All settings that differ between gateways. They include the name of the token's file, and
+    never the token.
+    """
 
     prefixes: tuple[bytes, ...]
-    """The nodes that the gateway stands for: the first 6 bytes of their processes' ids, zeros for
-    the head's process."""
+    """The nodes for which the gateway stands, by the first 6 bytes of their processes' ids; zeros
+    stand for the head's process.
+    """
     token_file: str
     host: str = "127.0.0.1"
     port: int = 0
-    """0: any free port."""
+    """The port of the gateway; 0 for any free port."""
     insecure: bool = False
-    """Whether to use no TLS anywhere: traffic can then be read and changed on its way."""
+    """Whether no connection uses TLS. Traffic can then be read and changed on its way."""

@@ -57,12 +57,12 @@ class Delivery:
         with process:
             await link.send(handshake.verdict(Status.OK))
             with self._relays.open_end(link) as end:
-                # Some bytes into an empty socket: the kernel takes them at once.
+                # A few bytes are written to an empty socket, so the kernel takes them at once.
                 handed = encode_frame([Handed(address, token, is_node)])
                 socket.send_fds(process, [handed], [end.fileno()])
 
     def is_here(self, target: bytes) -> bool:
-        """Whether the target belongs to a node that this gateway stands for."""
+        """Whether the target belongs to a node for which this gateway stands."""
         return target[:PREFIX_BYTES] in self._prefixes
 
     async def _connect(self, target: bytes) -> socket.socket:

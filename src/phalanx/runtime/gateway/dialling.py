@@ -36,7 +36,7 @@ WITH_KEY = "this node has a key of its own, with which it reaches its head and n
 
 
 class Dialler:
-    """Dials other nodes' gateways, whose addresses it keeps."""
+    """Dials the gateways of other nodes, and keeps their addresses."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Dialler:
         self._tls = None if insecure else dialling_context()
         self._node = prefix + bytes(TARGET_BYTES - len(prefix))
         self._refusal: DialError | ProtocolError | None = None
-        """Why the head refused this node; kept while the head has another version."""
+        """Why the head refused this node. It is kept while the head has another version."""
         self._knock_at = 0.0
 
     def update(self, addresses: dict[str, tuple[str, int]], full: bool) -> None:
@@ -83,8 +83,8 @@ class Dialler:
     async def dial(self, target: bytes, role: Role) -> Link:
         """Return a connection that the other gateway has accepted.
 
-        Raises DialError, AuthenticationError or ProtocolError with a human-readable sentence. A
-        head that refused once because it has another version is only knocked at from then on.
+        Raises DialError, AuthenticationError or ProtocolError with a human-readable sentence. If a
+        head has refused this node because of another version, it is only knocked at from then on.
         """
         if self._key is not None:
             if target != CONTROL:
@@ -98,18 +98,20 @@ class Dialler:
             if target == CONTROL:
                 self._refusal = error
                 await self._knock()
-                self._refusal = None  # the head is another one by now: the next dial finds out
+                # the head may be another one by now: the next dialling finds out
+                self._refusal = None
             raise
 
     async def _knock(self) -> None:
-        """Tell the head that this node is alive; return once the head has this version.
+        """Tell the head that this node is alive. Returns once the head has this version.
 
-        Raises the errors of `dial`: DialError with GIVEN_UP when the head takes the node for dead.
+        Raises the errors of `dial`, and DialError with GIVEN_UP if the head takes the node for
+        dead.
         """
         refusal = self._refusal
         if refusal is not None and self._loop.time() < self._knock_at:
             raise refusal
-        self._refusal = None  # a head that does not answer a knock may be another one by now
+        self._refusal = None  # a head that does not answer a knock may have been replaced by now
         self._knock_at = self._loop.time() + _KNOCK_EVERY_S
         try:
             link = await self._dial(CONTROL, Role.KNOCK, self._node)
@@ -123,7 +125,7 @@ class Dialler:
         link.close()
 
     async def _dial(self, target: bytes, role: Role, said: bytes = b"") -> Link:
-        """Open an authenticated link; a `said` that is not empty is sent in place of the target."""
+        """Open an authenticated link. If `said` is not empty, it is sent in place of the target."""
         prefix = target[:PREFIX_BYTES]
         self.address_of(prefix)
         turn = self._turns.setdefault(prefix, asyncio.Semaphore(_DIALS_PER_NODE))
@@ -167,7 +169,7 @@ class Dialler:
         try:
             return socket.getaddrinfo(host, port, type=kind, flags=socket.AI_NUMERICHOST)[0]
         except OSError:
-            pass  # a host name
+            pass  # the host is given by name
         try:
             return (await self._loop.getaddrinfo(host, port, type=kind))[0]
         except OSError as error:
@@ -189,7 +191,7 @@ class Dialler:
         return side.finish(await link.receive(VERDICT_BYTES))
 
     def _explained(self, error: BaseException, where: str) -> BaseException:
-        """Return the error with the facts that a user needs to act on it."""
+        """Return the error together with the facts that a user needs to act on it."""
         if isinstance(error, AuthenticationError):
             return AuthenticationError(
                 f"the gateway at {where} and this node do not hold the same token: {error}. "
@@ -215,20 +217,22 @@ class Dialler:
 
 
 def shown(address: tuple[str, int]) -> str:
-    """Return HOST:PORT as users write it."""
+    """Return HOST:PORT in the form that users write."""
     host, port = address[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an IP address is this machine's own, which no wire carries."""
+    """Whether an IP address belongs to this machine itself, so that no wire carries the traffic."""
     address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return (mapped or address).is_loopback
 
 
 def keep_alive(sock: socket.socket) -> None:
-    """Send small messages at once, and end within half a minute when the other machine is gone."""
+    """Make a socket send small messages at once, and end within half a minute after the other
+    machine is gone.
+    """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)

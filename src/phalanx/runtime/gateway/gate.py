@@ -20,7 +20,7 @@ ANSWER_BYTES = 1024
 
 
 class DialError(ConnectionError):
-    """Raised when the other process cannot be reached; `status` is the kind of reason."""
+    """Raised if the other process cannot be reached. `status` is the kind of reason."""
 
     def __init__(self, status: Status, reason: str) -> None:
         super().__init__(reason)
@@ -33,7 +33,7 @@ def gate_of(session: Session) -> str:
 
 
 def request_dial(session: Session, target: bytes) -> socket.socket:
-    """Request a connection to the process `target`. Raises OSError when there is no gateway."""
+    """Request a connection to the process `target`. Raises OSError if there is no gateway."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.connect(gate_of(session))

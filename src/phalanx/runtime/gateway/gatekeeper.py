@@ -37,7 +37,7 @@ class Gatekeeper:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def keep(self, listening: socket.socket, look: Callable[[], None]) -> None:
-        """Serve until cancelled, even when the socket's file is removed in the meantime.
+        """Serve until cancelled, even if the socket's file is removed in the meantime.
 
         `look` is called every _LOOK_EVERY_S seconds.
         """

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ipaddress
 
 _ADDRESSES = 4096
-"""The most addresses of one report."""
+"""The largest number of addresses in one report."""
 
 
 def origin(host: str) -> str:
-    """Return the address that failures are counted for; for IPv6 the /64, often one host's."""
+    """Return the address for which failures are counted. For IPv6 this is the /64, which often
+    belongs to one host.
+    """
     address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)
@@ -21,13 +23,13 @@ def origin(host: str) -> str:
 
 
 class Guard:
-    """Failures by address."""
+    """The numbers of failures, by address."""
 
     def __init__(self) -> None:
         self._unreported: dict[str, int] = {}
 
     def failed(self, address: str) -> None:
-        """Count a connection from there that did not authenticate."""
+        """Count a connection from an address that did not authenticate."""
         if address in self._unreported or len(self._unreported) < _ADDRESSES:
             self._unreported[address] = self._unreported.get(address, 0) + 1
 

@@ -20,7 +20,9 @@ _Key = tuple[bytes, tuple[str, int]]
 
 
 class KeptConnections:
-    """At most PER_NODE idle connections a node. Threads of transfers take and return them."""
+    """Idle connections, at most PER_NODE for each node. Threads of transfers take and return
+    them.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, dialler: Dialler) -> None:
         self._loop = loop
@@ -32,7 +34,7 @@ class KeptConnections:
     def borrow(self, node: bytes, fresh: bool) -> Iterator[tuple[socket.socket, bool]]:
         """Yield (a blocking socket, whether it was kept); the socket is closed if the body raises.
 
-        `fresh`: do not take a kept one. Raises the errors of `Dialler.dial`.
+        `fresh`: whether to make a new connection in any case. Raises the errors of `Dialler.dial`.
         """
         key = (node, self._dialler.address_of(node))
         sock = None if fresh else self._take(key)

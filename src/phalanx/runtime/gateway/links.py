@@ -16,7 +16,8 @@ _READ, _WRITE = "read", "write"
 class Link:
     """A socket that never reads ahead, so that it can be passed on between any two messages.
 
-    Raises EOFError at the end of the stream, OSError (ssl.SSLError is one) when it breaks.
+    Raises EOFError at the end of the stream, and OSError (for example ssl.SSLError) if the
+    connection breaks.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
@@ -27,11 +28,11 @@ class Link:
 
     @property
     def is_tls(self) -> bool:
-        """Whether bytes go through TLS here."""
+        """Whether the bytes of this link go through TLS."""
         return isinstance(self.sock, ssl.SSLSocket)
 
     async def peek(self) -> bytes:
-        """Return the first byte of a plain socket, without taking it."""
+        """Return the first byte of a plain socket, and leave it to be read."""
         return await self._call(_READ, self.sock.recv, 1, socket.MSG_PEEK)
 
     async def receive(self, size: int) -> bytes:
@@ -55,20 +56,20 @@ class Link:
             view = view[await self._call(_WRITE, self.sock.send, view) :]
 
     async def wrap(self, context: ssl.SSLContext, server_side: bool) -> bytes:
-        """Use TLS from now on; on the client's side, return the server's certificate as DER."""
+        """Use TLS from now on. On the client's side, return the server's certificate as DER."""
         tls = context.wrap_socket(self.sock, server_side=server_side, do_handshake_on_connect=False)
         self.sock = tls
         await self._call(_READ, tls.do_handshake)
         return b"" if server_side else tls.getpeercert(binary_form=True) or b""
 
     def end_writing(self) -> None:
-        """Let the other side read the end of the stream."""
+        """End the stream for the other side, which can still send."""
         with contextlib.suppress(OSError):
             # SSLSocket's own shutdown would end reading too.
             socket.socket.shutdown(self.sock, socket.SHUT_WR)
 
     def detach(self) -> socket.socket:
-        """Return the socket for another reader; the loop no longer watches it."""
+        """Return the socket for another reader. The loop no longer watches the socket."""
         self._forget()
         return self.sock
 

@@ -38,7 +38,7 @@ from phalanx.runtime.gateway.turns import Turns
 _HANDSHAKE_S = 5.0
 _FAILURE_S = 1.0
 _LOOK_EVERY_S = 0.1
-"""Seconds between looks at connections that wait for their turn."""
+"""Seconds between looks at the connections that wait for their turn."""
 _TLS_RECORD = b"\x16"
 _HARMLESS = (OSError, EOFError, ProtocolError, AuthenticationError, asyncio.TimeoutError)
 
@@ -48,14 +48,14 @@ address."""
 
 
 class _Arrival:
-    """A connection that has not authenticated yet."""
+    """A connection that has not yet authenticated."""
 
     def __init__(self, sock: socket.socket, address: tuple[str, int]) -> None:
         self.sock = sock
         self.address = address
         self.origin = origin(address[0])
         self.task: asyncio.Task[None] | None = None
-        """Its handshake, once that has begun."""
+        """The handshake of the connection, once it has begun."""
         self.has_failed = False
 
 
@@ -101,7 +101,9 @@ class Listener:
             self._begin()
 
     def _begin(self) -> None:
-        """Begin the handshakes that have their turn; those that take long give way to others."""
+        """Begin the handshakes whose turn has come. Handshakes that take long are ended in favour
+        of others.
+        """
         now = self._loop.time()
         while (arrival := self._turns.begins(now)) is not None:
             arrival.task = self._loop.create_task(self._admit(arrival))
@@ -151,7 +153,9 @@ class Listener:
     async def _authenticate(
         self, link: Link, answer: bytearray
     ) -> tuple[ClientHello, GatewaysHandshake]:
-        """Read hello and proof; `answer` collects what the peer is sent when that fails."""
+        """Authenticate the peer by its hello and proof. `answer` collects the bytes that the peer
+        gets if that fails.
+        """
         binding = NO_BINDING
         if await link.peek() == _TLS_RECORD:
             if self._identity is None:
@@ -176,7 +180,7 @@ class Listener:
     def _handshake(self, hello: ClientHello, nonce: bytes, binding: bytes) -> GatewaysHandshake:
         if hello.role in (Role.CLIENT, Role.NODE_KEY):
             is_right_kind = (hello.target in self.node_keys) == (hello.role is Role.NODE_KEY)
-            # an unknown token fails as late as a wrong one
+            # an unknown token fails as late as a wrong one does
             keys = self.tokens.get(hello.target, []) if is_right_kind else []
             return ClientAtGateway(keys, hello, nonce=nonce, binding=binding)
         return GatewaysHandshake(self._of_cluster.accepted(), hello, nonce=nonce, binding=binding)

@@ -21,12 +21,14 @@ _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def is_object_name(name: str) -> bool:
-    """Whether this is a writer's process id in hex, a dash and its count, and nothing else."""
+    """Whether a name is the id of a writer's process in hex, a dash and the writer's count, and
+    nothing else.
+    """
     return _NAME.fullmatch(name) is not None
 
 
 class Begun(NamedTuple):
-    """A file that is being filled: `size` bytes of it, from the beginning of the mapping."""
+    """A file that is being filled: its first `size` bytes, from the beginning of the mapping."""
 
     fd: int
     mapping: mmap.mmap
@@ -46,7 +48,7 @@ class ObjectFiles:
         self._shared = os.open(session.shared, _DIRECTORY)
         self._spill = os.open(session.spill, _DIRECTORY)
         for leftover in os.listdir(self._shared):
-            if leftover.endswith(_PART):  # left by a gateway that was killed
+            if leftover.endswith(_PART):  # this file was left by a gateway that was killed
                 self.discard(leftover.removesuffix(_PART))
 
     def open_again(self) -> None:
@@ -72,7 +74,7 @@ class ObjectFiles:
         return os.open(name, _READ, dir_fd=self._shared)
 
     def has(self, name: str) -> bool:
-        """Whether the whole object lies here."""
+        """Whether the whole object is on this node."""
         try:
             os.close(self.open(name))
         except FileNotFoundError:
@@ -80,15 +82,15 @@ class ObjectFiles:
         return True
 
     def begin(self, name: str, size: int, on_disk: bool = False) -> Begun | None:
-        """Make and map a file of `size` bytes that is not an object yet; return None for size 0.
+        """Make and map a file of `size` bytes that is not an object yet. Returns None for size 0.
 
-        The memory is reserved when this returns. Raises OSError (ENOSPC) when there is not enough.
+        When this returns, the memory is reserved. Raises OSError (ENOSPC) if there is not enough.
         """
         assert is_object_name(name)
         place = self._place(on_disk)
         free = os.statvfs(place)
         if size > free.f_bavail * free.f_frsize:
-            # Checked before the attempt, which would take all the free memory before it fails.
+            # This is checked before the attempt, which would take all free memory before it fails.
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         fd = os.open(name + _PART, _CREATE, 0o600, dir_fd=place)
         try:
@@ -103,7 +105,7 @@ class ObjectFiles:
             raise
 
     def begin_over(self, spare: str, name: str) -> None:
-        """Make the file of a deleted object that of a new object, which is not complete yet."""
+        """Use the file of a deleted object for a new object, which is not complete yet."""
         source, target = spare_file(spare), name + _PART
         os.rename(source, target, src_dir_fd=self._shared, dst_dir_fd=self._shared)
 
@@ -113,7 +115,7 @@ class ObjectFiles:
             os.unlink(spare_file(spare), dir_fd=self._shared)
 
     def seal(self, name: str, on_disk: bool = False) -> None:
-        """Make a file that was begun the object."""
+        """Make an object of a file that was begun."""
         place = self._place(on_disk)
         os.rename(name + _PART, name, src_dir_fd=place, dst_dir_fd=place)
 

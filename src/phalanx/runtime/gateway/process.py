@@ -66,7 +66,9 @@ _MAX_FILES = 1 << 20
 
 
 def run(channel_socket: socket.socket, session: Session, config: GatewayConfig) -> NoReturn:
-    """Serve until the other end of the channel closes. Called in a forked child; never returns."""
+    """Serve until the other end of the channel closes. This is called in a forked child, and never
+    returns.
+    """
     code = 1
     LOG.become("gateway")
     try:
@@ -82,9 +84,9 @@ def run(channel_socket: socket.socket, session: Session, config: GatewayConfig) 
 
 
 def _harden(channel_socket: socket.socket) -> None:
-    """Keep the token in this process: no core file, no debugger, no sockets of the parent."""
+    """Keep the token within this process: no core file, no debugger, no sockets of the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # a service manager sends it to all processes; the gateway ends with its node
+    # a service manager sends this signal to all processes, but the gateway ends with its node
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.umask(0o077)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -101,7 +103,7 @@ def _harden(channel_socket: socket.socket) -> None:
 class OwnTimeLoop(asyncio.SelectorEventLoop):
     """An event loop whose timers for handshakes and dials follow the process's own time.
 
-    `_report` reads that time each second. A peer that answered while this process was stopped is
+    `_report` reads that time each second. So a peer that answered while this process was stopped is
     not late.
     """
 
@@ -111,7 +113,7 @@ class OwnTimeLoop(asyncio.SelectorEventLoop):
 
 
 class _CannotStart(Exception):
-    """Raised when the gateway cannot start; its sentence goes to the node."""
+    """Raised if the gateway cannot start. Its text goes to the node."""
 
 
 class Gateway:
@@ -145,7 +147,8 @@ class Gateway:
             os.unlink(gate_of(self._session))
         for work in ended_work:
             if work.done():
-                # a fault in Phalanx: it is raised, and the node sees the channel close
+                # this is a fault in Phalanx: it is raised, and the node sees that the channel
+                # closes
                 work.result()
 
     def _start(self) -> list[Any]:

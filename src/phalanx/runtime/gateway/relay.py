@@ -29,7 +29,9 @@ class Relays:
             )
 
     def open_end(self, link: Link) -> socket.socket:
-        """Return the socket that a process may have. The caller closes it once it is passed."""
+        """Return the socket for a process. The caller closes its own copy once the socket is passed
+        on.
+        """
         if not link.is_tls:
             return link.detach()
         ours, theirs = socket.socketpair()
@@ -40,7 +42,7 @@ class Relays:
 
 
 async def _relay(first: Link, second: Link) -> None:
-    """Carry bytes both ways until both have ended; holds one piece each way."""
+    """Carry bytes both ways until both sides have ended. At most one piece is held for each way."""
     ways = [
         asyncio.ensure_future(_carry(first, second)),
         asyncio.ensure_future(_carry(second, first)),

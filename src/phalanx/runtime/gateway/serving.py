@@ -12,10 +12,10 @@ from phalanx.runtime.gateway.links import Link
 from phalanx.runtime.gateway.object_files import ObjectFiles
 
 _THREADS = 64
-"""Threads that send parts at the same time; they start when needed.
+"""The number of threads that send parts at the same time. They start when needed.
 
-A node that froze while it fetches keeps a thread for each of its connections until the other side
-has stalled for too long. With this many threads, several such nodes delay no other one.
+A node that froze during a fetch keeps a thread for each of its connections until the other side has
+stalled for too long. With this number of threads, several such nodes do not delay any other node.
 """
 _CONNECTIONS = 4096
 _IDLE_S = 300.0
@@ -46,7 +46,7 @@ class Serving:
                     self._threads, self._answer, link, name, offset, length
                 )
         except (TimeoutError, OSError, EOFError, ProtocolError):
-            return  # the other side sees the end
+            return  # the other side sees that the connection ends
         finally:
             self._connections -= 1
             link.close()

@@ -32,7 +32,7 @@ class GatewayStarter:
         self.pid = 0
 
     def start(self) -> socket.socket:
-        """Fork the gateway; return this process's end of the channel to it."""
+        """Fork the gateway. Returns this process's end of the channel to the gateway."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.pid = os.fork()
         if self.pid == 0:
@@ -44,7 +44,9 @@ class GatewayStarter:
         return ours
 
     def start_again(self, port: int) -> socket.socket:
-        """Start another gateway at the same port in place of a killed one. Raises OSError."""
+        """Start another gateway at the same port, because the last one was killed. Raises
+        OSError.
+        """
         end_helper(self.pid)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(gate_of(self._session))

@@ -18,7 +18,9 @@ _VALID_DAYS = 3650
 
 
 class Identity:
-    """A gateway's certificate: the context that shows it, and its fingerprint (SHA-256)."""
+    """The identity of a gateway: the TLS context with its certificate, and the certificate's
+    fingerprint (SHA-256).
+    """
 
     def __init__(self, session: Session) -> None:
         pem, der = _self_signed(session.name)
@@ -34,7 +36,7 @@ class Identity:
 
 
 def dialling_context() -> ssl.SSLContext:
-    """Return the context of the side that dials; it checks no signature (see the module's text)."""
+    """Return the context of the side that dials. It checks no signature (see the module's text)."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False

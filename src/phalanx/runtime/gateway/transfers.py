@@ -21,11 +21,11 @@ from phalanx.runtime.gateway.warm_files import WarmFiles
 
 _THREADS = 16
 _WAITING = 16_384
-"""Transfers at the same time, including those that wait for a thread."""
+"""The largest number of transfers at the same time, including those that wait for a thread."""
 
 
 class _Transfer:
-    """An object that is being fetched. Its lock guards everything that changes."""
+    """The transfer of one object to this node. Its lock guards everything that changes."""
 
     def __init__(self, pull: Pull) -> None:
         self.name = pull.name
@@ -35,13 +35,13 @@ class _Transfer:
         self.began = time.monotonic()
         self.nodes = deque(dict.fromkeys(bytes.fromhex(node) for node in pull.nodes))
         self.untaken = 0
-        """Offset of the first chunk that no thread has taken; an empty object has one."""
+        """The offset of the first chunk that no thread has taken. An empty object has one chunk."""
         self.reasons: list[str] = []
         self.failure = ""
         self.may_pass = False
         """Whether the transfer failed because no node could be reached."""
         self.is_unreached = False
-        """Whether the last node that did not give the object only could not be reached."""
+        """Whether the last node that did not give the object was only out of reach."""
         self.threads = 0
         self.begun: Begun | None = None
         self.view: memoryview | None = None
@@ -49,7 +49,7 @@ class _Transfer:
         self.lock = threading.Lock()
 
     def take(self) -> int | None:
-        """Return the offset of the next chunk; None when none is left."""
+        """Return the offset of the next chunk; None if no chunk is left."""
         with self.lock:
             offset = self.untaken
             if self.failure or offset >= max(self.size, 1):
@@ -64,12 +64,12 @@ class _Transfer:
                 self.failure, self.may_pass = reason, may_pass
             for sock in self.sockets:
                 with contextlib.suppress(OSError):
-                    # Not SSLSocket's own shutdown, which would remove the TLS state under its
-                    # reader.
+                    # SSLSocket's own shutdown is not used, because it would remove the TLS state
+                    # while another thread reads.
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def give_up(self, node: bytes, reason: str, is_unreached: bool) -> None:
-        """Continue with the next node: this one does not give the object."""
+        """Continue with the next node, because this one does not give the object."""
         with self.lock:
             if node in self.nodes:
                 self.is_unreached = is_unreached
@@ -78,7 +78,7 @@ class _Transfer:
 
 
 class Transfers:
-    """Transfers by object. `report` is called from any thread, once for each."""
+    """Transfers by object. `report` is called from any thread, once for each transfer."""
 
     def __init__(
         self, files: ObjectFiles, kept: KeptConnections, report: Callable[[Pulled], None]
@@ -92,7 +92,7 @@ class Transfers:
         self._lock = threading.Lock()
 
     def pull(self, command: Pull) -> None:
-        """Begin a transfer, or add the nodes to one that runs already."""
+        """Begin a transfer. If one for the object runs already, add the nodes to it."""
         refusal = self._refusal(command)
         with self._lock:
             running = self._transfers.get(command.name)
@@ -116,11 +116,11 @@ class Transfers:
         self._threads.submit(self._begin, transfer)
 
     def let_go(self, name: str) -> None:
-        """Release the file of a fetched object that was deleted from this node."""
+        """Release the file of an object that was fetched and then deleted from this node."""
         self._warm.let_go(name)
 
     def cancel(self, name: str) -> None:
-        """Let a transfer fail; does nothing when it has ended."""
+        """Make a transfer fail. Do nothing if it has ended."""
         with self._lock:
             transfer = self._transfers.get(name)
         if transfer is not None:
@@ -179,7 +179,7 @@ class Transfers:
             self._end(transfer)
 
     def _fetch_chunk(self, transfer: _Transfer, offset: int) -> None:
-        """Fetch one chunk from the first of the nodes that still gives it."""
+        """Fetch one chunk from the first node that still has it."""
         fresh = False
         while not transfer.failure:
             with transfer.lock:
@@ -196,7 +196,7 @@ class Transfers:
             except (OSError, EOFError, GoneError, AuthenticationError, ProtocolError) as error:
                 is_broken = isinstance(error, (OSError, EOFError))
                 if was_kept and is_broken:
-                    fresh = True  # another gateway may have its address by now
+                    fresh = True  # another gateway may have this address by now
                     continue
                 transfer.give_up(node, _reason(error), is_broken)
                 fresh = False

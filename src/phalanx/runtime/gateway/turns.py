@@ -13,13 +13,13 @@ from collections import deque
 from typing import Generic, TypeVar
 
 AT_ONCE = 128
-"""Handshakes at the same time."""
+"""The largest number of handshakes at the same time."""
 AT_ONCE_OF_ADDRESS = 64
-"""Handshakes of one address at the same time."""
+"""The largest number of handshakes of one address at the same time."""
 WAITING = 1024
 """The most connections that wait for their turn, of all addresses together."""
 PATIENCE_S = 1.0
-"""A handshake that takes longer gives way to those that wait."""
+"""Seconds after which a handshake may be ended in favour of connections that wait."""
 
 _One = TypeVar("_One")
 
@@ -29,21 +29,22 @@ class Turns(Generic[_One]):
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[_One]] = {}
-        """The address whose turn is next stands first."""
+        """The waiting connections by address. The address whose turn is next comes first."""
         self._count = 0
-        """How many wait."""
+        """The number of connections that wait."""
         self._begun: dict[str, dict[_One, float]] = {}
-        """When each began that has its turn."""
+        """The time when each running handshake began, by address."""
         self._busy = 0
-        """How many have their turn."""
+        """The number of handshakes that run."""
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return the number of connections that wait."""
         return self._count
 
     def arrives(self, address: str, one: _One) -> _One | None:
-        """A connection waits from now on. When too many wait, that one goes which has waited
-        longest of those of the address of which most wait; it is returned."""
+        """Add a connection that waits. If too many wait, remove and return one: of the address with
+        the most waiting connections, the connection that has waited longest.
+        """
         self._waiting.setdefault(address, deque()).append(one)
         self._count += 1
         if self._count <= WAITING:
@@ -51,9 +52,12 @@ class Turns(Generic[_One]):
         return self._take(max(self._waiting, key=lambda name: len(self._waiting[name])), first=True)
 
     def begins(self, now: float) -> _One | None:
-        """The next that has its turn, if there is room for one: of the address that has the fewest
-        handshakes now, and addresses with as many take turns. The connection of that address that
-        came last is the next: the earlier ones may be strangers' that only wait."""
+        """Return the next connection whose handshake begins; None if there is no room.
+
+        It is a connection of the address with the fewest handshakes now; addresses with equally few
+        take turns. Of this address, the connection that came last is next, because earlier ones may
+        be strangers' that only wait.
+        """
         if self._busy >= AT_ONCE:
             return None
         address = min(self._waiting, key=self._at_once, default=None)
@@ -61,7 +65,7 @@ class Turns(Generic[_One]):
             return None
         one = self._take(address, first=False)
         if address in self._waiting:
-            self._waiting[address] = self._waiting.pop(address)  # last in line
+            self._waiting[address] = self._waiting.pop(address)  # this address is now the last
         self._begun.setdefault(address, {})[one] = now
         self._busy += 1
         return one
@@ -70,7 +74,7 @@ class Turns(Generic[_One]):
         return len(self._begun.get(address, ()))
 
     def over(self, address: str, one: _One) -> None:
-        """A handshake has ended."""
+        """Note that a handshake has ended."""
         begun = self._begun[address]
         del begun[one]
         self._busy -= 1
@@ -78,9 +82,12 @@ class Turns(Generic[_One]):
             del self._begun[address]
 
     def overdue(self, now: float) -> list[_One]:
-        """Handshakes that take long and are to end, at most as many as wait for their places: those
-        of an address that has all that it may have, or, when there are no more for anybody, of the
-        address that has most."""
+        """Return handshakes that take long and are to end, at most one for each connection that
+        waits for their place.
+
+        They belong to addresses that have reached their limit and, if the limit for all is reached,
+        also to the address with the most handshakes.
+        """
         if not self._count:
             return []
         late = now - PATIENCE_S

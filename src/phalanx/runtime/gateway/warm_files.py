@@ -17,7 +17,9 @@ from phalanx.runtime.os.file_leases import is_ours_alone
 
 
 class WarmFiles:
-    """The files filled last, by the names of their objects. Used from several threads."""
+    """The files that were filled last, by the names of their objects. Several threads use this
+    object.
+    """
 
     def __init__(self, files: ObjectFiles) -> None:
         self._files = files
@@ -26,7 +28,7 @@ class WarmFiles:
         self._lock = threading.Lock()
 
     def hold(self, name: str, begun: Begun) -> None:
-        """Hold the file of a complete object; it may be reused once the object is deleted."""
+        """Hold the file of a complete object. The file may be reused once the object is deleted."""
         if not MIN_BYTES <= begun.size <= MAX_BYTES:
             begun.close()
             return
@@ -43,9 +45,9 @@ class WarmFiles:
             self._close(name)
 
     def reuse(self, spare: str, name: str, size: int) -> Begun | None:
-        """Begin object `name` in the file of a deleted one.
+        """Begin object `name` in the file of a deleted object.
 
-        Returns None, after deleting that file, when it is not held any more or is still being read.
+        If that file is no longer held, or is still being read, delete it and return None.
         """
         with self._lock:
             begun = self._held.pop(spare, None)

@@ -13,15 +13,17 @@ from phalanx.runtime.os.system import say
 
 FILE_BYTES = 16 << 20
 FILES = 4
-"""How many files are kept, the newest with them, and how large each becomes."""
+"""The number of files that are kept, including the newest, and the largest size of each."""
 _READ_BYTES = 1 << 16
 
 
 class AuditFile:
-    """Appends records to a file; a full file becomes `PATH.1`, the one before it `PATH.2`."""
+    """Appends records to a file. A full file becomes `PATH.1`, and the one before becomes
+    `PATH.2`.
+    """
 
     def __init__(self, path: str, file_bytes: int = FILE_BYTES, files: int = FILES) -> None:
-        """Open the file; its directory is made with mode 0700. Raises OSError."""
+        """Open the file. Its directory is made with mode 0700 if necessary. Raises OSError."""
         self._path = path
         self._file_bytes = file_bytes
         self._files = files
@@ -64,7 +66,7 @@ class AuditFile:
         """Return the last `count` records that are meant, oldest first."""
         found: list[AuditInfo] = []
         for line in self._backwards():
-            with contextlib.suppress(msgspec.MsgspecError, TypeError):  # a line that was cut short
+            with contextlib.suppress(msgspec.MsgspecError, TypeError):  # this line was cut short
                 record = AuditInfo(**msgspec.json.decode(line))
                 if is_meant(record):
                     found.append(record)

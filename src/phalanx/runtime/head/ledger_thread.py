@@ -27,7 +27,9 @@ from phalanx.storage.ledger import HistoryLimits, SqliteLedger
 
 BATCH_ROWS = 1_000
 GATHER_S = 0.1
-"""Seconds in which records are gathered and written together: one alone costs as much as ten."""
+"""Seconds for which records are gathered to be written together: one record alone costs as much as
+ten.
+"""
 AGAIN_S = 5.0
 """Seconds until another try after a failed write."""
 MAX_WAITING = 100_000
@@ -39,12 +41,12 @@ _BAD = (sqlite3.Error, StorageError, OSError, msgspec.MsgspecError)
 
 
 class LedgerThread:
-    """The history of jobs in a SQLite file, used by one thread."""
+    """The history of jobs in a SQLite file, which only one thread uses."""
 
     def __init__(
         self, path: str, limits: HistoryLimits, call: Callable[[Callable[[], None]], None]
     ) -> None:
-        """`call` runs a function in the head's loop; any thread may use it."""
+        """`call` runs a function in the head's loop. Any thread may call it."""
         self._path = path
         self._limits = limits
         self._call = call
@@ -61,7 +63,7 @@ class LedgerThread:
     # ---- in the head's loop --------------------------------------------------------------------
 
     def add(self, rows: Sequence[LedgerRow], kept: Callable[[], None]) -> None:
-        """Keep these records, each once by its key; `kept` is called when that is durable."""
+        """Add these rows. Each key is stored once. `kept` is called when the rows are durable."""
         with self._condition:
             if len(self._rows) + len(rows) > MAX_WAITING:
                 return
@@ -112,7 +114,7 @@ class LedgerThread:
                 self._answer(*question)
 
     def _gather(self) -> None:
-        """Wait for more records, unless there are many, or a question waits."""
+        """Wait for more records, unless there are many already or a question waits."""
         self._is_gathering = True
         self._condition.wait_for(
             lambda: bool(self._questions) or len(self._rows) >= BATCH_ROWS, GATHER_S
@@ -123,7 +125,9 @@ class LedgerThread:
         return bool(self._questions) or (bool(self._rows) and not self._rest_s())
 
     def _rest_s(self) -> float | None:
-        """Return how long nothing is written after a failure; None: nothing has failed."""
+        """Return for how many seconds nothing is written after a failure; None if nothing has
+        failed.
+        """
         if self._failed_at is None:
             return None
         return max(self._failed_at + AGAIN_S - time.monotonic(), 0.0) or None
@@ -153,7 +157,7 @@ class LedgerThread:
         self._call(tell)
 
     def _certain(self) -> float:
-        """Return the earliest wall-clock time that it can be.
+        """Return the earliest wall-clock time that can be right now.
 
         A clock that is wrong for a moment must not delete a year's history.
         """

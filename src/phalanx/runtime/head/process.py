@@ -81,9 +81,11 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     store: tuple[str, ...] = ("memory",)
     """The addresses of the store's shards, see `phalanx.storage`."""
     marks: str = ""
-    """As in `open_storage`."""
+    """The marks of the store, as in `open_storage`."""
     cluster: str = ""
-    """The cluster whose store it must be, as nodes of this machine know it; empty: any."""
+    """The name of the cluster to which the store must belong, as nodes of this machine know it;
+    empty for any.
+    """
     accept_loss: bool = False
     """Whether to continue with a store that has lost confirmed changes."""
     history: str = ""
@@ -92,19 +94,20 @@ class HeadConfig(msgspec.Struct, kw_only=True):
     is_shared: bool = False
     """Whether other users of the machine reach the head (the mode *shared*)."""
     group: str = ""
-    """The group of accounts that reach it then; empty: everybody."""
+    """The group of accounts that may then reach the head; empty for everybody."""
     launch_keys: str = ""
-    """The directory of the key with which it grants work the accounts of its owners; empty: work
-    runs as the accounts of its nodes."""
+    """The directory of the key with which the head lets work run under the accounts of its owners.
+    Empty if work runs under the accounts of its nodes.
+    """
     audit: str = ""
     """The file of the audit log; empty: a file that is deleted with the session."""
     limits: HealthLimits = HealthLimits()
     placement: PlacementPolicy = PlacementPolicy()
     settings: SystemSettings = SystemSettings()
     ready_fd: int = -1
-    """The descriptor to which the head writes that it serves, or why it cannot."""
+    """The descriptor to which the head writes that it serves, or why it cannot serve."""
     parent_fd: int = -1
-    """The head ends when the other end of this pipe closes."""
+    """A pipe whose other end keeps the head alive: when that end closes, the head ends."""
     log: str
     """The file of the head's log."""
     is_private: bool = False
@@ -120,7 +123,7 @@ class HeadProcess:
         self._starter = starter
         self._gateway_deaths = Deaths(own_time)
         self._port = 0
-        """Where the gateway listens, once it does."""
+        """The port on which the gateway listens, once it does."""
         self._gateway = Connection(gateway, decode=gateway_messages.decode_body)
         self._loop = ConnectionLoop(
             self,
@@ -184,7 +187,7 @@ class HeadProcess:
         self._loop.stop()
 
     def _or_end(self, write: Callable[[], None]) -> None:
-        """Write to the store, or end the head when the store refuses for good.
+        """Write to the store. If the store refuses for good, end the head.
 
         The next head then reads the store.
         """
@@ -202,15 +205,17 @@ class HeadProcess:
         if self._journal is not None:
             try:
                 self._journal.close()
-            except StorageFullError as error:  # what was not written was not confirmed either
+            # changes that were not written were not confirmed either
+            except StorageFullError as error:
                 say(f"the head ends while its store is full: {error}")
 
     def _committed(self, seconds: float) -> None:
         self._control.meter.observe("phalanx_store_commit_seconds", seconds)
 
     def _look(self, meter: Meter) -> None:
-        """Add what this process knows to the metrics."""
-        visitors = self._loop.connection_count - len(self._nodes) - 1  # the gateway's
+        """Add the numbers that this process knows to the metrics."""
+        # this connection is the gateway's
+        visitors = self._loop.connection_count - len(self._nodes) - 1
         meter.set("phalanx_connections", len(self._nodes), "node")
         meter.set("phalanx_connections", visitors, "visitor")
         meter.set("phalanx_journal_bytes", self._journal.waiting_bytes if self._journal else 0)
@@ -231,7 +236,7 @@ class HeadProcess:
             connection.post(message)
 
     def on_message(self, connection: Connection, message: Any) -> None:
-        """Handle a message, by the connection that it came from."""
+        """Handle a message, according to the connection over which it came."""
         self._is_quiet = False
         if connection is self._gateway:
             self._from_gateway(message)
@@ -262,14 +267,16 @@ class HeadProcess:
         if connection.token:
             try:
                 connection.act_as(self._control.tokens.principal(connection.token))
-            except AuthenticationError:  # it was revoked a moment ago
+            except AuthenticationError:  # the token was revoked a moment ago
                 self._loop.lose(connection)
                 return
             self._with_tokens[connection.fileno] = connection
         self._control.answering.answer_visitor(connection, ask)
 
     def _know_tokens(self, hashes: Hashes) -> None:
-        """Tell the gateway the tokens; end the connections of those that are no more."""
+        """Tell the gateway the valid tokens, and end the connections of tokens that are no longer
+        valid.
+        """
         self._gateway.post(KnowTokens(hashes, self._control.tokens.node_ids()))
         for connection in list(self._with_tokens.values()):
             if (connection.token or connection.node_key) not in hashes:
@@ -309,7 +316,7 @@ class HeadProcess:
                 say(f"{message.count} connections from {message.address} did not know the token")
 
     def _share(self, port: int) -> bool:
-        """Listen to other users; return whether that was possible, else end."""
+        """Listen for other users. Returns True if that is possible; otherwise the head is ended."""
         try:
             self._shared = SharedSocket(port, self._config.group)
         except (OSError, ValueError) as error:
@@ -348,7 +355,7 @@ class HeadProcess:
         self._loop.watch(self._gateway)
 
     def on_tick(self, now: float) -> None:
-        """Let time pass."""
+        """Do what is due by now."""
         self._keeper.tick(now)
         self._control.on_tick(now)
         if self._is_quiet:

@@ -19,19 +19,23 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 VALID_S = 120
-"""Seconds in which a node must use a grant."""
+"""Seconds within which a node must use a grant."""
 LEAST_UID = 1000
-"""Accounts below are those of the machine, and no work runs as them."""
+"""The lowest number of an account under which work may run: lower ones are accounts of the
+machine.
+"""
 _KEY, _PUBLIC = "launch.key", "launch.pub"
 _VERSION = 1
 
 
 class SignedGrants:
-    """Signs that a member may run as the account of its owner, once, on one node, and soon."""
+    """Signs the right of a member to run under the account of its owner: once, on one node, and
+    soon.
+    """
 
     def __init__(self, directory: str, clock: Callable[[], float] = time.time) -> None:
-        """`directory` has the key, which is made with the first head. Raises OSError, ValueError,
-        and ModuleNotFoundError without `cryptography`.
+        """`directory` contains the key, which the first head makes. Raises OSError, ValueError, and
+        ModuleNotFoundError without `cryptography`.
         """
         self._key = _key_in(directory)
         self._clock = clock
@@ -39,7 +43,7 @@ class SignedGrants:
     def grant(
         self, user: str, job: JobId, attempt: int, node: str, devices: Sequence[int]
     ) -> Grant:
-        """Return the grant, or why there is none."""
+        """Return the grant, or the reason why there is none."""
         try:
             uid = pwd.getpwnam(user).pw_uid
         except (KeyError, ValueError):
@@ -64,7 +68,7 @@ class SignedGrants:
 
 
 def public_path(directory: str) -> str:
-    """Return the file with the public key, which root copies to each node."""
+    """Return the path of the file with the public key. Root copies this file to each node."""
     return os.path.join(directory, _PUBLIC)
 
 

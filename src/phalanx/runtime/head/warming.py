@@ -44,5 +44,5 @@ class Warming:
         if not self._left:
             from phalanx.head.gangs.cycles import configuration
 
-            configuration()  # imports the plugins that it names
+            configuration()  # this imports the plugins that the rules name
         return True

@@ -64,7 +64,7 @@ class Grant(NamedTuple):
 
 
 class Options(NamedTuple):
-    """The choices of root."""
+    """The options that root has chosen."""
 
     node_uid: int
     node: str
@@ -146,7 +146,9 @@ def is_signed(key: bytes, message: bytes, signature: bytes) -> bool:
 
 
 def read_grant(data: bytes, options: Options, now: float) -> Grant:
-    """Return a grant that holds here and now. Nothing is parsed before its signature is right."""
+    """Return a grant that is valid here and now. Nothing is parsed before the signature is
+    checked.
+    """
     signature, body = data[:64], data[64:]
     if not is_signed(options.key, body, signature):
         raise RefusedError("the signature is not the head's")
@@ -169,7 +171,7 @@ def read_grant(data: bytes, options: Options, now: float) -> Grant:
 
 
 def use_up(grant: Grant, directory: str) -> None:
-    """Note that the grant is used; a grant works once, also across a start of this program."""
+    """Note that the grant is used. A grant works once, even if this program starts again."""
     if grant.expires <= floor_of(directory):
         raise RefusedError("the grant is from before what is remembered")
     path = os.path.join(directory, f"{grant.expires}-{grant.nonce}")
@@ -180,7 +182,9 @@ def use_up(grant: Grant, directory: str) -> None:
 
 
 def floor_of(directory: str) -> int:
-    """Return the last expiry of which grants are forgotten: a clock may be set back."""
+    """Return the last expiry among the grants that are forgotten, because a clock may be set
+    back.
+    """
     return max((int(name[6:]) for name in os.listdir(directory) if name[:6] == "floor-"), default=0)
 
 
@@ -200,7 +204,7 @@ def forget_old(directory: str, now: float) -> None:
 
 
 def account_of(grant: Grant) -> tuple[pwd.struct_passwd, list[int]]:
-    """Return the account of a grant as this machine knows it, and its groups."""
+    """Return the account of a grant as this machine knows it, with the account's groups."""
     try:
         account = pwd.getpwnam(grant.user)
     except (KeyError, ValueError):
@@ -214,7 +218,7 @@ def account_of(grant: Grant) -> tuple[pwd.struct_passwd, list[int]]:
 
 
 def receive(connection: socket.socket) -> tuple[bytes, int]:
-    """Return the one message of a connection, and the one descriptor that comes with it."""
+    """Return the only message of a connection, and the only descriptor that comes with it."""
     room = socket.CMSG_SPACE(4 * 8)
     data, extra, flags, _ = connection.recvmsg(MOST_BYTES, room, socket.MSG_CMSG_CLOEXEC)
     passed: array.array[int] = array.array("i")
@@ -228,7 +232,9 @@ def receive(connection: socket.socket) -> tuple[bytes, int]:
 
 
 def handle(connection: socket.socket, options: Options) -> None:
-    """Carry out the request of a connection, and stay until what it has started has ended."""
+    """Carry out the request of a connection. Stay until everything that it has started has
+    ended.
+    """
     connection.settimeout(PATIENCE_S)
     try:
         data, passed = receive(connection)
@@ -258,7 +264,9 @@ def handle(connection: socket.socket, options: Options) -> None:
 
 
 def become(account: pwd.struct_passwd, groups: list[int], guard: int) -> None:
-    """Become an account for good: groups, then gid, then uid. Ends if anything is left of root."""
+    """Become an account for good: first its groups, then gid, then uid. End if any right of root is
+    left.
+    """
     uid, gid = account.pw_uid, account.pw_gid
     os.setsid()
     os.umask(0o077)
@@ -275,17 +283,20 @@ def become(account: pwd.struct_passwd, groups: list[int], guard: int) -> None:
             call(*arguments)
             os._exit(126)
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # changes of ids take it away, so it comes after them
+    # changes of ids clear this setting, so it comes after them
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != guard:
         os._exit(126)
 
 
 def execute(account: pwd.struct_passwd, passed: int, program: list[str]) -> NoReturn:
-    """Execute the program with the passed socket, and with nothing that this process had open."""
+    """Execute the program with the passed socket, and with no other file that this process had
+    open.
+    """
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
     kept = os.dup(passed)
-    while kept <= SOCKET:  # it must be above the numbers that are overwritten
+    while kept <= SOCKET:  # this descriptor must be above the numbers that are overwritten
         kept = os.dup(passed)
     for number in range(3):
         os.dup2(null, number)
@@ -303,7 +314,9 @@ def execute(account: pwd.struct_passwd, passed: int, program: list[str]) -> NoRe
 
 
 def watch(connection: socket.socket, pid: int) -> None:
-    """Wait until the program ends, or the node goes; then end all that is left of it."""
+    """Wait until the program ends or the node is gone. Then end everything that is left of the
+    program.
+    """
     ended = os.pidfd_open(pid)
     with contextlib.suppress(OSError):
         connection.send(BEGUN)
@@ -312,7 +325,7 @@ def watch(connection: socket.socket, pid: int) -> None:
         poll.register(connection, select.POLLIN)
         if ended not in dict(poll.poll()):
             poll.unregister(connection)
-            poll.poll(PATIENCE_S * 1000)  # it ends by itself when its node is gone
+            poll.poll(PATIENCE_S * 1000)  # the program ends by itself when its node is gone
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(ended, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
@@ -326,7 +339,7 @@ def watch(connection: socket.socket, pid: int) -> None:
 
 
 def own_children() -> list[int]:
-    """Return the children of this process, which inherits what its descendants leave behind."""
+    """Return the children of this process, which include orphans among its descendants."""
     found, me = [], os.getpid()
     for name in os.listdir("/proc"):
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -343,7 +356,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def say(text: object) -> None:
-    """Write a line to root's log, with no other character than printable ones."""
+    """Write a line to root's log. All characters that are not printable are replaced."""
     line = f"phalanx-launch: {text}"
     with contextlib.suppress(OSError):
         os.write(2, "".join(c if c.isprintable() else "?" for c in line).encode() + b"\n")
@@ -353,7 +366,7 @@ def say(text: object) -> None:
 
 
 def check_trusted(path: str) -> None:
-    """Raise PermissionError for a path of which anybody but root can change a part."""
+    """Raise PermissionError for a path of which any account but root can change a part."""
     parts = os.path.abspath(path).split(os.sep)
     for count in range(1, len(parts) + 1):
         part = os.sep.join(parts[:count]) or os.sep
@@ -373,7 +386,7 @@ def read_key(path: str) -> bytes:
 
 
 def own_directory(path: str, mode: int) -> None:
-    """Make a directory of root's. Raises PermissionError when somebody else can change it."""
+    """Make a directory of root's. Raises PermissionError if another account can change it."""
     check_trusted(os.path.dirname(os.path.abspath(path)))
     with contextlib.suppress(FileExistsError):
         os.mkdir(path)
@@ -382,7 +395,7 @@ def own_directory(path: str, mode: int) -> None:
 
 
 def serve(door: socket.socket, options: Options) -> NoReturn:
-    """Take requests of the node's account, each in a process of its own."""
+    """Accept requests of the node's account. Each is handled in a process of its own."""
     running: set[int] = set()
     forgotten = 0.0
     while True:
@@ -400,7 +413,7 @@ def serve(door: socket.socket, options: Options) -> NoReturn:
             peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
             _, uid, _ = struct.unpack("3i", peer)
             if uid != options.node_uid or len(running) >= MOST_RUNNING:
-                continue  # a stranger is told nothing
+                continue  # strangers get no reply
             with contextlib.suppress(OSError):
                 pid = os.fork()
                 if pid == 0:

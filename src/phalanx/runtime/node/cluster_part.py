@@ -36,17 +36,19 @@ from phalanx.runtime.os.helpers import Deaths
 from phalanx.runtime.os.own_time import own_time
 
 LEAVE_S = 1.0
-"""Seconds that an ending node waits for its goodbye to be sent."""
+"""Seconds for which an ending node waits until its goodbye is sent."""
 KILLED = "the gateway was killed"
 ENDED_WITH = "its {} was killed, most likely by something that ran there"
-"""The reason of a node that ends because a part of it was killed and cannot be started again."""
+"""The reason of a node that ends because one of its parts was killed and cannot be started
+again.
+"""
 
 
 class ClusterReach:
-    """The gateway as the node uses it: dialling, addresses, and transfers of objects."""
+    """The gateway as the node uses it: for connections, addresses, and transfers of objects."""
 
     def __init__(self, config: NodeConfig, member: MemberConfig, loop: ConnectionLoop) -> None:
-        """Start the gateway. It reports where it listens, or why it cannot."""
+        """Start the gateway. The gateway later reports where it listens, or why it cannot."""
         self._session = config.session
         self._loop = loop
         gateway = GatewayConfig(
@@ -70,13 +72,14 @@ class ClusterReach:
 
     @property
     def gateway_pid(self) -> int:
-        """The process of the gateway."""
+        """The pid of the gateway."""
         return self._gateway.pid
 
     def start_again(self, port: int) -> list[Pulled] | None:
-        """Start another gateway in place of a killed one; return the transfers that have failed.
+        """Start another gateway, because the last one was killed. Returns the transfers that have
+        failed.
 
-        Returns None when that cannot be.
+        Returns None if no other gateway can be started.
         """
         if not self._deaths.one_more():
             return None
@@ -104,11 +107,11 @@ class ClusterReach:
                 self._book[name] = address
             else:
                 self._book.pop(name, None)
-        if book:  # at once: a process that learns of the node may want a connection to it next
+        if book:  # sent at once: a process that learns of the node may want a connection to it next
             self.channel.send(AddressBook(book))
 
     def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
-        """Let the gateway copy an object here."""
+        """Let the gateway copy an object to this node."""
         self._pulls[name] = None
         self.channel.post(Pull(name, size, [node.hex() for node in nodes], on_disk, spare))
 
@@ -136,9 +139,9 @@ class ClusterPart:
         self._head = HeadLink(config, member, reach.dial, loop.stop)
         self._reach = reach
         self._listens: tuple[str, int] | None = None
-        """Where the gateway listens, once it does."""
+        """The address on which the gateway listens, once it does."""
         self._failure = ""
-        """Why the node must end when it was not asked to."""
+        """Why the node must end although it was not asked to."""
         self.node: Node[ClusterMembership] = cluster_node(
             setup,
             effects,
@@ -160,7 +163,7 @@ class ClusterPart:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the node must come back as a new one."""
+        """Whether the node must come back as a new node."""
         return self.node.membership.is_stale
 
     def leave(self, has_lost_fork_server: bool) -> None:
@@ -176,7 +179,7 @@ class ClusterPart:
 
     @property
     def gateway_pid(self) -> int:
-        """The process of the gateway."""
+        """The pid of the gateway."""
         return self._reach.gateway_pid
 
     def gateway_lost(self) -> None:

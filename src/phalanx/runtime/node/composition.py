@@ -85,14 +85,14 @@ FILES_OF_ITS_OWN = 32
 
 
 class Reach(Transfers, Protocol):
-    """The node's means to reach other nodes."""
+    """The part through which the node reaches other nodes."""
 
     def dial(self, process: bytes) -> Connection:
         """Begin a connection to a process of another node."""
         ...
 
     def know_addresses(self, rows: Iterable[ViewRow]) -> None:
-        """Use these rows' addresses to reach other nodes."""
+        """Use the addresses in these rows to reach other nodes."""
         ...
 
 
@@ -107,7 +107,7 @@ class EmbeddedNode:
         servers: ForkServers,
     ) -> None:
         """Put the node together. `fork_server` is the socket to the fork server; `servers` makes
-        the next one.
+        the next fork server.
         """
         self._config = config
         self._forks = NodeForks(
@@ -118,7 +118,7 @@ class EmbeddedNode:
         self._look_at_memory_at = 0.0
         self._keeper = SessionKeeper(config.session)
         self._head_wakes_at = math.inf
-        """When a head in this process has something to do."""
+        """When a head in this process next has something to do."""
         self._memory: MemoryMonitor | None = None
         self._reader: DeviceProcess | None = None
         self._devices = self._device_reading()
@@ -139,7 +139,7 @@ class EmbeddedNode:
             effects = self._effects(NoReach(self._pulled))
             self.node = _single(setup, effects, self._head_wakes, config.spilling)
         else:
-            # Only in a cluster: these modules would take a third of a node's start.
+            # Imported only in a cluster: these modules would take a third of a node's start.
             from phalanx.runtime.node.cluster_part import ClusterPart, ClusterReach
 
             reach = ClusterReach(config, config.member, self.loop)
@@ -158,7 +158,7 @@ class EmbeddedNode:
         return KeptRecords(self._config.session.kept, self._commands.run_kept, own_time)
 
     def _owned_work(self) -> tuple[UserForks, OwnedJobDirectories]:
-        """Return what runs jobs as their submitters."""
+        """Return the part that runs jobs under the accounts of their submitters."""
         # Not where jobs run as the node.
         from phalanx.runtime.daemons.shared_sockets import SHARED_DIR
         from phalanx.runtime.node.user_forks import UserForks
@@ -212,10 +212,10 @@ class EmbeddedNode:
         )
 
     def _directories(self, store: ObjectStore) -> DirectoryReading:
-        """Return the reading of directories of a node in a cluster.
+        """Return the reading of directories for a node in a cluster.
 
-        A program's own node can send its work to no other node, and its parts report errors
-        themselves.
+        A program's own node has none: it can send its work to no other node, and its parts report
+        errors themselves.
         """
         if self._config.member is None:
             return NoDirectories()
@@ -234,7 +234,7 @@ class EmbeddedNode:
         )
 
     def _look(self, meter: Meter) -> None:
-        """Add what this process knows to the metrics."""
+        """Add the numbers that this process knows to the metrics."""
         meter.set("phalanx_loop_lag_seconds", self.loop.take_lag(), NODE)
         meter.set("phalanx_frames_rejected_total", self.loop.rejected, NODE)
 
@@ -290,7 +290,7 @@ class EmbeddedNode:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the head has given this node up, so that it must come back as another."""
+        """Whether the head has given this node up, so that it must come back as another node."""
         return self._cluster is not None and self._cluster.is_stale
 
     def _pulled(self, message: Pulled) -> None:
@@ -299,7 +299,7 @@ class EmbeddedNode:
     # ---- the loop's calls ------------------------------------------------------------------------
 
     def on_message(self, connection: Connection, message: Any) -> None:
-        """Handle a message, by the connection that it came from."""
+        """Handle a message, according to the connection over which it came."""
         if connection is self._forks.connection or connection is self._forks.kept:
             self._from_fork_server(connection, message)
         elif self._users is not None and connection.tag == ACCOUNT:
@@ -325,7 +325,7 @@ class EmbeddedNode:
                 self.loop.stop()
 
     def on_tick(self, now: float) -> None:
-        """Let time pass."""
+        """Do what is due by now."""
         self._keeper.tick(now)
         if self._forks.keeper is not None:
             self._forks.keeper.step()
@@ -351,7 +351,8 @@ class EmbeddedNode:
     def _relieve_memory(self) -> None:
         """End a worker when the machine's memory is used up."""
         if self._memory is None:
-            from phalanx.runtime.node.memory import MemoryMonitor  # psutil: not at start
+            # this needs psutil, which is not imported at the start
+            from phalanx.runtime.node.memory import MemoryMonitor
 
             self._memory = MemoryMonitor(self.node.leases, self._config.memory_limit)
         found = self._memory.worker_to_end()
@@ -361,7 +362,7 @@ class EmbeddedNode:
     # ---- the fork server ---------------------------------------------------------------------
 
     def _fork_server_lost(self) -> None:
-        """Start another fork server; what the old one had started goes on."""
+        """Start another fork server. The processes that the old one had started go on."""
         had_keeper = self._forks.keeper
         ended = self._forks.start_again(self._helpers)
         if ended is None:
@@ -425,7 +426,9 @@ class EmbeddedNode:
             os.unlink(self._config.session.socket_of(worker))
 
     def _read_rest(self, connection: Connection) -> None:
-        """Handle the messages that a process sent before it ended, such as why it left."""
+        """Handle the messages that a process sent before it ended, for example the reason why it
+        left.
+        """
         with contextlib.suppress(ProtocolError):
             while messages := connection.receive():
                 for message in messages:
@@ -466,7 +469,7 @@ def _single(
     wake_at: Callable[[float], None],
     spilling: SpillOptions,
 ) -> Node[SingleNodeMembership]:
-    """Return the machines of a node that is a cluster of its own. `wake_at`: see SingleNode."""
+    """Return the machines of a node that is a cluster by itself. `wake_at`: see SingleNode."""
     from phalanx.runtime.head.warming import Warming
 
     def make_head(send: Callable[[bytes, Any], None]) -> LocalHead:
@@ -493,7 +496,7 @@ def _single(
     def make_spilling(inquiries: LeaseInquiries, places: GroupPlaces) -> Spills:
         if spilling.placement.starts_here_first:
             return NoOtherNodes()
-        # Imported only for a policy that chooses devices and refuses: it needs numpy.
+        # Imported only for a policy that chooses devices and can refuse, because it needs numpy.
         from phalanx.node.cluster_node import spilling_of
 
         return spilling_of(setup.node_id, spilling, random.Random())(inquiries, places)
@@ -518,30 +521,30 @@ class _Connections:
         self._loop.forget(peer)
 
     def lose(self, peer: Peer) -> None:
-        """Drop a connection, and handle that as its loss."""
+        """Drop a connection, and handle that as a loss of the connection."""
         assert isinstance(peer, Connection)
         self._loop.lose(peer)
 
 
 class NoReach:
-    """The Reach of a node that is alone."""
+    """The Reach of a node without other nodes."""
 
     def __init__(self, pulled: Callable[[Pulled], None]) -> None:
         self._pulled = pulled
 
     def dial(self, process: bytes) -> Connection:
-        """Raise ConnectionError: there is no other node."""
+        """Raise ConnectionError, because there is no other node."""
         raise ConnectionError("there is no other node")
 
     def know_addresses(self, rows: Iterable[ViewRow]) -> None:
         """Do nothing: there are no other nodes."""
 
     def pull(self, name: str, size: int, nodes: Sequence[bytes], on_disk: bool, spare: str) -> None:
-        """Report that the object was not copied."""
+        """Report that the object was not copied, because there is no other node."""
         self._pulled(Pulled(name, False, "there is no other node", 0, 0.0))
 
     def let_go(self, name: str) -> None:
-        """Do nothing: there are no copies."""
+        """Do nothing: there are no copies of other nodes' objects."""
 
 
 def _max_workers() -> int:
@@ -563,7 +566,7 @@ def _how_worker_ended(pid: int, code: int) -> str:
 def _sweeping(root: str) -> Callable[[], None]:
     """Return a function that deletes the remains of dead sessions below this root.
 
-    A thread does that, since there may be many.
+    A thread does that, because there may be many.
     """
 
     def sweep() -> None:

@@ -19,14 +19,14 @@ class MemberConfig(msgspec.Struct, kw_only=True):
     head: tuple[str, int]
     """The address of the head."""
     host: str = "127.0.0.1"
-    """The address where this node's own gateway listens."""
+    """The address on which this node's own gateway listens."""
     port: int = 0
     token_file: str = ""
     insecure: bool = False
     patience_s: float = PATIENCE_S
-    """As in MembershipOptions."""
+    """Seconds of patience without a head, as in MembershipOptions."""
     comes_back: bool = False
-    """As in MembershipOptions."""
+    """Whether the node comes back, as in MembershipOptions."""
     formers: list[str] = []
     """As in Join."""
 
@@ -42,7 +42,7 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     node_name: str = ""
     """The name for display; empty: the machine's name."""
     machine: MachineShare | None = None
-    """As in Join."""
+    """The node's part of its machine, as in Join."""
     preload: list[str] = []
     unit_resources: tuple[str, ...] = ACCELERATORS
     prestart: int = 0
@@ -51,31 +51,36 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     topology: str = ""
     """How the devices are wired, see `declared_topology`; empty: not known."""
     ports: str = ""
-    """The ports that gangs may use here, as `parse_ports` reads them; empty: the usual ones."""
+    """The ports that gangs may use on the node, in the form of `parse_ports`; empty for the usual
+    ports.
+    """
     devices: str = ""
-    """The file that GPUs are read from; empty: their driver."""
+    """The file from which the readings of GPUs come; empty to read their driver."""
     checks: dict[str, str] = {}
     """Shell commands that report whether the node is healthy, by name."""
     check_rules: CheckRules = CheckRules()
     spilling: SpillOptions = SpillOptions()
     settings: SystemSettings = SystemSettings()
-    """The settings of a cluster of this node alone."""
+    """The system settings, if this node alone is the cluster."""
     member: MemberConfig | None = None
-    """The cluster that the node joins; None: it is a cluster of its own."""
+    """The cluster that the node joins; None if the node is a cluster by itself."""
     address: str = ""
     """HOST:PORT of the cluster's head; empty for a cluster of one machine."""
     ready_fd: int = -1
-    """The descriptor to which a daemon writes that it has joined, or why it cannot."""
+    """The descriptor to which a daemon writes that it has joined, or why it cannot join."""
     parent_fd: int = -1
-    """The node ends when the other end of this pipe closes."""
+    """A pipe whose other end keeps the node alive: when that end closes, the node ends."""
     log: str = ""
-    """The file of its log; empty: a file that is deleted with the session, and standard error."""
+    """The file of the node's log. Empty for standard error and a file that is deleted with the
+    session.
+    """
     keeps_commands: bool = False
     """Whether commands of jobs go on when the node's process ends, for its next process."""
     is_private: bool = False
     """Whether `init(address="auto")` skips it."""
     launch: str = ""
-    """The socket of phalanx-launch, through which jobs run as their submitters; empty: they run as
-    the node's account."""
+    """The socket of phalanx-launch, through which jobs run under the accounts of their submitters;
+    empty if they run under the node's account.
+    """
     shared_dir: str = ""
     """The directory with the socket of the head for other accounts, if it is on this machine."""

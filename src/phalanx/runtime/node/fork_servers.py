@@ -26,7 +26,9 @@ KILLED = "its fork server was killed"
 
 
 class Keeper(Protocol):
-    """Keeps what has outlived a fork server, and reports its ends as a fork server does."""
+    """Keeps the processes that have outlived a fork server, and reports their ends as a fork server
+    does.
+    """
 
     @property
     def fileno(self) -> int:
@@ -38,7 +40,7 @@ class Keeper(Protocol):
         ...
 
     def keep(self, begun: Begun) -> bool:
-        """Keep a process. False when it is gone."""
+        """Keep a process. Returns False if the process is gone."""
         ...
 
     def end_what_nobody_knows(self) -> None:
@@ -46,7 +48,7 @@ class Keeper(Protocol):
         ...
 
     def end_everything(self) -> None:
-        """End all that is kept."""
+        """End all processes that are kept."""
         ...
 
 
@@ -54,7 +56,7 @@ class ForkServers(Protocol):
     """Makes fork servers and keepers for one node."""
 
     def start(self) -> tuple[socket.socket, int]:
-        """Start a fork server; return the socket to it, and its pid. Raises OSError."""
+        """Start a fork server. Returns the socket to it and its pid. Raises OSError."""
         ...
 
     def keeper(self, sock: socket.socket, helpers: Callable[[], set[int]]) -> Keeper:
@@ -93,7 +95,7 @@ class NothingAdopted:
 
 
 class _Drain:
-    """A request for all output, and how many processes have yet to answer it."""
+    """A request for all output, with the number of processes that have not answered."""
 
     def __init__(self, drained: Callable[[], None]) -> None:
         self.drained = drained
@@ -101,7 +103,9 @@ class _Drain:
 
 
 class NodeForks(ForkClient):
-    """The orders to whichever process has a worker or command as its child."""
+    """Sends each order to the process whose child is the worker or command that the order is
+    about.
+    """
 
     def __init__(
         self,
@@ -114,7 +118,7 @@ class NodeForks(ForkClient):
         super().__init__(sock, pid)
         self.keeper: Keeper | None = None
         self.kept: Connection | None = None
-        """The connection to the keeper."""
+        """The connection to the keeper of processes that have outlived a fork server."""
         self.adopted: Adopted = NothingAdopted()
         self._servers = servers
         self._records = ForkRecords(socket_of)
@@ -124,11 +128,11 @@ class NodeForks(ForkClient):
 
     @property
     def pid(self) -> int:
-        """The process of the fork server."""
+        """The pid of the fork server."""
         return self._pid
 
     def post(self, order: Fork | RunCommand | SendSignal | SignalCommand) -> None:
-        """Send an order to the process that is to carry it out."""
+        """Send an order to the process that must carry it out."""
         if isinstance(order, SendSignal | SignalCommand) and order.process in self.adopted:
             self.adopted.order(order)
             return
@@ -153,7 +157,7 @@ class NodeForks(ForkClient):
             self._is_kept.discard(message.process)
 
     def drain_output(self, drained: Callable[[], None]) -> None:
-        """Call back once everything that workers have printed so far has been passed on."""
+        """Call back once everything that workers have printed so far is passed on."""
         drain = _Drain(drained)
         for connection in filter(None, (self.connection, self.kept)):
             drain.left += 1
@@ -170,10 +174,11 @@ class NodeForks(ForkClient):
     # ---- a fork server that was killed -----------------------------------------------------------
 
     def start_again(self, helpers: Callable[[], set[int]]) -> Sequence[Exited] | None:
-        """Start another fork server in place of the killed one, and keep what has outlived that.
+        """Start another fork server in place of the killed one, and keep the processes that have
+        outlived it.
 
-        Returns the ends of processes that cannot be kept, or did not begin; None when no fork
-        server can be started, or too many were killed.
+        Returns the ends of processes that cannot be kept or did not begin. Returns None if no fork
+        server can be started, or if too many were killed.
         """
         if not self._deaths.one_more():
             return None

@@ -34,7 +34,7 @@ class HeadLink:
         self._is_announced = False
 
     def dial_head(self) -> Connection | None:
-        """Begin a connection to the head; None when that is not possible now."""
+        """Begin a connection to the head. Returns None if that is not possible now."""
         try:
             return self._dial(CONTROL)
         except OSError:
@@ -63,7 +63,7 @@ class HeadLink:
         say(text)
 
     def end(self, reason: str, is_about_token: bool) -> None:
-        """Announce why the node must end, and end it."""
+        """Announce why the node must end, and end the node."""
         self._announce(Failure(reason, is_about_token))
         say(reason)
         self._stop()

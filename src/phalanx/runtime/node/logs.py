@@ -16,13 +16,13 @@ from phalanx.runtime.os import log_files
 from phalanx.runtime.os.daemon_log import LOG, time_text
 
 WORKER_LOG_BYTES = 16 << 20
-"""Bytes of each of a worker's two files."""
+"""The size in bytes of each of the two log files of a worker."""
 ALL_LOGS_BYTES = 1 << 30
 """Bytes of the logs of all workers of a node together."""
 
 
 class NodeLogFiles:
-    """Logs of workers: a file for each in `directory`, named by the worker's id."""
+    """Logs of workers. Each worker has a file in `directory`, named by the worker's id."""
 
     def __init__(self, directory: str, wall: Callable[[], float]) -> None:
         self._directory = directory
@@ -40,7 +40,8 @@ class NodeLogFiles:
             text=line.line,
         )
         data = encoded(msgspec.json.encode, record) + b"\n"
-        with contextlib.suppress(OSError):  # the disk is full; drivers get the line all the same
+        # the disk is full, but drivers get the line all the same
+        with contextlib.suppress(OSError):
             log_files.append(self._path(worker), data, WORKER_LOG_BYTES)
         self._count(worker, len(data))
 

@@ -11,7 +11,7 @@ from phalanx.scheduler.placement.memory_pressure import WorkerMemory, kills_by_t
 
 
 class MemoryMonitor:
-    """Picks one worker at a time: the memory that it frees shows once it has ended."""
+    """Picks one worker at a time, because memory only comes free once the worker has ended."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class MemoryMonitor:
     ) -> None:
         """`limit` is the part of the memory that may be used, 0 to 1.
 
-        `sizes` gives the bytes that processes hold, with all processes below them.
+        `sizes` returns the bytes that processes hold, together with all processes below them.
         """
         self._leases = leases
         self._limit = limit
@@ -32,9 +32,9 @@ class MemoryMonitor:
         """The worker that was picked last."""
 
     def worker_to_end(self) -> tuple[bytes, str] | None:
-        """Return (worker, reason) when too much memory is used; else None.
+        """Return (worker, reason) if too much memory is used.
 
-        None too while a worker that was picked has not ended.
+        Otherwise, and until the worker picked last has ended, return None.
         """
         if self._leases.workers.get(self._last) is not None:
             return None

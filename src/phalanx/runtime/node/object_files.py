@@ -29,7 +29,9 @@ class SessionFiles:
         return self.is_in_memory(name) or os.path.exists(os.path.join(self._spill, name))
 
     def stat(self, name: str) -> tuple[float, int] | None:
-        """Return (seconds since the epoch when it was written, bytes) of a file in memory."""
+        """Return (seconds since the epoch when it was written, size in bytes) of a file in
+        memory.
+        """
         try:
             found = os.stat(os.path.join(self._shared, name))
         except OSError:
@@ -58,19 +60,19 @@ class SessionFiles:
 
 
 class ThreadedSpill:
-    """Copies objects' files from memory to disk, in a thread.
+    """Copies files of objects from memory to disk.
 
     A thread copies each batch of files, one batch at a time, so that the node does not wait for the
     disk.
     """
 
     def __init__(self, session: Session, call: Callable[[Callable[[], None]], None]) -> None:
-        """`call` runs a function in the node's thread; any thread may use it."""
+        """`call` runs a function in the node's thread. Any thread may call it."""
         self._shared, self._spill = session.shared, session.spill
         self._call = call
 
     def copy(self, names: Sequence[str], copied: Copied) -> None:
-        """Begin to copy these files; then call `copied` with each one's error or None."""
+        """Begin to copy these files. Later, call `copied` for each with its error, or with None."""
         threading.Thread(target=self._copy, args=(names, copied), daemon=True).start()
 
     def _copy(self, names: Sequence[str], copied: Copied) -> None:
@@ -78,7 +80,7 @@ class ThreadedSpill:
         self._call(lambda: copied(failures))
 
     def copy_one(self, name: str) -> OSError | None:
-        """Copy a file; return the error, or None."""
+        """Copy a file. Returns the error; None if there was none."""
         try:
             shutil.copyfile(os.path.join(self._shared, name), self._part(name))
         except OSError as error:
@@ -95,7 +97,7 @@ class ThreadedSpill:
         return True
 
     def discard_copy(self, name: str) -> None:
-        """Delete a copy that is of no use."""
+        """Delete a copy that is not needed."""
         _unlink(self._part(name))
 
     def _part(self, name: str) -> str:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def main() -> NoReturn:
     """Read the configuration from standard input, fork the fork server, serve."""
     keep_private()
-    gc.disable()  # until all modules are imported, since they stay
+    gc.disable()  # collected only after all modules are imported, because they stay
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     driver_fd = int(sys.argv[1])
     config = msgspec.convert(json.loads(sys.stdin.readline()), NodeConfig)
@@ -54,7 +54,7 @@ def main() -> NoReturn:
         fork_server.run(server_end, config.session, config.preload, lifeline)
     server_end.close()
     name_process(NODE)
-    keep_descendants()  # those of the fork server, if it is killed
+    keep_descendants()  # these are the helpers of the fork server, if it is killed
     driver = None
     if driver_fd >= 0:
         driver = Connection(socket.socket(fileno=driver_fd))
@@ -64,7 +64,8 @@ def main() -> NoReturn:
     try:
         if config.keeps_commands:
             begin_keeping(config, fork_server_pid)
-        # Only now: the fork server imports its modules while this process imports the machines.
+        # Done only now: the fork server imports its modules while this process imports the
+        # machines.
         from phalanx.runtime.node.composition import EmbeddedNode
 
         servers = NodeForkServers(config, lifeline)
@@ -96,15 +97,16 @@ def own(config: NodeConfig, node: EmbeddedNode) -> None:
 
 
 class NodeForkServers:
-    """Starts fork servers in place of the first one, which was forked when this process was
-    small."""
+    """Starts fork servers in place of the first one, which was forked while this process was
+    small.
+    """
 
     def __init__(self, config: NodeConfig, lifeline: int) -> None:
         self._config = config
         self._lifeline = lifeline
 
     def start(self) -> tuple[socket.socket, int]:
-        """Start a fork server; return the socket to it, and its pid."""
+        """Start a fork server. Returns the socket to it and its pid."""
         from phalanx.runtime.worker import restarted
 
         session = self._config.session
@@ -114,7 +116,7 @@ class NodeForkServers:
         return sock, pid
 
     def keeper(self, sock: socket.socket, helpers: Callable[[], set[int]]) -> SurvivorKeeper:
-        """Make a keeper of what has outlived a fork server."""
+        """Make a keeper for the processes that have outlived a fork server."""
         from phalanx.runtime.worker.survivors import SurvivorKeeper
 
         return SurvivorKeeper(sock, self._config.session, self._lifeline, helpers)
@@ -151,7 +153,7 @@ def come_back(config: NodeConfig) -> NoReturn:
     os.dup2(source, 0)
     if config.parent_fd >= 0:
         os.set_inheritable(config.parent_fd, True)
-    os.umask(mask_of_work())  # the new process finds the mask that its starter had
+    os.umask(mask_of_work())  # the new process must find the mask of this process's starter
     os.execv(sys.executable, [sys.executable, "-m", __spec__.name, "-1"])
 
 

@@ -30,10 +30,11 @@ from phalanx.runtime.os.job_files import JobDirectories
 KEPT_S = 900.0
 """Seconds for which a fork server without commands is kept."""
 KILLED_S = 5.0
-"""Seconds after which an account whose fork server does not carry out a kill loses all its work
-here: the account may have stopped it."""
+"""Seconds within which the fork server of an account must carry out a kill. After that the account
+loses all its work here, because it may have stopped its fork server.
+"""
 MOST_BYTES = 1 << 20
-"""Bytes of a frame from a fork server, which is a process of somebody else's."""
+"""The largest frame, in bytes, from a fork server: its process belongs to another user."""
 MOST_CPU_S = 1e12
 LAUNCH = "/run/phalanx-launch/socket"
 _BEGUN, _NO_ACCOUNT = b"begun", b"no account"
@@ -44,14 +45,14 @@ STREAMS = "a program with its streams over a connection runs only as the account
 
 
 class Watching(Protocol):
-    """The part of the node's loop that is used here."""
+    """The part of the node's loop that this module uses."""
 
     def watch(self, connection: Connection) -> None:
-        """Hand on the messages of a connection."""
+        """Pass on the messages of a connection."""
         ...
 
     def forget(self, connection: Connection) -> bool:
-        """Close a connection, and do not report its end."""
+        """Close a connection without reporting its end."""
         ...
 
     def read_from(self, fd: int, reader: Callable[[], None]) -> None:
@@ -59,7 +60,7 @@ class Watching(Protocol):
         ...
 
     def unregister(self, fd: int) -> bool:
-        """Stop reading."""
+        """Stop reading from a descriptor."""
         ...
 
 
@@ -70,19 +71,21 @@ class _Server:
         self.grant = grant
         self.connection = connection
         self.door = door
-        """The connection to phalanx-launch: when it closes, all work of the account here ends."""
+        """The connection to phalanx-launch. When it closes, all work of the account on this node
+        ends.
+        """
         self.processes: set[bytes] = set()
         self.begun: set[bytes] = set()
         self.kept_until = 0.0
         self.killed_since: dict[bytes, float] = {}
-        """When each process that must end, and has not, was to be killed."""
+        """When each process that must end and still lives was to be killed."""
         self.why = NO_LAUNCH
-        """Why nothing can begin, until it has begun."""
+        """Why no command can begin, until one has begun."""
         self.is_jobs_fault = False
 
 
 class UserForks:
-    """Starts and ends the commands of members, each as the account of its grant."""
+    """Starts and ends the commands of members, each under the account of its grant."""
 
     def __init__(
         self,
@@ -120,7 +123,7 @@ class UserForks:
             server.kept_until = self._clock() + order.rest_s + KEPT_S
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """Start a command of a member as the member's account."""
+        """Run a command of a member under the member's account."""
         grant = order.grant
         server = None if grant is None else self._servers.get(grant.uid)
         if grant is None or grant.refusal:
@@ -163,7 +166,9 @@ class UserForks:
     # ---- fork servers ----------------------------------------------------------------------------
 
     def _open(self, grant: Grant) -> _Server | None:
-        """Ask phalanx-launch for the fork server of an account; None when it is not there."""
+        """Ask phalanx-launch for the fork server of an account. Returns None if phalanx-launch does
+        not run.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         door.setblocking(False)
@@ -184,7 +189,9 @@ class UserForks:
         return server
 
     def _told(self, server: _Server) -> None:
-        """Read the answer of phalanx-launch, or that the fork server and all below it are gone."""
+        """Read the answer of phalanx-launch, or its message that the fork server and all below it
+        are gone.
+        """
         told = b""
         with contextlib.suppress(OSError):
             told = server.door.recv(64)
@@ -198,7 +205,9 @@ class UserForks:
         self._end(server)
 
     def _end(self, server: _Server) -> None:
-        """Close everything to an account's fork server; phalanx-launch ends what runs there."""
+        """Close everything to an account's fork server. Then phalanx-launch ends what runs
+        there.
+        """
         if self._servers.get(server.grant.uid) is not server:
             return
         del self._servers[server.grant.uid]
@@ -216,7 +225,7 @@ class UserForks:
         """Handle the end of a connection to a fork server of an account."""
         server = self._of(connection)
         if server is not None and not server.why:
-            self._end(server)  # before it has begun, phalanx-launch tells why
+            self._end(server)  # before the fork server has begun, phalanx-launch tells the reason
 
     def _of(self, connection: Connection) -> _Server | None:
         servers = self._servers.values()
@@ -268,12 +277,14 @@ class UserForks:
         self.report()
 
     def end_everything(self) -> None:
-        """End all work of accounts: the node ends."""
+        """End all work of accounts, because the node ends."""
         for server in list(self._servers.values()):
             self._end(server)
 
     def report(self) -> None:
-        """Report the ends of processes that did not begin, or have ended with their fork server."""
+        """Report the ends of processes that did not begin, or that have ended with their fork
+        server.
+        """
         failed, self._failed = self._failed, []
         for one in failed:
             self._exited(one)

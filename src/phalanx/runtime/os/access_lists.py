@@ -13,16 +13,20 @@ _ALL = READ | WRITE | ENTER
 
 
 def let(target: str | int, uid: int, may: int, is_directory: bool = False) -> None:
-    """Let the account `uid` do `may` with a file, beside its owner; nobody else may do anything.
+    """Give the account `uid` the rights `may` on a file, in addition to its owner. No other account
+    has rights.
 
-    `target`: its path or descriptor. Raises OSError where the file system has no access lists.
+    `target`: the path or descriptor of the file. Raises OSError if the file system has no access
+    lists.
     """
     mine = _ALL if is_directory else READ | WRITE
     os.setxattr(target, _ACCESS, _list(mine, {uid: may}))
 
 
 def let_both_use_all_below(target: str, uid: int) -> None:
-    """Let the account use a directory, and let it and this process use all that is made there."""
+    """Let the account use a directory, and let the account and this process use everything made
+    below it.
+    """
     both = {uid: _ALL, os.getuid(): _ALL}
     os.setxattr(target, _DEFAULT, _list(_ALL, both))
     let(target, uid, _ALL, is_directory=True)

@@ -7,7 +7,9 @@ import os
 
 
 def user_name() -> str:
-    """Return the name of this process's account; "" when the machine knows no name for it."""
+    """Return the name of this process's account; "" if the machine knows no name for the
+    account.
+    """
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -17,8 +19,8 @@ def user_name() -> str:
 def current_umask() -> int:
     """Return the file mode creation mask of this process, without changing it.
 
-    Other threads may be making files, and the kernel tells the mask only to a process that sets
-    another one, so it is read from /proc.
+    Other threads may be making files, and the system call for the mask can only set another one. So
+    the mask is read from /proc.
     """
     try:
         with open("/proc/self/status") as file:

@@ -18,21 +18,26 @@ from typing import TypeVar
 T = TypeVar("T")
 
 SPIN_S = 80e-6
-"""Seconds of looking before sleeping."""
+"""Seconds for which a thread looks before it sleeps."""
 SHORT_S = 2 * SPIN_S
-"""Seconds of a wait, its wake-up included, after which looking at the next one may be worth it."""
+"""The length of a short wait, in seconds, with its wake-up. After a short wait, looking may be
+worth it for the next one.
+"""
 MOST_SKIPPED = 256
 
 
 class AdaptiveSpin:
-    """The waits of one thread at a time; several threads may take turns."""
+    """Decides for one wait at a time whether to look before sleeping. Several threads may take
+    turns.
+    """
 
     def __init__(
         self, processors: int | None = None, clock: Callable[[], float] = time.perf_counter
     ) -> None:
-        """`processors` is how many this process may use, by default what the kernel says.
+        """`processors` is the number that this process may use, by default as the kernel reports
+        it.
 
-        Looking helps only with another processor. `clock` counts seconds.
+        Looking helps only if there is another processor. `clock` counts seconds.
         """
         if processors is None:
             processors = len(os.sched_getaffinity(0))
@@ -40,15 +45,15 @@ class AdaptiveSpin:
         self._clock = clock
         self._was_short = False
         self._penalty = 0
-        """How many short waits are slept through after the next vain look."""
+        """The number of short waits without looking that follow the next look in vain."""
         self._skip = 0
-        """How many of them are left."""
+        """The number of these waits that are left."""
 
     def poll(self, look: Callable[[float], list[T]], timeout_s: float) -> list[T]:
-        """Return what `look(timeout)` finds, after looking repeatedly when that is worth it.
+        """Return what `look(timeout)` finds, after repeated looks if they are worth it.
 
         `look` works like epoll's `poll`: it sleeps for `timeout_s` seconds (negative: forever), and
-        returns an empty list when nothing came.
+        returns an empty list if nothing came.
         """
         if 0 <= timeout_s <= SPIN_S:
             return look(timeout_s)

@@ -55,7 +55,7 @@ _LAST_BYTES_S = 2.0
 
 
 def stand_for(order: RunCommand, listening: socket.socket, path: str) -> NoReturn:
-    """Run a command in a child of this process, with its streams over the socket; never returns."""
+    """Run a command in a child of this process, with its streams over the socket. Never returns."""
     code = NOT_STARTED
     try:
         os.setsid()
@@ -68,7 +68,9 @@ def stand_for(order: RunCommand, listening: socket.socket, path: str) -> NoRetur
 
 
 def _end_by(number: int) -> None:
-    """End by the signal that ended the program, without a core file: the program has left one."""
+    """End by the signal that ended the program, without a core file, because the program has left
+    one.
+    """
     if number:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if number != signal.SIGKILL:
@@ -86,7 +88,7 @@ def _open_log(log: str) -> int:
 
 
 class _Stand:
-    """One program, and its connection."""
+    """A program and its connection."""
 
     def __init__(self, order: RunCommand, listening: socket.socket, path: str) -> None:
         assert order.streams is not None
@@ -99,7 +101,9 @@ class _Stand:
         self._pid = 0
         self._input = -1
         self._outputs: dict[int, bool] = {}
-        """The descriptors of the program's output; the value: whether it is standard error."""
+        """The descriptors of the program's output. The value is whether the descriptor is standard
+        error.
+        """
         self._unread = bytearray()
         self._is_input_over = False
         self._is_asked_to_end = False
@@ -111,8 +115,9 @@ class _Stand:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
     def run(self) -> tuple[int, int]:
-        """Run the program until it has ended; return its exit code as shells give it, and signal or
-        0."""
+        """Run the program until it has ended. Returns its exit code in the form of shells, and its
+        signal or 0.
+        """
         begin = self._wait_for_somebody()
         if begin is None:
             return NOT_STARTED, 0
@@ -218,13 +223,17 @@ class _Stand:
     # ---- between the two ---------------------------------------------------------------------
 
     def _has_more(self) -> bool:
-        """Whether a process that the program has started still runs. A signal comes at each end."""
+        """Whether a process that the program has started still runs. A signal arrives at each such
+        end.
+        """
         below = [pid for pid in own_children() if pid != self._pid]
         reaped = {os.waitpid(pid, os.WNOHANG)[0] for pid in below}
         return not reaped.issuperset(below)
 
     def _round(self, watched: int) -> dict[int, int]:
-        """Pass on what has come; return what was ready, with `watched` if that was."""
+        """Pass on everything that has come. Returns what was ready, including `watched` if it
+        was.
+        """
         connection = self._connection
         poll = select.poll()
         poll.register(watched, select.POLLIN)
@@ -310,13 +319,13 @@ class _Stand:
             sent = os.write(self._input, self._unread[:_CHUNK])
         except BlockingIOError:
             return
-        except OSError:  # the program reads no more
+        except OSError:  # the program does not read any more
             sent = len(self._unread)
         del self._unread[:sent]
         self._close_input()
 
     def _pass_output(self, fd: int) -> bool:
-        """Pass on output of the program; return whether there may be more."""
+        """Pass on output of the program. Returns whether there may be more."""
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -337,8 +346,9 @@ class _Stand:
     # ---- ending ------------------------------------------------------------------------------
 
     def _ask_to_end(self) -> None:
-        """Ask the program to end, once: it may be writing its last state, which must not be
-        disturbed."""
+        """Ask the program to end, once. The program may be writing its last state, which must not
+        be disturbed.
+        """
         if self._is_asked_to_end:
             return
         self._is_asked_to_end = True
@@ -358,9 +368,9 @@ class _Stand:
                 os.killpg(group, number) if group > 0 else None
 
     def _say_goodbye(self, code: int) -> None:
-        """Send the program's last output, and how it ended.
+        """Send the program's last output, and how the program ended.
 
-        Processes below it that still run may go on printing, which is not read.
+        Processes below it that still run may go on printing, but their output is not read.
         """
         for fd in list(self._outputs):
             for _ in range(_UNREAD // _CHUNK * 16):

@@ -8,15 +8,17 @@ import os
 
 
 def directory_name(text: str) -> str:
-    """Return a file name that stands for a user's text, such as a job's name, and for no other."""
+    """Return a file name that stands for a user's text, such as a job's name, and for no other
+    text.
+    """
     return hashlib.sha256(os.fsencode(text)).hexdigest()[:32]
 
 
 def open_below(root: str, path: str, flags: int) -> int:
-    """Open a file by its path below `root`; no link on the way from there is followed.
+    """Open a file by its path below `root`. No link on the way is followed.
 
     With O_CREAT the file gets mode 0600, and missing directories are made with mode 0700. Raises
-    OSError, with EINVAL for a path that leads elsewhere, and ELOOP or ENOTDIR for a link.
+    OSError, with EINVAL for a path that leads out of `root`, and with ELOOP or ENOTDIR for a link.
     """
     *directories, name = _components(path)
     at = _open_directory(root, directories, is_made=bool(flags & os.O_CREAT))
@@ -27,7 +29,9 @@ def open_below(root: str, path: str, flags: int) -> int:
 
 
 def make_below(root: str, path: str) -> None:
-    """Make a directory of mode 0700, and those above it, in the same way. It may exist."""
+    """Make a directory below `root` with mode 0700, and its missing parents, without following
+    links. The directory may exist.
+    """
     os.close(_open_directory(root, _components(path), is_made=True))
 
 

@@ -15,16 +15,19 @@ from phalanx.runtime.os.file_modes import mask_of_work
 _NICE = 10
 _MOST_OUTPUT = 1 << 20
 _TAIL = 4096
-# The child sets the limit itself, before the check begins: processes that a check had forked before
-# would print without a limit set from outside. A shell counts this limit in blocks of 512 bytes.
+# The child sets this limit itself, before the check begins. If the limit were set from outside,
+# processes that a check had forked before could print without a limit. A shell counts the limit in
+# blocks of 512 bytes.
 _LIMITED = f'ulimit -f {_MOST_OUTPUT // 512} && exec nice -n {_NICE} /bin/sh -c "$1"'
 
 
 class CheckCommands:
-    """The check commands of a node. The output of each one's last run is in a file of its own."""
+    """The check commands of a node. The output of each command's last run is in a file of its
+    own.
+    """
 
     def __init__(self, commands: Mapping[str, str], directory: str) -> None:
-        """`commands` are shell commands by name; `directory` is for their output."""
+        """`commands` are shell commands by name. `directory` is for their output."""
         self._commands = commands
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
@@ -38,11 +41,11 @@ class CheckCommands:
 
     @property
     def pid(self) -> int:
-        """The process of the last check; 0 when there is none."""
+        """The pid of the last check; 0 if there is none."""
         return 0 if self._process is None else self._process.pid
 
     def start(self, name: str, when: str) -> None:
-        """Start a check; `when` says at which occasion."""
+        """Start a check. `when` names the occasion."""
         self._path = os.path.join(self._directory, f"check-{name}.log")
         try:
             with open(self._path, "wb") as output:

@@ -23,37 +23,37 @@ from typing import Any
 
 _c = ctypes.PyDLL(None)
 _waiting_c = ctypes.CDLL(None, use_errno=True)
-"""The C library, for calls during which other threads go on."""
+"""The C library, for calls during which other threads may go on."""
 Function = Any
-"""A function of the C library, by ctypes."""
+"""A function of the C library, as ctypes represents it."""
 Call = tuple[Function, tuple[int, ...]]
-"""A function, and its arguments, numbers or addresses. Its result is ignored."""
+"""A function with its arguments, which are numbers or addresses. The result is ignored."""
 
 _VM, _VFORK, _PARENT_SETTID, _CHILD_CLEARTID = 0x100, 0x4000, 0x100000, 0x200000
 _ALL_SIGNALS = 128 * b"\xff"
-"""A sigset_t of the C library, which is not longer."""
+"""A sigset_t of the C library, which is not longer than this."""
 _CONTEXT_BYTES = 8192
-"""Bytes that hold a ucontext_t anywhere: it has 968 on x86-64, 4,560 on aarch64."""
+"""The bytes that hold a ucontext_t on any machine: it has 968 on x86-64, 4,560 on aarch64."""
 _LINK, _STACK, _STACK_BYTES = 1, 2, 4
 """Places of the fields, in words: uc_flags, uc_link, uc_stack.ss_sp, ss_flags, ss_size."""
 _ROOM = 16384
-"""Bytes of each call's stack."""
+"""The bytes of the stack of each call."""
 LATE = 0x5A5A_F00D
 """Stands for an argument of a call that is known only when the call is made (`late_argument`)."""
 
 
 class Chain:
-    """Memory for a chain of calls: a context and a stack for each."""
+    """Memory for a chain of calls, with a context and a stack for each call."""
 
     def __init__(self, length: int) -> None:
         self.length = length
-        """The most calls that it has room for."""
+        """The largest number of calls for which the chain has room."""
         # pages that nothing touches take no memory
         self._memory = mmap.mmap(-1, (length + 1) * (_CONTEXT_BYTES + _ROOM))
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
 
     def lay(self, calls: Sequence[Call]) -> int:
-        """Prepare these calls; return the address of the first one's context.
+        """Prepare these calls. Returns the address of the first call's context.
 
         The stack of a process that begins there lies below the address. Signals that this thread
         blocks now are blocked during the calls.
@@ -76,11 +76,11 @@ class Chain:
 
 @functools.cache
 def late_argument(name: str, *given: int) -> int:
-    """Return where, behind the address of its context, a call has its argument LATE. `name`: the
-    function of the C library.
+    """Return the distance from the address of a call's context to the call's argument LATE. `name`:
+    the function of the C library.
 
-    Four bytes that an earlier call of the chain writes there are the argument. Raises OSError on a
-    machine where that is not so.
+    The argument is four bytes that an earlier call of the chain writes there. Raises OSError on a
+    machine where that does not work.
     """
     chain = Chain(1)
     place = chain.lay([(function(name), given)])
@@ -91,7 +91,7 @@ def late_argument(name: str, *given: int) -> int:
 
 
 class ChildCalls:
-    """Starts children that make chains of calls: one object for each thread."""
+    """Starts children that run chains of calls. Each thread has its own object."""
 
     def __init__(self) -> None:
         """Find the C library's functions. Raises OSError when the library has no contexts."""
@@ -104,18 +104,18 @@ class ChildCalls:
         self._chain = Chain(0)
 
     def run(self, calls: Sequence[Call], pid: ctypes.c_int) -> None:
-        """Start a child that makes these calls.
+        """Start a child that runs these calls.
 
-        When this returns, the child has become another program or has ended; the calls must see to
-        that. `pid` is the child's as soon as it exists. Raises OSError when there can be no more
-        processes.
+        When this returns, the child has become another program or has ended; the calls must ensure
+        that. `pid` is set to the child's as soon as the child exists. Raises OSError if no more
+        processes can be made.
         """
         first = ctypes.c_void_p(self._lay(calls))
         flags = _VM | _VFORK | _PARENT_SETTID | int(signal.SIGCHLD)
         self._start(flags, first, pid)
 
     def call_to_run(self, calls: Sequence[Call], pid: ctypes.c_int, begins: ctypes.c_int) -> Call:
-        """Return the call by which a child does what `run` does, as the parent of its child.
+        """Return the call with which a child does what `run` does, as the parent of its own child.
 
         The kernel sets `begins` to 0, and wakes a waiting thread (futex(2)), when the child's child
         has become another program or has ended.
@@ -126,10 +126,11 @@ class ChildCalls:
         return _c.clone, (self._begin, first, flags, first, *told)
 
     def run_along(self, chain: Chain, calls: Sequence[Call], pid: ctypes.c_int) -> None:
-        """Start a child that makes these calls, while this thread goes on.
+        """Start a child that runs these calls while this thread goes on.
 
-        It shares the memory of this process as long as it lives, and blocks all signals. `chain`
-        must be kept as long, and have room for the calls. Raises OSError as `run` does.
+        The child shares the memory of this process as long as it lives, and blocks all signals.
+        `chain` must be kept for that time, and must have room for the calls. Raises OSError as
+        `run` does.
         """
         before = ctypes.create_string_buffer(len(_ALL_SIGNALS))
         _c.pthread_sigmask(signal.SIG_SETMASK, _ALL_SIGNALS, before)
@@ -156,5 +157,5 @@ def function(name: str) -> Function:
 
 
 def address_of(thing: Any) -> int:
-    """Return the address of a function, or of what a pointer of C points to."""
+    """Return the address of a function, or the address to which a C pointer points."""
     return ctypes.cast(thing, ctypes.c_void_p).value or 0

@@ -22,17 +22,18 @@ from phalanx.runtime.os.session import started_at
 
 _PREFIX = "phalanx-"
 _OWNED = re.compile(rf"{_PREFIX}(\d+)\.(\d+)-[0-9a-f]+")
-"""The name of a group: the pid and the start time of its node, and the id of its command."""
+"""The name of a group: its node's pid and start time, and the id of its command."""
 _EMPTY_S = 0.05
-"""Seconds for which this process waits at a time until an ended group is empty."""
+"""Seconds for which this process waits at a time until a group that was ended is empty."""
 
 
 class CommandGroup(Protocol):
-    """The group of one command and of all that it starts."""
+    """The control group of a command and of everything that the command starts."""
 
     def entrance(self) -> int:
-        """Return a descriptor: a process that writes "0" to it joins the group. -1: the group is
-        gone."""
+        """Return a descriptor: a process that writes "0" to it joins the group. -1 if the group is
+        gone.
+        """
         ...
 
     def processes(self) -> list[int]:
@@ -40,14 +41,17 @@ class CommandGroup(Protocol):
         ...
 
     def end(self) -> bool:
-        """End all processes in the group, and delete it once it is empty; return whether it is.
+        """End all processes in the group, and delete the group once it is empty. Returns whether it
+        is deleted.
 
-        If it is not, some are still dying: call this again.
+        If it is not, some processes are still dying, and this must be called again.
         """
         ...
 
     def why_killed(self) -> str:
-        """Return why the kernel has ended some of them so far, or ""."""
+        """Return why the kernel has ended some of the group's processes so far; "" if it has
+        not.
+        """
         ...
 
 
@@ -59,12 +63,13 @@ class CommandGroups(Protocol):
         ...
 
     def make(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
-        """Make a group for a command that may use this much memory (0: any amount); None without
-        one."""
+        """Make a group for a command that may use this amount of memory (0: any amount). Returns
+        None if no group can be made.
+        """
         ...
 
     def find(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
-        """Return the group that was made for a command; None without one."""
+        """Return the group that was made for a command; None if there is none."""
         ...
 
     def find_of_earlier(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
@@ -73,7 +78,7 @@ class CommandGroups(Protocol):
 
 
 class NoGroups:
-    """Stands for groups where none can be made."""
+    """Stands in for groups on machines where none can be made."""
 
     def way(self) -> str:
         """Return that there are no groups."""
@@ -94,8 +99,8 @@ class Cgroups:
     """Groups below a directory of the cgroup file system."""
 
     def __init__(self, directory: Path, node: int) -> None:
-        """Delete the empty groups that nodes which have ended have left there. `node`: the process
-        of this one.
+        """Delete the empty groups that were left there by nodes that have ended. `node`: the pid of
+        this node.
         """
         self._directory = directory
         self._prefix = str(directory / f"{_PREFIX}{node}.{started_at(node)}-")
@@ -104,17 +109,17 @@ class Cgroups:
             if owner is None or started_at(int(owner[1])) != owner[2]:
                 with contextlib.suppress(OSError):
                     left.rmdir()
-        # The kernel refuses this when processes are in this group itself: then there are no memory
+        # The kernel refuses this if processes are in this group itself. There are then no memory
         # limits.
         self._limits_memory = _write(f"{directory}/cgroup.subtree_control", "+memory")
 
     def way(self) -> str:
-        """Return how commands are held."""
+        """Return the way in which the processes of commands are kept together."""
         way = SCOPE if self._directory.name.endswith(".scope") else DELEGATED
         return way + MEMORY if self._limits_memory else way
 
     def make(self, process: bytes, memory_bytes: int) -> Cgroup | None:
-        """Make a group with a memory limit; None when the kernel refuses."""
+        """Make a group with a memory limit. Returns None if the kernel refuses."""
         path = self._prefix + process.hex()
         try:
             os.mkdir(path)
@@ -125,7 +130,7 @@ class Cgroups:
         return Cgroup(path, memory_bytes)
 
     def find(self, process: bytes, memory_bytes: int) -> Cgroup | None:
-        """Return the group that was made for a command; None without one."""
+        """Return the group that was made for a command; None if there is none."""
         path = self._prefix + process.hex()
         return Cgroup(path, memory_bytes) if os.path.isdir(path) else None
 
@@ -137,15 +142,16 @@ class Cgroups:
 
 
 class Cgroup:
-    """One group of the cgroup file system."""
+    """A group of the cgroup file system."""
 
     def __init__(self, path: str, memory_bytes: int) -> None:
         self._path = path
         self._memory_bytes = memory_bytes
 
     def entrance(self) -> int:
-        """Return a descriptor: a process that writes "0" to it joins the group. -1: the group is
-        gone."""
+        """Return a descriptor: a process that writes "0" to it joins the group. -1 if the group is
+        gone.
+        """
         try:
             return os.open(f"{self._path}/cgroup.procs", os.O_WRONLY)
         except OSError:
@@ -160,7 +166,9 @@ class Cgroup:
             return []
 
     def end(self) -> bool:
-        """End all processes in the group, and delete it once it is empty; return whether it is."""
+        """End all processes in the group, and delete the group once it is empty. Returns whether it
+        is deleted.
+        """
         if self._is_deleted():
             return True
         if not _write(f"{self._path}/cgroup.kill", "1"):  # a kernel before 5.14
@@ -171,7 +179,7 @@ class Cgroup:
         return self._is_deleted()
 
     def _is_deleted(self) -> bool:
-        """Delete the group; return whether that succeeded. Only an empty one can be."""
+        """Delete the group. Returns whether that succeeded: only an empty group can be deleted."""
         try:
             os.rmdir(self._path)
         except FileNotFoundError:
@@ -181,7 +189,7 @@ class Cgroup:
         return True
 
     def why_killed(self) -> str:
-        """Return why the kernel has ended some of the processes so far, or ""."""
+        """Return why the kernel has ended some of the processes so far; "" if it has not."""
         if not _fields(f"{self._path}/memory.events").get("oom_kill", 0):
             return ""
         try:
@@ -198,13 +206,13 @@ class Cgroup:
         with contextlib.suppress(OSError), open(events) as file:
             while _fields(events).get("populated", 0):
                 file.seek(0)
-                file.read()  # only a change after a read is signalled
+                file.read()  # the kernel only signals changes that come after a read
                 if not wait_for(file.fileno(), select.POLLPRI, _EMPTY_S):
                     return
 
 
 def find_command_groups(node: int, root: Path = Path("/")) -> CommandGroups:
-    """Return the means to make groups below this process's own group.
+    """Return the object that makes groups below this process's own group.
 
     `node`: the process whose end means that its groups are left behind.
     """
@@ -213,7 +221,7 @@ def find_command_groups(node: int, root: Path = Path("/")) -> CommandGroups:
 
 
 def writable_group(root: Path = Path("/")) -> Path | None:
-    """Return this process's own group, if this user may make groups below it; else None."""
+    """Return this process's own group if this user may make groups below it, otherwise None."""
     try:
         mounts = (root / "proc/self/mountinfo").read_text().splitlines()
         own = (root / "proc/self/cgroup").read_text().splitlines()
@@ -229,7 +237,7 @@ def writable_group(root: Path = Path("/")) -> Path | None:
 
 
 def _write(path: str, text: str) -> bool:
-    """Write to a file of the kernel; return whether the kernel took it."""
+    """Write to a file of the kernel. Returns whether the kernel accepted the text."""
     try:
         fd = os.open(path, os.O_WRONLY)
     except OSError:

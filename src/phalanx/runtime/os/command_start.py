@@ -29,8 +29,8 @@ _Strings = ctypes.Array[ctypes.c_char_p]
 
 
 class _Ends(NamedTuple):
-    """Descriptors: to the control group (-1: none), of the input, of the output, and of the exit
-    file (-1: none).
+    """The descriptors of a command: of its control group (-1: none), its input, its output, and its
+    exit file (-1: none).
     """
 
     entrance: int
@@ -50,9 +50,11 @@ class CommandStart:
             calls = ChildCalls()
             self._calls = calls if is_possible() else None
         self.shield = ctypes.c_int(0)
-        """The id of the last shield that was made."""
+        """The id of the shield that was made last."""
         self.opened: set[int] = set()
-        """Descriptors that only this object uses: a process forked in the meantime closes them."""
+        """Descriptors that only this object uses. A process that is forked in the meantime closes
+        them.
+        """
 
     def start(
         self,
@@ -88,7 +90,7 @@ class CommandStart:
         ):
             ends = _Ends(group, null, out, exits)
             with contextlib.suppress(OSError):
-                # A directory that may be seen but not entered has no such file.
+                # A directory that can be seen but not entered has no such file.
                 where = os.open(os.path.join(directory, os.curdir), os.O_PATH)
                 with self._use(where):
                     shield = self._becomes(paths, words, environment, where, ends, pid, umask)
@@ -105,9 +107,9 @@ class CommandStart:
         ends: _Ends,
         umask: int,
     ) -> tuple[int, Shield]:
-        """The same in Python, which writes to the log what goes wrong.
+        """Start the command with a fork in Python, which writes errors to the log.
 
-        Raises OSError where it could not become the program because something had run out.
+        Raises OSError if the child could not become the program because something had run out.
         """
         ends_of_pipe = os.pipe()
         with self._use(ends_of_pipe[0]) as read:
@@ -131,7 +133,7 @@ class CommandStart:
         pid: ctypes.c_int,
         umask: int,
     ) -> Shield | None:
-        """Start a child that becomes one of these files; None when that did not succeed."""
+        """Start a child that becomes one of these files. Returns None if that did not succeed."""
         if self._calls is None:
             return None
         given = address_of(words), address_of(environment)
@@ -139,7 +141,7 @@ class CommandStart:
         zero, has_failed = ctypes.c_char_p(b"0"), ctypes.create_string_buffer(1)
         calls: list[Call] = [
             *tie_to_parent(),
-            # Without effect when the group is gone.
+            # This has no effect if the group is gone.
             (function("write"), (ends.entrance, address_of(zero), 1)),
             (function("setsid"), ()),
             (function("dup2"), (ends.null, 0)),
@@ -174,8 +176,8 @@ class CommandStart:
     ) -> tuple[int, Shield]:
         """Start the command with a fork, which writes errors to the log.
 
-        `tell`: the descriptor to which the child writes the number of an error when something had
-        run out.
+        `tell`: the descriptor to which the child writes the number of an error if something had run
+        out.
         """
         if ends.exit_file >= 0:
             os.ftruncate(ends.exit_file, 0)
@@ -183,7 +185,7 @@ class CommandStart:
         if pid == 0:
             try:
                 keep_descendants()
-                with contextlib.suppress(OSError):  # the group is gone, or there is none
+                with contextlib.suppress(OSError):  # the group is gone, or the command has none
                     os.write(ends.entrance, b"0")
                 os.setsid()
                 for to, end in enumerate((ends.null, ends.out, ends.out)):
@@ -198,7 +200,7 @@ class CommandStart:
 
     @contextlib.contextmanager
     def _use(self, fd: int) -> Iterator[int]:
-        """Note the descriptor as used here, and close it afterwards."""
+        """Note that the descriptor is used here, and close it afterwards."""
         self.opened.add(fd)
         try:
             yield fd
@@ -209,8 +211,9 @@ class CommandStart:
 
 
 def _told(read: int) -> int:
-    """The number of the error that a child has told before it ended; 0 once it is a program, or
-    may still become one, as with a file server that takes long."""
+    """Return the number of the error that a child has reported before it ended; 0 if the child has
+    become a program or may still become one, for example on a slow file server.
+    """
     poll = select.poll()
     poll.register(read, select.POLLIN)
     data = os.read(read, _NUMBER_BYTES) if poll.poll(_TOLD_MS) else b""
@@ -218,7 +221,7 @@ def _told(read: int) -> int:
 
 
 def _paths(name: str, variables: Mapping[str, str]) -> list[str]:
-    """Return the paths that a command's file may have, in the order of its own PATH."""
+    """Return the paths at which a command's file may be, in the order of the command's own PATH."""
     if os.path.dirname(name):
         return [name]
     path = variables.get("PATH", os.defpath)
@@ -226,7 +229,7 @@ def _paths(name: str, variables: Mapping[str, str]) -> list[str]:
 
 
 def _encoded(texts: Sequence[str]) -> list[bytes]:
-    if "\0" in "".join(texts):  # C would take it for the end
+    if "\0" in "".join(texts):  # C would read this byte as the end of the text
         raise OSError(errno.EINVAL, "there is a null byte in the command's words or variables")
     return os.fsencode("\0".join(texts)).split(b"\0") if texts else []
 

@@ -24,7 +24,7 @@ from phalanx.runtime.os.file_modes import mask_of_work
 from phalanx.runtime.os.shields import Shield
 
 LONG_S = 0.1
-"""Seconds of a start after which another thread starts the commands behind it."""
+"""Seconds that a start may take before another thread starts the commands behind it."""
 SIDE_BY_SIDE = 4
 """Threads that start commands at the same time, even when no start takes long."""
 MOST_THREADS = 64
@@ -37,36 +37,40 @@ class Starting:
     def __init__(self, order: RunCommand, group: CommandGroup | None) -> None:
         self.order = order
         self.group = group
-        """As in Child."""
+        """The control group of the command, as in Child."""
         self.pid = ctypes.c_int(0)
-        """The id of the process that is the command or tries to become it, as soon as it exists."""
+        """The id of the process that is the command or will become it, as soon as this process
+        exists.
+        """
         self.shield: Shield | None = None
-        """The parent of that process, once it has begun."""
+        """The parent of that process, once the process has begun."""
         self.error: OSError | None = None
-        """Why there is no process."""
+        """Why there is no process; None if there is one."""
         self.signals: list[SendSignal | SignalCommand] = []
         """Signals to send to the command once it has begun."""
 
 
 class CommandStarters:
-    """Starts commands in about the order in which they come, as long as none takes long."""
+    """Starts commands in about the order in which they come, as long as no start takes long."""
 
     def __init__(self, clock: Callable[[], float], lifeline: int) -> None:
         """`clock` counts seconds, and never goes back. `lifeline`: see CommandStart."""
         self._clock = clock
         self._lifeline = lifeline
         self.fileno = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        """Readable when `begun` has results."""
+        """A descriptor that is readable if `begun` has results."""
         self._waiting: SimpleQueue[Starting] = SimpleQueue()
         self._begun: deque[Starting] = deque()
         self._starts: list[CommandStart] = []
-        """The starter of each thread."""
+        """The CommandStart of each thread."""
         self._since: list[float] = []
-        """For each thread, the time when it began with its command; infinite without one."""
+        """For each thread, the time when it began with its command; infinite if it has no
+        command.
+        """
 
     @property
     def is_behind(self) -> bool:
-        """Whether commands wait for a thread: `look` must be called soon."""
+        """Whether commands wait for a thread, so that `look` must be called soon."""
         return not self._waiting.empty()
 
     def start(self, starting: Starting) -> None:
@@ -86,13 +90,14 @@ class CommandStarters:
             me = len(self._since) - 1
             try:
                 threading.Thread(target=self._work, args=(me,), daemon=True).start()
-            except RuntimeError:  # there can be no more threads now
+            except RuntimeError:  # no more threads can be started now
                 del self._since[me], self._starts[me]
 
     def close_in_child(self) -> None:
         """Close the threads' descriptors in a fork of this process, which has no such threads."""
         for fd in {fd for start in self._starts for fd in start.opened if fd >= 0}:
-            with contextlib.suppress(OSError):  # closed, and not yet removed from the set
+            # this descriptor is closed and not yet removed from the set
+            with contextlib.suppress(OSError):
                 os.close(fd)
 
     def shields(self) -> set[int]:
@@ -124,7 +129,7 @@ class CommandStarters:
                 )
             except OSError as error:
                 starting.error = error
-            # a fault in Phalanx: the node hears of it, and the next command can begin
+            # this is a fault in Phalanx: the node is told of it, and the next command can begin
             except Exception as error:
                 starting.error = OSError(errno.EIO, f"{type(error).__name__}: {error}")
             self._since[me] = _IDLE

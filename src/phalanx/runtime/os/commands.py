@@ -22,17 +22,19 @@ _INHERITED = {
     *("MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PHALANX_ADDRESS", "PHALANX_TOKEN_FILE"),
     AMD_RUNTIME,
 }
-"""The variables with which a command finds programs, its user, its cluster, and its devices. All
-others may be secrets."""
+"""The variables by which a command finds programs, its user, its cluster, and its devices. All
+other variables may be secrets.
+"""
 NAMED = "PHALANX_JOB_ENV"
-"""A variable of the node: names of others that commands get too, separated by commas. A name that
-ends with a star stands for all names with that beginning."""
+"""A variable of the node that names, separated by commas, further variables that commands get. A
+name that ends with a star stands for all names with that beginning.
+"""
 PYTHON = "PHALANX_PYTHON"
-"""The variable by which a command finds the Python that has this package on its node."""
+"""The variable by which a command finds the Python that has this package on the command's node."""
 
 
 def inherited(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return those of a node's variables that the commands of jobs get."""
+    """Return those variables of a node that the commands of jobs get."""
     variables = without_our_path(variables)
     named = [name.strip() for name in variables.get(NAMED, "").split(",")]
     begins = ("LC_", *(name[:-1] for name in named if name.endswith("*")))
@@ -43,23 +45,27 @@ def inherited(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def command_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return all variables of a command: these, and those that it gets from its node."""
+    """Return all variables of a command: these variables, and those that the command gets from its
+    node.
+    """
     return {**_of_node(), **of_command(dict(variables), os.environ)}
 
 
 @functools.cache
 def _of_node() -> dict[str, str]:
-    """Return what each command gets; the process that starts commands keeps its own variables."""
+    """Return the variables that each command gets. The process that starts commands keeps its own
+    variables.
+    """
     return inherited(os.environ) | {PYTHON: sys.executable}
 
 
 def exec_command(
     argv: Sequence[str], variables: Mapping[str, str], directory: str, tell: int = -1
 ) -> NoReturn:
-    """Become `argv` with the streams of this process; never returns.
+    """Become `argv` with the streams of this process. Never returns.
 
-    `tell`: a descriptor to which the number of the error is written, in four bytes, when
-    processes, memory or descriptors have run out.
+    `tell`: a descriptor to which the number of the error is written in four bytes if processes,
+    memory or descriptors have run out.
     """
     code = NOT_STARTED
     try:
@@ -86,22 +92,22 @@ def _say(text: str) -> None:
 
 
 def exit_of(code: int) -> tuple[int, str, int]:
-    """Return how a process ended: (code as shells give it, reason if known, signal or 0).
+    """Return how a process ended: (code in the form of shells, reason if known, signal or 0).
 
-    `code` is its exit code, or a signal's number with a minus.
+    `code` is the process's exit code, or a signal's number with a minus.
     """
     if code < 0:
         return SIGNALLED - code, f"it was ended by {signal_name(-code)}", -code
     if code == NOT_FOUND:
         return code, f"exit code {NOT_FOUND}: its command was not found", 0
-    with contextlib.suppress(ValueError):  # there is no such signal
+    with contextlib.suppress(ValueError):  # this signal does not exist
         name = signal.Signals(code - SIGNALLED).name
         return code, f"exit code {code}, as a shell returns when {name} ended its command", 0
     return code, "", 0
 
 
 def signal_name(number: int) -> str:
-    """Return a signal's name, such as SIGTERM, or its number when it has none."""
+    """Return a signal's name, such as SIGTERM; if it has none, return its number."""
     try:
         return signal.Signals(number).name
     except ValueError:
