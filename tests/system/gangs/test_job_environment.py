@@ -71,11 +71,9 @@ def test_a_job_sees_what_was_named_and_nothing_of_who_started_its_node(machine):
     job.delete()
 
 
-def test_host_files_are_found_where_volcano_has_them(tmp_path):
-    phalanx.init(num_cpus=2)
-    try:
-        file = tmp_path / "job.yaml"
-        file.write_text("""
+def test_host_files_are_found_where_volcano_has_them(machine, tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text("""
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
 metadata: {name: hosts}
@@ -94,12 +92,11 @@ spec:
           command: [sh, -c, 'cat "$LIST"; echo "$TF_CONFIG"']
           env: [{name: LIST, value: /etc/volcano/ps.host}]
 """)
-        (job,) = phalanx.submit_manifests(file)
-        assert isinstance(job, JobHandle)
-        assert job.wait(PATIENCE_S) == "Completed"
-        assert job.logs("ps-0").split() == ["127.0.0.1"]
-        address, config = job.logs("worker-0").splitlines()
-        assert address == "127.0.0.1"
-        assert '"task": {"type": "worker", "index": 0}' in config
-    finally:
-        phalanx.shutdown()
+    (job,) = phalanx.submit_manifests(file)
+    assert isinstance(job, JobHandle)
+    assert job.wait(PATIENCE_S) == "Completed"
+    assert job.logs("ps-0").split() == ["127.0.0.1"]
+    address, config = job.logs("worker-0").splitlines()
+    assert address == "127.0.0.1"
+    assert '"task": {"type": "worker", "index": 0}' in config
+    job.delete()

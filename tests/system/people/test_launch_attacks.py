@@ -104,6 +104,7 @@ def attacked() -> Iterator[Attacked]:
     if os.getuid() != 0:
         pytest.skip("only root can start phalanx-launch, and make a machine of its own")
     machine = SystemMachine()
+    eventually(nobody_runs, "the end of what earlier tests have started")
     try:
         yield Attacked(machine)
     finally:

@@ -238,7 +238,7 @@ def test_options_that_do_not_go_together_are_refused(machine: SystemMachine) -> 
     alone = machine.phalanx(NODE_USER, "start", "--head", "--system")
     assert alone.returncode == 2 and "--system needs --shared" in alone.stderr
     of_root = machine.phalanx("root", "start", "--head", "--shared", "--system")
-    assert of_root.returncode == 2 and "an account without rights" in of_root.stderr
+    assert of_root.returncode == 2 and "whose account is not root" in of_root.stderr
 
 
 def test_roots_program_may_end_and_start_again(machine: SystemMachine) -> None:

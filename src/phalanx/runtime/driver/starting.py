@@ -213,7 +213,7 @@ def head_to_visit(address: str | None, temp_dir: str | None = None) -> str | Non
     if address in (None, "", "auto"):
         named = os.environ.get("PHALANX_ADDRESS") or address
         address = address if named in ("auto", "local") else named
-    if address in (None, "", "local"):
+    if address in (None, "", "local") or str(address).startswith(OF_PROGRAM):
         return None
     if str(address).startswith(OF_SOCKET):
         return address
