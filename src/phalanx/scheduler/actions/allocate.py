@@ -41,7 +41,7 @@ def run(session: Session) -> None:
 def _rounds(candidates: list[Job]) -> Iterable[list[Job]]:
     """Return two rounds of candidates: first the jobs that were promised room, then all others.
 
-    Jobs of higher priority in the queues of promised jobs are in the first round, too.
+    The first round also has jobs of higher priority from the queues of the promised jobs.
     """
     lowest: dict[int, int] = {}
     for job in candidates:
@@ -87,7 +87,8 @@ def _take_turns(
 
 
 def _candidates(session: Session, ceilings: Ceilings) -> list[Job]:
-    """Return valid jobs that were let in and have tasks to place; without enqueue, let jobs in.
+    """Return valid jobs that were let in and have tasks to place; without the action enqueue, let
+    jobs in.
 
     Jobs that cannot have room are left out, unless the plan must explain why they wait.
     """
@@ -110,7 +111,9 @@ def _candidates(session: Session, ceilings: Ceilings) -> list[Job]:
 
 
 def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet, *, hopeful: bool) -> bool:
-    """Take one job's turn; return whether it has tasks left for another. `hopeful` as in `fill`."""
+    """Let one job take its turn; return whether it has tasks left for another turn. `hopeful` as in
+    `fill`.
+    """
     if job.is_hard() or job.has_subgroups:
         statement = DomainAllocation(session, fitting).allocate(job, sheet, TOP)
         if statement is None or not session.job_ready(job):
@@ -137,7 +140,7 @@ def _turn(session: Session, fitting: Fitting, job: Job, sheet: Worksheet, *, hop
 
 
 def _settle(session: Session, job: Job) -> None:
-    """Record the job's present domain: the smallest that holds all of its parts."""
+    """Record the job's present domain: the smallest domain that holds all parts of the job."""
     found = job.allocated_hypernode
     for sub in job.subjobs.values():
         found = session.cluster.hypernodes.common(found, sub.allocated_hypernode)

@@ -41,8 +41,9 @@ def _bind_with_gang(session: Session, job: Job) -> None:
 
 
 def _best(session: Session, ask: Ask) -> int:
-    """Return the best node that every filter passes; room does not matter, as nothing is
-    requested."""
+    """Return the best node that every filter passes. Room is not checked, since the task requests
+    nothing.
+    """
     cluster = session.cluster
     rows = Rows(cluster, np.arange(len(cluster.nodes)))
     passes = np.ones(len(rows), dtype=np.bool_)

@@ -21,7 +21,9 @@ from phalanx.scheduler.cycle.jobs import Job, SubJob
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """Tasks of one job to evict together; `elsewhere` is what the whole job holds, if it breaks."""
+    """Tasks of one job to evict together. `elsewhere` is what the whole job holds, if this eviction
+    breaks the job.
+    """
 
     whole: bool
     job: Job
@@ -31,7 +33,7 @@ class Bundle:
 
 
 def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]:
-    """Cut the job's tasks in a domain into a safe and a whole bundle."""
+    """Divide the job's tasks in a domain into a safe bundle and a whole bundle."""
     tasks = sorted(local, key=lambda t: (cluster.tasks[t].priority, t))
     surplus = job.ready_count() - job.min_available
     by_role: dict[str, int] = {}
@@ -63,7 +65,7 @@ def bundles_of(cluster: Cluster, job: Job, local: Iterable[int]) -> list[Bundle]
 
 
 class _Parts:
-    """The number of tasks and subgroups that the subgroups of a job can still give up."""
+    """How many tasks and subgroups the parts of a job can still give up."""
 
     def __init__(self, job: Job) -> None:
         self._left = {sub.uid: sub.ready_count() for sub in job.subjobs.values()}
@@ -73,7 +75,7 @@ class _Parts:
                 self._spare[sub.gid] += sub.ready_count() >= sub.min_available
 
     def give_up_one(self, sub: SubJob | None) -> bool:
-        """Take one task of a part if the part can lose one more; return whether it could."""
+        """Take one task of a part if the part can spare one more; return whether it could."""
         if sub is None or sub.gid not in self._spare:
             return True
         left = self._left[sub.uid]
@@ -86,7 +88,7 @@ class _Parts:
 
 
 def approved(cluster: Cluster, bundles: Sequence[Bundle], allowed: set[int]) -> list[Bundle]:
-    """Return the bundles reduced to allowed tasks; a whole bundle is kept entirely or dropped."""
+    """Return the bundles without forbidden tasks; a whole bundle is kept entirely or dropped."""
     out = []
     for b in bundles:
         kept = [t for t in b.tasks if t in allowed]
@@ -99,7 +101,7 @@ def approved(cluster: Cluster, bundles: Sequence[Bundle], allowed: set[int]) -> 
 
 
 def one_by_one(cluster: Cluster, bundles: Iterable[Bundle]) -> list[Bundle]:
-    """Cut safe bundles into their tasks, so that no more tasks go than necessary."""
+    """Divide safe bundles into single tasks, so that no more tasks are evicted than necessary."""
     out = []
     for b in bundles:
         cut = [b.tasks] if b.whole else [(t,) for t in b.tasks]
@@ -112,8 +114,9 @@ def one_by_one(cluster: Cluster, bundles: Iterable[Bundle]) -> list[Bundle]:
 def ordered(
     bundles: Sequence[Bundle], need: Vector, compare: Callable[[Job, Job], int]
 ) -> list[Bundle]:
-    """Sort bundles: safe before whole, then by `compare` of the jobs, then the best return
-    first."""
+    """Sort bundles: safe ones before whole ones, then by `compare` of the jobs, then by the best
+    return.
+    """
 
     def order(a: Bundle, b: Bundle) -> int:
         if a.whole != b.whole:

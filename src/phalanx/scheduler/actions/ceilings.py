@@ -16,24 +16,27 @@ _MANY = 1 << 30
 
 
 class Ceilings:
-    """How many tasks of each class queues and nodes could take; computed again after moves."""
+    """How many tasks of each class queues and nodes could take; computed again after each move."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._everywhere = session.placer.mask_of(None)
         self._admitted: dict[tuple[int, int], tuple[int, int]] = {}
-        """By queue and class: the cluster's version, and the number of tasks admitted then."""
+        """By queue and class: the version of the cluster, and the number of tasks admitted at that
+        version.
+        """
         self._held: dict[tuple[int, int], tuple[int, int, int]] = {}
-        """By class and scope: the version, the number of tasks asked for, and the number held then.
+        """By class and scope: the version of the cluster, the number of tasks asked for, and the
+        number held at that version.
         """
 
     def stop(self, job: Job) -> bool | None:
         """Whether the job cannot become ready, even alone: its queue or the nodes take too few
         tasks.
 
-        None where that is unknown: for jobs of unequal tasks, with parts or with promises, and for
-        filters whose answers depend on what else is placed. Also None where the plan must explain
-        why the job waits, so that it has to be tried.
+        None where the answer is unknown: for jobs with unequal tasks, parts or promises, and for
+        filters whose answers depend on other placed work. None also where the plan must explain why
+        the job waits, since the job has to be tried then.
         """
         eq_class = job.eq_class
         if (

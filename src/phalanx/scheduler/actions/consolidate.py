@@ -22,7 +22,9 @@ NAME = "consolidate"
 
 
 def run(session: Session) -> None:
-    """Run the action; argument `maxMoves` (16) limits the tasks that are moved for one task."""
+    """Run the action. The argument `maxMoves` (16) limits how many tasks are moved to make room for
+    one task.
+    """
     most = whole(session.config.arguments_of(NAME), "maxMoves", 16)
     taken = session.cluster.idle.copy()
     for job in sorted(session.cluster.jobs, key=session.job_key):
@@ -33,7 +35,7 @@ def run(session: Session) -> None:
 
 
 def _for_job(session: Session, job: Job, idle: Counts, most: int) -> Counts:
-    """Make room for a job; return the room left on other nodes after the tasks moved for it."""
+    """Make room for a job. Return the room that other nodes have left after the moves."""
     statement = Statement(session)
     before, homes = idle, {}
     for t in session.sort_tasks(session.pending(job)):
@@ -58,8 +60,9 @@ def _for_job(session: Session, job: Job, idle: Counts, most: int) -> Counts:
 def _clear_for(
     session: Session, statement: Statement, t: int, idle: Counts, most: int
 ) -> tuple[Counts, dict[int, int]] | None:
-    """Clear a node for the task; return the room left elsewhere and the new nodes of moved
-    tasks."""
+    """Clear a node for the task. Return the room left on other nodes, and the new nodes of the
+    moved tasks.
+    """
     cluster = session.cluster
     ask = session.placer.ask(t)
     for node in session.placer.ranked(ask):
@@ -98,8 +101,9 @@ def _movable(session: Session, node: int) -> list[int]:
 
 
 def _home(session: Session, t: int, left: Counts) -> int:
-    """Return the fullest node with room now that passes the filters, the first by name; -1 if
-    none."""
+    """Return the fullest node that passes the filters and has room now, the first by name; -1 if
+    none.
+    """
     eq_class = session.cluster.eq_class[t]
     room = (left[:, eq_class.asked] >= eq_class.request[eq_class.asked]).all(axis=1)
     good = np.flatnonzero(session.placer.curable(session.placer.ask(t)) & room)

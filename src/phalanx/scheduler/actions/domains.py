@@ -14,14 +14,14 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.statement import Move, Statement
 
 ALLOCATE, EVICT = "allocate", "evict"
-"""The purposes for which levels of domains are asked."""
+"""The purposes for which the levels of domains are requested."""
 
 
 def levels_for(
     session: Session, hook: str, part: Job | SubJob, within: str, purpose: str
 ) -> list[list[str]]:
-    """Return the domains to try for a job (hook job_gradient) or subjob (subjob_gradient), by
-    level.
+    """Return the domains to try for a job (hook job_gradient) or a subjob (subjob_gradient), level
+    by level.
     """
     levels: list[list[str]] | None = session.hooks.first(hook, part, within, purpose)
     return [[within]] if levels is None else levels
@@ -35,8 +35,9 @@ class DomainAllocation:
         self._fitting = fitting
 
     def allocate(self, job: Job, sheet: Worksheet, within: str) -> Statement | None:
-        """Place enough of the job in the best way; return the moves made, or None if no way
-        exists."""
+        """Allocate enough of the job in the best way; return the moves, or None if no way
+        exists.
+        """
         if not len(sheet):
             return None
         before = {sub.uid: _marks(sub) for sub in job.subjobs.values()}
@@ -117,7 +118,9 @@ class DomainAllocation:
         return best, scores[best]
 
     def _nominated(self, sub: SubJob, tasks: Tasks) -> Statement | None:
-        """Use what a gang eviction set aside, if every task still fits its node; else forget it."""
+        """Use the room that a gang eviction set aside if every task still fits its node; otherwise
+        forget it.
+        """
         session, cluster = self._session, self._session.cluster
         pinned = sub.nominated_hypernode
         statement = Statement(session)

@@ -22,14 +22,14 @@ from phalanx.scheduler.cycle.statement import Statement
 
 
 class Fitting:
-    """Fills parts of jobs; one object serves the whole action."""
+    """Places the tasks of a job's parts; one object serves the whole action."""
 
     def __init__(self, session: Session, *, remember_roles: bool) -> None:
         self._session = session
         self._remember = remember_roles
         self._masks: dict[str, Flags] = {}
         self.turned_away = -1
-        """The first task that the last `fill` found no room for; -1 if none."""
+        """The first task for which the last `fill` found no room; -1 if all found room."""
 
     def domain_mask(self, name: str) -> Flags:
         mask = self._masks.get(name)
@@ -44,7 +44,7 @@ class Fitting:
         """Place tasks until the part is ready; return the moves.
 
         Returns None, with nothing changed, if the part neither becomes ready nor will be once
-        evictions end. `hopeful` tells that its ceilings are known not to stop it.
+        evictions end. `hopeful` tells that the job's ceilings are known not to stop it.
         """
         session = self._session
         job = sub.job
@@ -81,10 +81,10 @@ class Fitting:
         return None
 
     def _too_little(self, job: Job, tasks: Tasks, mask: Flags) -> _Lack | None:
-        """Return how many tasks of a gang could be placed, where trying cannot succeed.
+        """Return how many tasks of a gang could be placed, if trying the gang cannot succeed.
 
-        That is so for a gang of equal tasks of which too few would fit even alone, or of which its
-        quotas admit too few. None for any other gang.
+        Trying cannot succeed for a gang of equal tasks if too few of them would fit even without
+        other waiting work, or if quotas admit too few. None for any other gang.
         """
         session = self._session
         short = session.shortfall(job)
@@ -106,12 +106,12 @@ class Fitting:
         return _Lack(room, of_quota=room == admitted) if room < least else None
 
     def fail(self, job: Job, sub: SubJob, t: int) -> None:
-        """Record that a task's role fitted nowhere."""
+        """Record that no node had room for a task's role."""
         role = self._session.cluster.eq_class[t].shape.role
         job.failed_roles.setdefault(sub.uid, set()).add(role)
 
     def may_go_on(self, job: Job, sub: SubJob) -> bool:
-        """Whether the part could still become ready after one of its tasks fitted nowhere.
+        """Whether the part could still become ready although one of its tasks found no node.
 
         Source: Volcano's NeedContinueAllocating.
         """
@@ -136,7 +136,7 @@ class Fitting:
 
 
 class _Lack(NamedTuple):
-    """How many of a gang's tasks could be placed, and whether a quota stops the next one."""
+    """How many tasks of a gang could be placed, and whether a quota stops the next task."""
 
     room: int
     of_quota: bool
@@ -165,23 +165,23 @@ class _Filling:
         self._mask = mask
         self._remember = remember
         self._refused: dict[str, Flags] = {}
-        """For each role the nodes that turned one of its tasks away."""
+        """For each role, the nodes that turned away one of its tasks."""
         self._unnoted: tuple[Ask, Flags, Flags, list[int]] | None = None
-        """The last placement: its question, the mask, the nodes good for the first task, the nodes
-        used.
+        """The last placement: its question, the mask, the nodes that suited the first task, and the
+        nodes used.
         """
         self._at = sub.allocated_hypernode
-        """The smallest network domain of what the part has so far."""
+        """The smallest network domain that holds the part's tasks so far."""
         self._failed = -1
-        """The first task that had no room; -1 if none."""
+        """The first task that found no room; -1 if none."""
         self._why: tuple[Rejection, ...] = ()
-        """The reasons why that task was turned away, where no node was asked."""
+        """The reasons why that task was turned away, if no node was asked."""
 
     def run(self) -> tuple[int, tuple[Rejection, ...]]:
-        """Place what can be placed.
+        """Place as many tasks as possible.
 
-        Returns the first task that had no room (-1 if none), and why it was turned away where no
-        node was asked.
+        Returns the first task that found no room (-1 if none), and the reasons if it was turned
+        away before any node was asked.
         """
         self._fill()
         return self._failed, self._why
@@ -194,7 +194,7 @@ class _Filling:
             alike = self._tasks.run_length(cluster.eq_class)
             admitted = session.room(self._job, eq_class, min(alike, session.shortfall(self._job)))
             if admitted < 1:
-                self._tasks.take(alike)  # nothing changes in between, so none of them has room
+                self._tasks.take(alike)  # nothing changes meanwhile, so none of them has room
                 if self._failed < 0:
                     self._failed = t
                     if session.explains:
@@ -218,7 +218,7 @@ class _Filling:
         return bool(role) and role in self._job.failed_roles.get(self._sub.uid, ())
 
     def _place(self, t: int, count: int) -> bool:
-        """Place the next task, or several like it; return whether the pass may go on."""
+        """Place the next task, or several equal tasks; return whether to continue."""
         self._note()
         placer = self._session.placer
         ask = placer.ask(t, self._at)
@@ -259,8 +259,8 @@ class _Filling:
             self._session.note_choice(ask, node, candidates)
 
     def _nominated(self, t: int, mask: Flags) -> int | None:
-        """Return a node that an earlier cycle's preemption set aside for the task, if it still
-        fits.
+        """Return the node that an earlier cycle's preemption set aside for the task, if the task
+        still fits there.
         """
         cluster = self._session.cluster
         node = cluster.nominated.get(t, -1)
@@ -279,9 +279,9 @@ class _Filling:
             self._at = cluster.hypernodes.common(self._at, cluster.hypernodes.lowest_of(node))
 
     def _note(self) -> None:
-        """Record the nodes that turned away the first and the last of the tasks placed last.
+        """Record which nodes turned away the first and the last of the tasks that were placed last.
 
-        This matters only once another task is tried, so it is done then.
+        The record matters only when another task is tried, so it is made at that time.
         """
         if self._unnoted is None:
             return

@@ -31,7 +31,9 @@ _DOMAINS = 8
 
 
 class GangEviction:
-    """One run of either action; arguments `maxDomains` (8) and `allowWholeBundle` (true)."""
+    """One run of gangpreempt or gangreclaim; arguments `maxDomains` (8) and `allowWholeBundle`
+    (true).
+    """
 
     def __init__(self, session: Session, action: str, *, within_queue: bool) -> None:
         arguments = session.config.arguments_of(action)
@@ -99,8 +101,9 @@ class GangEviction:
         return {}
 
     def _pending(self, job: Job) -> list[int]:
-        """Return all waiting tasks; for a job that already runs, those of its first waiting
-        part."""
+        """Return all waiting tasks; for a job that already runs, only the tasks of its first
+        waiting part.
+        """
         sheet = worksheet_of(self._session, job)
         running = self._session.job_ready(job)
         out: list[int] = []
@@ -173,13 +176,14 @@ class GangEviction:
 
         return by_job if self._within else by_queue
 
-    # -- placing dry ----------------------------------------------------------------------------
+    # -- placing on trial -----------------------------------------------------------------------
 
     def _attempt(
         self, statement: Statement, job: Job, domain: str, victims: Sequence[int]
     ) -> dict[str, str] | None:
-        """Evict and place the gang in the domain; keep the moves in the statement if it is
-        pipelined."""
+        """Evict, and place the gang in the domain. The statement keeps the moves if the gang is
+        then pipelined.
+        """
         session = self._session
         before = job.counts[j.PIPELINED] + job.counts[j.ALLOCATED] + job.counts[j.BINDING]
         was_ready = session.job_ready(job)
@@ -217,7 +221,9 @@ class GangEviction:
         return places
 
     def _place_part(self, attempt: Statement, sub: SubJob, tasks: Tasks, within: str) -> str | None:
-        """Return the first domain in which the part can be placed; its tasks are then taken."""
+        """Return the first domain in which the part can be placed; the part's tasks are then
+        taken.
+        """
         session = self._session
         hard = sub.job.is_hard()
         levels = levels_for(session, "subjob_gradient", sub, within, EVICT) if hard else [[within]]

@@ -91,8 +91,9 @@ class _Preemption:
             statement.commit()
 
     def _allowed(self, preemptor: int, *, within: bool) -> Allowed:
-        """Return the test for victims of the task: in other jobs of its queue, or in its own
-        job."""
+        """Return the test for victims of the task: tasks of other jobs in its queue, or of its own
+        job.
+        """
         cluster = self._session.cluster
         mine = self._session.job(preemptor)
         idle = cluster.eq_class[preemptor].best_effort
@@ -161,24 +162,25 @@ class _Preemption:
 
 
 def _nobody(_: int) -> bool:
-    """Allow no victim."""
+    """Allow no task as a victim."""
     return False
 
 
 class _Rooms:
-    """The nodes with room for a class of tasks, computed again only where something changed."""
+    """The nodes with room for a class of tasks, computed again only for nodes that changed."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._known: dict[int, tuple[Flags, Flags]] = {}
         self._marks: dict[int, int] = {}
-        """The version of the cluster at which a class's answers hold."""
+        """The version of the cluster for which a class's answers hold."""
 
     def of(self, eq_class: EquivalenceClass) -> tuple[Flags, Flags]:
-        """Return which nodes' future room holds a task, and which would without unpromised work.
+        """Return a mask of the nodes whose future room holds a task, and a mask for room without
+        unpromised work.
 
-        The second mask assumes that everything but promised tasks left. Callers must not keep the
-        masks: the next call changes both.
+        The second mask assumes that all tasks except promised ones have left. Callers must not keep
+        the masks: the next call changes both.
         """
         cluster = self._cluster
         known = self._known.get(eq_class.index)
@@ -204,7 +206,7 @@ class _Rooms:
 
 
 def _enough(session: Session, t: int, node: int, victims: Sequence[int]) -> bool:
-    """Whether the node's future room with all victims gone would hold the task."""
+    """Whether the node's future room would hold the task once all victims are gone."""
     cluster = session.cluster
     eq_class = cluster.eq_class[t]
     room = cluster.future[node].copy()

@@ -93,7 +93,7 @@ def _for_task(session: Session, statement: Statement, t: int, job: Job, barren: 
 
 
 def _candidates(session: Session, node: int, job: Job) -> list[int]:
-    """Return the node's running, preemptable tasks of other queues that may be reclaimed from."""
+    """Return the node's running, preemptable tasks of other queues whose room may be reclaimed."""
     cluster = session.cluster
     out = []
     for t in sorted(cluster.on_node[node]):

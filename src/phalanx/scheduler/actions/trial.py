@@ -19,11 +19,13 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.statement import Statement
 
 _LOWEST = 1 << 31
-"""Added to priorities before they are summed, so that more victims never look better."""
+"""Added to each priority before priorities are summed, so that more victims never look better than
+fewer.
+"""
 
 
 class Trial:
-    """Tries evictions out.
+    """Tries evictions on several nodes, and evicts on the best one.
 
     Arguments: `minCandidateNodesPercentage` (10), `minCandidateNodesAbsolute` (1),
     `maxCandidateNodesAbsolute` (100). The number of workers has no meaning here.
@@ -38,7 +40,9 @@ class Trial:
     def preempt(
         self, statement: Statement, ask: Ask, nodes: Indexes, allowed: Callable[[int], bool]
     ) -> bool:
-        """Evict on the best node and promise it to the task; return False if no node helps."""
+        """Evict tasks on the best node, and promise the room to the task; return False if no node
+        helps.
+        """
         for f in self._session.placer.rules()[0]:
             if f.frozen and len(nodes):
                 nodes = nodes[f.passes(Rows(self._session.cluster, nodes), ask)]
@@ -64,7 +68,9 @@ class Trial:
         return True
 
     def _victims(self, ask: Ask, node: int, allowed: Callable[[int], bool]) -> list[int]:
-        """Return the fewest tasks that must leave the node; the cluster's state stays as before."""
+        """Return the fewest tasks that must leave the node. The cluster's state is the same
+        afterwards.
+        """
         session, cluster = self._session, self._session.cluster
         candidates = [v for v in sorted(cluster.on_node[node]) if allowed(v)]
         named = session.hooks.intersect("preemptable", ask.task, candidates)

@@ -13,10 +13,11 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class Tasks:
-    """The tasks of one part, in the order to try them, with a position that moves on.
+    """The tasks of one part in the order in which they are tried, with the position of the next
+    one.
 
-    The tasks are sorted when the next one is first asked for: most waiting gangs are given up
-    before that.
+    The tasks are sorted only when the next one is first requested, since most waiting gangs are
+    given up before.
     """
 
     __slots__ = ("_at", "_listed", "_order")
@@ -32,11 +33,11 @@ class Tasks:
         return len(self._listed) - self._at
 
     def any(self) -> int:
-        """Return one task that is still to be tried."""
+        """Return one task that is not yet tried."""
         return self._listed[self._at]
 
     def are_alike(self, eq_class_of: list[EquivalenceClass]) -> bool:
-        """Whether all tasks that are still to be tried are of one class."""
+        """Whether all tasks that are not yet tried are of one class."""
         eq_class = eq_class_of[self.any()]
         return all(eq_class_of[t] is eq_class for t in self._listed[self._at :])
 
@@ -49,11 +50,11 @@ class Tasks:
         return taken
 
     def drop(self) -> None:
-        """Take all remaining tasks, in whatever order."""
+        """Take all remaining tasks, in any order."""
         self._at = len(self._listed)
 
     def run_length(self, eq_class_of: list[EquivalenceClass]) -> int:
-        """Return how many tasks from here on are of one class."""
+        """Return how many of the next tasks in a row are of one class."""
         listed, at = self._ordered(), self._at
         eq_class = eq_class_of[listed[at]]
         end = at + 1
@@ -74,7 +75,9 @@ class Tasks:
 
 
 class Worksheet:
-    """The job's parts with tasks to place; parts that its minimum of subgroups needs come first."""
+    """The parts of a job that have tasks to place; parts that the minimum of subgroups needs come
+    first.
+    """
 
     __slots__ = ("parts", "tasks")
 
@@ -95,9 +98,8 @@ class Worksheet:
 def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
     """Sort tasks so that those needed for the minimums of roles come first.
 
-    Among the needed tasks, those that the fewest nodes could hold come first. So the room that a
-    role must have is not taken by spare tasks, by roles without a minimum, or by tasks that could
-    go anywhere.
+    Among the needed tasks, those that the fewest nodes could hold come first. So spare tasks, roles
+    without a minimum, and tasks that fit anywhere do not take the room that a role needs.
     """
     listed = session.sort_tasks(tasks)
     short = job.roles_short(pipelined=True)
@@ -117,10 +119,10 @@ def needed_first(session: Session, job: Job, tasks: list[int]) -> list[int]:
 
 
 def other_order(session: Session, job: Job, tasks: Tasks, turned_away: int) -> Tasks | None:
-    """Return the tasks with those of the turned-away task's role first, if that may help.
+    """Return the tasks with the turned-away task's role first, if this order may help.
 
-    It may help if the role's minimum still needs them and tasks of other roles came before them.
-    None otherwise, and if no task was turned away (`turned_away` is -1).
+    The order may help if the role's minimum still needs these tasks and tasks of other roles came
+    before them. None if it cannot help, or if no task was turned away (`turned_away` is -1).
     """
     if turned_away < 0:
         return None
@@ -136,14 +138,14 @@ def other_order(session: Session, job: Job, tasks: Tasks, turned_away: int) -> T
 
 
 def _hosts(session: Session, t: int) -> int:
-    """Return how many nodes, if empty, would have what the task asks for."""
+    """Return how many nodes would have what the task requests if they were empty."""
     eq_class = session.cluster.eq_class[t]
     holds = session.cluster.capacity >= eq_class.request
     return int(holds[:, eq_class.asked].all(axis=1).sum())
 
 
 def worksheet_of(session: Session, job: Job) -> Worksheet:
-    """Return the pending tasks that request something, by part.
+    """Return the pending tasks that request some resource, by part.
 
     Source: Volcano's organizeJobWorksheet.
     """

@@ -25,9 +25,10 @@ class Kind:
 
 
 Accepted: TypeAlias = "Mapping[str, Kind | Accepted]"
-"""For each name its kind, or the members of a mapping.
+"""For each name the kind of its value, or for a mapping the members.
 
-A name that ends in `*` stands for all names that begin like it, and `[]` for the items of a list.
+A name that ends in `*` stands for all names with this beginning, and `[]` stands for the items of a
+list.
 """
 
 
@@ -58,7 +59,7 @@ NUMBER = Kind(says="a number", good=_number)
 WHOLE = Kind(says="a whole number", good=lambda v: _number(v) and float(v).is_integer())
 FLAG = Kind(says="true or false", good=_flag)
 ONLY_ONE = Kind(says="true or false", good=_flag)
-"""Like FLAG, but at most one of a plugin's arguments of this kind may be true."""
+"""As FLAG, but at most one of a plugin's arguments of this kind may be true."""
 TEXT = Kind(says="text", good=lambda v: isinstance(v, str))
 DURATION = Kind(
     says="a duration such as 1h30m", good=lambda v: isinstance(v, str) and seconds(v) is not None
@@ -69,7 +70,7 @@ QUANTITY = Kind(
 )
 HOURS = Kind(says="hours such as 22:00-04:00", good=_hours)
 FOREIGN = Kind(says="anything", good=lambda _: True)
-"""Known to Volcano, but without meaning here."""
+"""An argument that Volcano knows but that means nothing here."""
 
 
 def one_of(*words: str) -> Kind:
@@ -100,7 +101,7 @@ def check_arguments(at: Place, accepted: Accepted) -> None:
 
 
 def strange(name: str, arguments: Mapping[str, Any], accepted: Accepted) -> Iterator[str]:
-    """Yield a sentence for each argument that changes nothing here."""
+    """Yield a sentence for each argument that has no effect here."""
     for key, value in arguments.items():
         kind = _of(accepted, key)
         if kind is None:

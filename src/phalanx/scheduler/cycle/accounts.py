@@ -13,8 +13,8 @@ from phalanx.scheduler.cycle.jobs import Job
 class QueueAccount:
     """The sums over a queue's jobs.
 
-    `elastic` is what they hold above their minimum. `inqueue` is what was promised to jobs that
-    were let in and do not hold it yet.
+    `elastic` is what the jobs hold above their minimums. `inqueue` is what was promised to jobs
+    that were let in but do not hold the promised amounts yet.
     """
 
     __slots__ = ("allocated", "elastic", "inqueue", "request")
@@ -38,7 +38,7 @@ def queue_accounts(cluster: Cluster) -> dict[int, QueueAccount]:
     accounts = {q: QueueAccount(cluster.dims) for q in dict.fromkeys(x.queue for x in cluster.jobs)}
     waiting: dict[int, list[Counts]] = {}
     unlike: dict[int, Counts] = {}
-    """Per queue, the holdings of jobs that are entered one by one."""
+    """By queue, the holdings of the jobs that are entered one by one."""
     for job in cluster.jobs:
         pending = job.counts[j.PENDING]
         if job.min_resources is not None or 0 < pending < len(job.tasks):
@@ -62,7 +62,7 @@ def _amount(counts: Counts) -> Amount:
 
 
 def enter(cluster: Cluster, account: QueueAccount, job: Job) -> None:
-    """Add one job's part to an account."""
+    """Add one job's sums to an account."""
     if job.counts[j.PENDING]:
         account.request.add(pending_of(cluster, job))
     if job.holding_count():
@@ -76,7 +76,7 @@ def enter(cluster: Cluster, account: QueueAccount, job: Job) -> None:
 
 
 def held_by(job: Job) -> Amount:
-    """Return the amounts that the job's tasks hold when the cycle begins."""
+    """Return the amounts that the job's tasks hold at the start of the cycle."""
     return _amount(job.held)
 
 
@@ -95,9 +95,9 @@ def pending_of(cluster: Cluster, job: Job) -> Amount:
 
 
 def promised_to(cluster: Cluster, job: Job) -> Amount:
-    """Return the amounts set aside for a job that was let in: its minimum less its holdings.
+    """Return the amounts set aside for a job that was let in: its minimum minus its holdings.
 
-    A running job counts only while it still has its minimum of tasks.
+    A running job counts only while it has its minimum number of tasks.
     """
     least = job.min_resources
     waiting = job.phase == "Inqueue"
@@ -108,7 +108,7 @@ def promised_to(cluster: Cluster, job: Job) -> Amount:
 
 
 def limitless(limit: Amount) -> Amount:
-    """A capability as it is meant: cpu or memory left out, or zero, is no limit."""
+    """Return a capability as users mean it: cpu or memory that is missing or zero is unlimited."""
     out = limit.copy()
     for r in (0, 1):
         if out.v[r] <= 0:

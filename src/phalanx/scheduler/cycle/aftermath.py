@@ -43,5 +43,5 @@ def _task(task: TaskSpec, plan: Plan, evicted: set[str]) -> TaskSpec:
 
 
 def _phase(phase: str) -> str:
-    """Return the phase for the next cycle: a gang in phase Unknown is let in again."""
+    """Return the phase for the next cycle; a gang in phase Unknown is let in again."""
     return "Inqueue" if phase in ("Unknown",) else phase

@@ -19,27 +19,30 @@ from phalanx.scheduler.cycle.specs import Amounts
 
 CPU, MEMORY, PODS = 0, 1, 2
 EPSILON = 0.1
-"""Quotas closer than this many milli-cores or bytes are equal (Volcano's `minResource`)."""
+"""Quotas that differ by less than this many milli-cores or bytes count as equal (Volcano's
+`minResource`).
+"""
 INFINITE = 1e300
 _OFTEN = 1 << 30
-"""An upper bound on how many times any request fits."""
+"""A number that is never smaller than the number of times that a request fits."""
 
 Vector = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 MAX_OF_ONE = 10**16
-"""The most of one resource that a node has or a task asks for, in the resource's smallest unit.
+"""The most of one resource that a node may have or a task may request, in the resource's smallest
+unit.
 
 A hundred times this amount still fits 64 bits.
 """
 MAX_IN_ALL = 4 * 10**18
-"""The most that a quota names, and that all nodes (or all tasks) have together."""
+"""The most that a quota may name, and that all nodes (or all tasks) may have together."""
 
 ALIASES = {"gpu": "nvidia.com/gpu"}
 
 
 def units(name: str) -> float:
-    """Return how many of the smallest counted units make one.
+    """Return how many of the smallest counted units make one unit.
 
     Bytes and pod slots are counted whole; everything else is counted in thousandths.
     """
@@ -48,7 +51,9 @@ def units(name: str) -> float:
 
 
 def is_counted(name: str) -> bool:
-    """Whether placement counts this resource; other names without a slash are ignored."""
+    """Whether placement counts this resource; other resources without a slash in their names are
+    ignored.
+    """
     if name.startswith("count/"):
         return False
     known = name in ("cpu", "memory", "pods", "ephemeral-storage", "gpu")
@@ -56,12 +61,14 @@ def is_counted(name: str) -> bool:
 
 
 class Dimensions:
-    """The resources of one cycle, in one order: cpu, memory, pods, then the others by name."""
+    """The resources of one cycle in a fixed order: cpu, memory, pods, then the others by name."""
 
     __slots__ = ("_always", "card_memory", "index", "names", "scalar", "scale", "weighed")
 
     def __init__(self, names: Iterable[str], card_memory: float = 0.0) -> None:
-        """`card_memory`: bytes of the largest GPU, by which memory of GPUs counts as GPUs."""
+        """`card_memory`: the bytes of the largest GPU, by which requests for GPU memory are counted
+        as GPUs.
+        """
         self.card_memory = card_memory
         others = {ALIASES.get(n, n) for n in names if is_counted(n)}
         self.names = ("cpu", "memory", "pods", *sorted(others - {"cpu", "memory", "pods"}))
@@ -70,7 +77,7 @@ class Dimensions:
         self.scale = tuple(units(n) for n in self.names)
         self.scalar = np.array([i >= PODS for i in range(len(self.names))])
         self.weighed = np.array([i != PODS for i in range(len(self.names))])
-        """False for `pods`: every task takes one slot, so most rules leave slots out."""
+        """False for `pods`. Every task takes one slot, so most rules leave slots out."""
         self._always: Flags = np.arange(len(self.names)) < PODS
         """The resources that every quota names: cpu and memory."""
 
@@ -80,8 +87,7 @@ class Dimensions:
     def counts(self, amounts: Amounts) -> Counts:
         """Return `amounts` in smallest units.
 
-        Resources that are not counted are left out; an amount beyond MAX_IN_ALL counts as
-        MAX_IN_ALL.
+        Resources that are not counted are left out. Amounts above MAX_IN_ALL count as MAX_IN_ALL.
         """
         out = np.zeros(len(self.names), dtype=np.int64)
         for name, x in amounts:
@@ -93,10 +99,10 @@ class Dimensions:
         return out
 
     def _count_memory(self, out: Counts, amounts: dict[str, float]) -> None:
-        """Count GPUs that are asked for by their memory as their share of the largest one.
+        """Count GPUs that are requested by memory as their share of the largest GPU.
 
-        Sums of GPUs are then never above what nodes have. Which card has room is found out by the
-        plugin gpu-sharing.
+        Sums of GPUs then never exceed what the nodes have. The plugin gpu-sharing finds the card
+        that has room.
         """
         i = self.index.get("gpu")
         if i is not None and self.card_memory:
@@ -116,13 +122,13 @@ class Dimensions:
         return Amount(np.zeros(len(self.names)), self._always.copy())
 
     def written(self, i: int, x: float) -> float:
-        """Return the number to display for `x` of the resource at `i`."""
+        """Return the number to display for the amount `x` of resource number `i`."""
         return x / self.scale[i]
 
 
 class Amount:
-    """A quota: `v` is the amount per resource, `has` the resources it names (always cpu and
-    memory).
+    """A quota. `v` has the amount of each resource; `has` tells which resources the quota names
+    (always cpu and memory).
     """
 
     __slots__ = ("has", "v")
@@ -166,18 +172,18 @@ class Amount:
         return self
 
     def raise_to(self, other: Amount) -> Amount:
-        """Return the larger of both in each resource, as a new amount."""
+        """Return the larger amount of each resource, as a new amount."""
         return Amount(np.maximum(self.v, other.v), self.has | other.has)
 
     def excess_over(self, other: Amount) -> Amount:
-        """Return how much more than `other` self has, as a new amount that is never below zero."""
+        """Return how much self exceeds `other`, as a new amount that is never below zero."""
         return Amount(np.maximum(self.v - other.v, 0.0), self.has | other.has)
 
     def same(self, other: Amount) -> bool:
         return bool((self.v == other.v).all() and (self.has == other.has).all())
 
     def named(self) -> list[int]:
-        """Return the resources of which there is some."""
+        """Return the resources whose amounts are above zero."""
         return [int(i) for i in np.flatnonzero(self.v >= EPSILON)]
 
 
@@ -208,22 +214,24 @@ def fits_how_often(used: Vector, limit: Vector, asked: Iterable[tuple[int, float
 
 
 def within_partly(dims: Dimensions, used: Vector, limit: Vector, request: Vector) -> bool:
-    """Whether some requested resource, not idle on both sides, has `used` <= `limit`."""
+    """Whether some requested resource has `used` <= `limit`; a resource that is zero on both sides
+    does not count.
+    """
     asked = (request > 0) & dims.weighed & ~((used < EPSILON) & (limit < EPSILON))
     return bool((asked & (used - limit < EPSILON)).any())
 
 
 def above_where_named(dims: Dimensions, used: Amount, limit: Amount, request: Vector) -> bool:
-    """Whether `used` is above `limit` in a requested resource that `limit` gives.
+    """Whether `used` is above `limit` in a requested resource that `limit` names.
 
-    As in Volcano's `GreaterPartlyWithRelevantDimensions`.
+    Source: Volcano's `GreaterPartlyWithRelevantDimensions`.
     """
     given = np.where(dims.scalar, limit.has, limit.v >= EPSILON)
     return bool(((request > 0) & dims.weighed & given & (used.v > limit.v)).any())
 
 
 def shares_resource(dims: Dimensions, a: Vector, b: Vector, *, pods: bool = False) -> bool:
-    """Whether both hold some of one resource; pod slots count only if `pods`."""
+    """Whether both have some of the same resource; pod slots count only with `pods`."""
     both = (a >= EPSILON) & (b >= EPSILON)
     return bool(both.any() if pods else (both & dims.weighed).any())
 

@@ -22,8 +22,9 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "ns": 1e-9}
 
 
 def number(arguments: Arguments, key: str, default: float) -> float:
-    """Return the number at `key`; as in Volcano, anything that is not a number leaves the
-    default."""
+    """Return the number at `key`. As in Volcano, a value that is not a number is replaced by the
+    default.
+    """
     value = arguments.get(key)
     if isinstance(value, bool) or value is None:
         return default
@@ -47,7 +48,7 @@ def flag(arguments: Arguments, key: str, default: bool) -> bool:
 
 
 def within(arguments: Arguments, key: str, default: float, low: float, high: float) -> float:
-    """Return the number at `key`; one out of bounds leaves the default."""
+    """Return the number at `key`; a number out of bounds is replaced by the default."""
     given = number(arguments, key, default)
     return given if low <= given <= high else default
 
@@ -71,12 +72,12 @@ def text(arguments: Arguments, key: str, default: str = "") -> str:
 def seconds(written: Any) -> float | None:
     """Return the seconds of "1h30m" or "90s".
 
-    None for anything else: plain numbers and what is not positive are not durations here.
+    None for any other value: plain numbers, zero and negative times are not durations here.
     """
     if not isinstance(written, str) or not written:
         return None
     written = written.replace("\u00b5s", "us").replace("\u03bcs", "us")
-    if len(written) > MAX_DURATION:  # the search would take quadratic time
+    if len(written) > MAX_DURATION:  # the search would take quadratic time on longer texts
         return None
     parts = re.findall(r"([0-9]{1,15}\.?[0-9]*|\.[0-9]+)(ms|us|ns|h|m|s)", written)
     if "".join(n + u for n, u in parts) != written:
@@ -94,7 +95,7 @@ def quantity(written: str | float) -> float | None:
 
 
 def clock_minutes(written: str) -> int | None:
-    """Return the minutes since midnight of "HH:MM"; None for any other text."""
+    """Return the minutes since midnight of a text "HH:MM"; None for any other text."""
     found = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})", written.strip())
     if not found:
         return None
@@ -103,7 +104,7 @@ def clock_minutes(written: str) -> int | None:
 
 
 def count(written: str) -> int | None:
-    """Return the number that plain digits write; None for any other text."""
+    """Return the number that a text of plain digits stands for; None for any other text."""
     is_plain = written.isascii() and written.isdigit() and len(written) <= 15
     return int(written) if is_plain else None
 

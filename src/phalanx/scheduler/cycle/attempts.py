@@ -12,11 +12,11 @@ from phalanx.scheduler.cycle.plan import Rejection
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One try to place a gang.
+    """One attempt to place a gang.
 
-    `placed` tasks had room (or need none) when `failed` was the first that had none; -1 if no task
-    failed. `why` is what a quota gave as the reason. `roles` and `subgroups` map names to how many
-    were lacking.
+    `failed` is the first task that found no room, -1 if there is none; `placed` is the number of
+    tasks that had room or needed none by then. `why` has the reasons if a quota stopped the
+    attempt. `roles` and `subgroups` have the number of missing tasks or subgroups by name.
     """
 
     placed: int
@@ -29,10 +29,10 @@ class Attempt:
 def attempt_of(
     job: Job, failed: int = -1, why: tuple[Rejection, ...] = (), *, besides: int = 0
 ) -> Attempt:
-    """Return the attempt as the job stands before its places are taken back.
+    """Return the attempt in the job's present state, before the job's places are taken back.
 
-    `besides` counts tasks that could have been placed, though none was; all tasks of the gang are
-    of one role then.
+    `besides` counts tasks that could have been placed but were not; then all tasks of the gang have
+    one role.
     """
     short = job.roles_short(pipelined=True)
     placed = job.min_available - job.shortfall() + job.counts[j.PIPELINED] + besides

@@ -28,10 +28,10 @@ class Window(NamedTuple):
 
 
 class Kept:
-    """One reservation.
+    """One reservation with the nodes that it keeps.
 
-    `claim` is what it keeps of each node, (nodes, resources); `whole` marks the nodes that it keeps
-    altogether.
+    `claim` is the amount that the reservation keeps of each node, (nodes, resources); `whole` marks
+    the nodes that it keeps entirely.
     """
 
     def __init__(self, spec: ReservationSpec, cluster: Cluster) -> None:
@@ -44,7 +44,7 @@ class Kept:
         for name, amounts in spec.places:
             node = cluster.node_index.get(name)
             if node is None:
-                continue  # the node is gone
+                continue  # the node no longer exists
             self.whole[node] = not amounts
             self.claim[node] = cluster.capacity[node]
             if amounts:
@@ -77,7 +77,9 @@ def owners(users: Sequence[str], queues: Sequence[str]) -> str:
 
 
 def _part(cluster: Cluster, node: int, claim: Counts) -> Counts:
-    """Return the claim with task slots in proportion to the resource that it takes most of."""
+    """Return the claim with task slots in proportion to the resource of which the claim takes the
+    largest part.
+    """
     has = np.maximum(cluster.capacity[node], 1)
     claim[PODS] = math.ceil(float((claim / has).max()) * float(has[PODS]))
     part: Counts = np.minimum(claim, cluster.capacity[node])
@@ -92,9 +94,9 @@ class Calendar:
         self.kept: Mapping[str, Kept] = {spec.name: Kept(spec, cluster) for spec in specs}
 
     def host(self, job: Job) -> Kept | None:
-        """Return the reservation that a job is a guest of.
+        """Return the reservation inside which a job may run.
 
-        None for a stranger, and for a job that may not use the reservation that it names.
+        None for a job that names no reservation, or one that the job may not use.
         """
         if not job.spec.reservation:
             return None
@@ -114,7 +116,9 @@ class Calendar:
         return max(begun + group.run_time_s, self._now)
 
     def in_words(self, kept: Kept) -> str:
-        """Return when the reservation holds next: `rack-work from 2026-11-23 14:00:00 UTC`."""
+        """Return in words when the reservation holds next: `rack-work from 2026-11-23 14:00:00
+        UTC`.
+        """
         window = kept.following(self._now)
         if window is None:
             return kept.spec.name

@@ -33,7 +33,9 @@ from phalanx.scheduler.cycle.specs import (
 T = TypeVar("T")
 
 SHARED_DEVICES = ("volcano.sh/gpu-", "volcano.sh/vgpu-")
-"""Prefixes of resources that are parts of devices: the deviceshare plugin counts them by device."""
+"""Prefixes of resources that are parts of devices. The deviceshare plugin counts such parts by
+device.
+"""
 
 _PHASE_STATUS = {
     "Pending": -1,
@@ -59,9 +61,9 @@ class Cluster:
     as rules look at one resource of many nodes.
 
     `idle`, `used`, `releasing` and `promised` are Volcano's books; `future` is what will be idle
-    once evictions end. `asked` and `weighed` are the books of kube-scheduler's scores: they count
-    promised tasks and drop evicted ones at once, and so does `seats`, the number of tasks on a
-    node.
+    once evictions end. `asked` and `weighed` are the books of kube-scheduler's scores. They count
+    promised tasks, and drop evicted tasks at once. `seats`, the number of tasks on a node, does the
+    same.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -92,15 +94,17 @@ class Cluster:
         bound_and_settle(self.jobs, self.hypernodes, self.node_of, self.status, is_strict)
         self.version = 0
         self._others: dict[str, Counts] = {}
-        """Amounts of each node that work outside the columns takes (see `occupy`)."""
+        """The amounts of each node that are taken by work outside the columns (see `occupy`)."""
         self.changed_at = np.zeros(len(self.nodes), dtype=np.int64)
-        """The version at which each node's books last changed: caches redo only newer ones."""
+        """The version at which each node's books last changed; caches compute only newer nodes
+        again.
+        """
         self.answers: dict[tuple[int, int], Any] = {}
-        """The placer's answers about classes and nodes, as far as they outlast a cycle."""
+        """The placer's answers about classes and nodes that remain valid after a cycle."""
         self._described: dict[str, Any] = {}
         self._of_queues: dict[str, Any] = {}
         self.is_apart = bool(self.releasing.any())
-        """Whether idle room and future room may differ on some node."""
+        """Whether idle room and future room may differ on any node."""
 
     def _nodes(self, specs: Sequence[NodeSpec]) -> None:
         dims = self.dims
@@ -136,9 +140,9 @@ class Cluster:
         self.total = Amount(self.capacity.sum(axis=0).astype(np.float64), has)
 
     def _jobs(self, snapshot: Snapshot) -> None:
-        """Make jobs of the podgroups whose queue exists.
+        """Make jobs from the podgroups whose queues exist.
 
-        Tasks of other podgroups keep their nodes, but take no part.
+        Tasks of other podgroups keep their nodes, but take no part in the cycle.
         """
         zero = np.zeros(len(self.dims), dtype=np.int64)
         self.jobs: list[Job] = []
@@ -154,17 +158,18 @@ class Cluster:
             self.jobs.append(job)
         self.job_index = {job.uid: job.index for job in self.jobs}
         self.held_in_queue = np.zeros((len(self.queues), len(self.dims)), dtype=np.int64)
-        """The amounts that jobs of each queue hold at the start of the cycle."""
+        """The amounts that each queue's jobs hold at the start of the cycle."""
 
     def _hold_more(self, job: Job, load: Counts) -> None:
-        """Enter into the books of the next cycle's start that a job holds more (or less, if
-        negative).
+        """Record that a job holds more (or, with a negative number, less) at the start of the next
+        cycle.
         """
         job.held += load
         self.held_in_queue[job.queue] += load
 
     def _tasks(self, snapshot: Snapshot, shapes: dict[int, Shape]) -> tuple[Counts, Counts, Counts]:
-        """Fill one list per attribute, since a snapshot may hold a hundred thousand tasks.
+        """Fill one list for each attribute of tasks, since a snapshot may have a hundred thousand
+        tasks.
 
         Returns the status and the node of each task, and the tasks sorted by job, tasks without a
         job first.
@@ -194,7 +199,9 @@ class Cluster:
             for t, task in enumerate(self.tasks)
             if task.nominated_node in self.node_index
         }
-        """The node that evictions of an earlier cycle set aside for a task, where that is known."""
+        """The node that evictions of an earlier cycle set aside for a task, if that node is
+        known.
+        """
         node_index = {**self.node_index, "": -1}
         self.node_of: list[int] = [node_index[t.node] for t in self.tasks]
         known = _PHASE_STATUS
@@ -223,8 +230,7 @@ class Cluster:
         return status, nodes, by_job
 
     def _hold(self, status: Counts, nodes: Counts, by_job: Counts) -> None:
-        """Enter the tasks that already stand on nodes into the books, and count all tasks by
-        job."""
+        """Enter the tasks that are already on nodes into the books, and count all tasks by job."""
         if not self.tasks:
             return
         of_class = np.array([k.index for k in self.eq_class])
@@ -268,7 +274,7 @@ class Cluster:
 
     @property
     def on_node(self) -> list[dict[int, None]]:
-        """The tasks on each node, leaving ones included; built on first use."""
+        """The tasks on each node, including leaving tasks; built on first use."""
         if self._on_node is None:
             self._on_node = [{} for _ in self.nodes]
             for t, node in enumerate(self.node_of):
@@ -277,7 +283,9 @@ class Cluster:
         return self._on_node
 
     def _subjobs(self) -> None:
-        """Make the parts of jobs: one part that shares the job's counts, or one per subgroup."""
+        """Make the parts of each job: one part that shares the job's counts, or one part for each
+        subgroup.
+        """
         self._sub_of: dict[int, SubJob] = {}
         for job in self.jobs:
             if job.role_min:
@@ -299,7 +307,7 @@ class Cluster:
                 default.allocated_hypernode = job.allocated_hypernode
 
     def sub_of(self, t: int) -> SubJob | None:
-        """Return the part of its job that a task belongs to; None for a task without a job."""
+        """Return the part of its job to which a task belongs; None for a task without a job."""
         index = self.job_of[t]
         if index < 0:
             return None
@@ -307,16 +315,18 @@ class Cluster:
         return self._sub_of[t] if job.has_subgroups else job.default_subjob
 
     def described(self, name: str, make: Callable[[Sequence[NodeSpec]], T]) -> T:
-        """Return what `make` derives from the nodes' descriptions alone; kept over cycles."""
+        """Return what `make` computes from the nodes' descriptions alone. The result is kept over
+        cycles.
+        """
         if name not in self._described:
             self._described[name] = make(self.nodes)
         found: T = self._described[name]
         return found
 
     def of_queues(self, name: str, make: Callable[[Cluster], T]) -> T:
-        """Return what `make` derives from the queues and the nodes' descriptions alone.
+        """Return what `make` computes from the queues and the nodes' descriptions alone.
 
-        The result is kept over cycles like that of `described`; callers must not change it.
+        The result is kept over cycles, so callers must not change it.
         """
         if name not in self._of_queues:
             self._of_queues[name] = make(self)
@@ -374,7 +384,9 @@ class Cluster:
             self._count_role(job, t, status, 1)
 
     def _set_statuses(self, eq_class: EquivalenceClass, tasks: Sequence[int], status: int) -> None:
-        """Do `set_status` for tasks of one job and one class that are in one state."""
+        """Do the same as `set_status` for several tasks of one job and one class that are in one
+        state.
+        """
         index = self.job_of[tasks[0]]
         job = self.jobs[index]
         if index < 0 or job.role_min or job.has_subgroups or eq_class.best_effort:
@@ -392,7 +404,9 @@ class Cluster:
     def place(
         self, eq_class: EquivalenceClass, tasks: Sequence[int], nodes: Sequence[int], status: int
     ) -> None:
-        """Put pending tasks of one class on nodes: ALLOCATED takes idle, PIPELINED future room."""
+        """Put pending tasks of one class on nodes. ALLOCATED takes idle room, PIPELINED takes
+        future room.
+        """
         self._move(eq_class, nodes, status, 1)
         there = self._on_node
         for t, node in zip(tasks, nodes, strict=True):
@@ -419,7 +433,9 @@ class Cluster:
     def _move(
         self, eq_class: EquivalenceClass, nodes: Sequence[int], status: int, sign: int
     ) -> None:
-        """Enter a task of the class into the books of each of these nodes, or take it out."""
+        """Enter a task of the class into the books of each of these nodes, or remove it from
+        them.
+        """
         if len(nodes) == 1:
             at: int | Counts = nodes[0]
             load: Counts = eq_class.request * sign
@@ -429,7 +445,7 @@ class Cluster:
             often: dict[int, int] = {}
             for node in nodes:
                 often[node] = often.get(node, 0) + 1
-            at = np.array(list(often), dtype=np.int64)  # read by each of the books below
+            at = np.array(list(often), dtype=np.int64)  # all books below use these rows
             times = np.array(list(often.values()), dtype=np.int64) * sign
             load = times[:, None] * eq_class.request
             weight = times[:, None] * eq_class.weighed
@@ -448,7 +464,7 @@ class Cluster:
         self.changed_at[at] = self.version
 
     def occupy(self, node: str, amounts: Amounts) -> None:
-        """Set what work outside the columns takes of a node; the free amounts change by the
+        """Set what work outside the columns takes of a node; the node's free amounts change by the
         difference.
         """
         at = self.node_index[node]
@@ -466,7 +482,7 @@ class Cluster:
         self.changed_at[at] = self.version
 
     def held_by_others(self, resource: str, nodes: Flags) -> float:
-        """Return what work outside the columns takes of a resource on these nodes together."""
+        """Return the sum of a resource that work outside the columns takes on these nodes."""
         r = self.dims.index.get(resource)
         if r is None:
             return 0.0
@@ -474,20 +490,21 @@ class Cluster:
         return self.dims.written(r, float(sum(int(x[r]) for x in loads)))
 
     def taken_by_others(self, node: int, resource: int) -> int:
-        """Return what work outside the columns takes of a resource on one node, in its smallest
-        units."""
+        """Return the amount of a resource that work outside the columns takes on one node, in
+        smallest units.
+        """
         load = self._others.get(self.node_names[node])
         return 0 if load is None else int(load[resource])
 
     def evict(self, t: int) -> None:
-        """Mark a running task as leaving: its node's future room grows at once, its idle room
+        """Mark a running task as leaving. Its node's future room grows at once, the idle room only
         later.
         """
         self._leave(t, 1)
         self.set_status(t, j.RELEASING)
 
     def unevict(self, t: int, status: int) -> None:
-        """Undo `evict`; `status` is the task's state before."""
+        """Undo `evict`; `status` is the task's state before the eviction."""
         self._leave(t, -1)
         self.set_status(t, status)
 

@@ -38,7 +38,9 @@ ACTIONS: Mapping[str, Accepted] = {
 """The actions, and the arguments that each takes."""
 
 Known: TypeAlias = "Mapping[str, Accepted | None]"
-"""Plugins that may be named, with the arguments of each; None if a plugin declares none."""
+"""Plugins that a configuration may name, with the arguments of each; None for a plugin that
+declares none.
+"""
 
 SWITCHES = (
     "jobOrder",
@@ -87,15 +89,15 @@ tiers:
   - name: nodeorder
   - name: binpack
 """
-"""The configuration that Volcano's chart installs. It packs nodes, and neither gang nor drf may
-veto preemption.
+"""The configuration that Volcano's chart installs. It packs nodes; neither gang nor drf may veto
+preemption.
 """
 
 
 class PluginOption(msgspec.Struct, frozen=True, kw_only=True):
     """One plugin in a tier.
 
-    `enabled` lists the switches that are on; None leaves the defaults (all on but hierarchy).
+    `enabled` lists the switches that are on; None stands for the defaults (all except hierarchy).
     """
 
     name: str
@@ -106,12 +108,12 @@ class PluginOption(msgspec.Struct, frozen=True, kw_only=True):
         if self.enabled is None:
             return switch not in OFF_BY_DEFAULT
         if switch == "nodeOrder" and "batchNodeOrder" in self.enabled:
-            return True  # scorers answer for all nodes at once, so the two are one here
+            return True  # scorers answer for all nodes at once, so both switches are one
         return switch in self.enabled
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """A cycle's rules.
+    """The rules of a cycle.
 
     `compat` is "volcano" for Volcano's outcomes, quirks included, or "none".
     """
@@ -185,7 +187,7 @@ def read_config(at: Place, known_plugins: Known) -> Configuration:
 
 
 def check(config: Configuration, at: Place, known: Known) -> None:
-    """Refuse plugins that no session could open, and arguments of unknown actions."""
+    """Refuse plugins that no session could open, and arguments for unknown actions."""
     for tier, place in zip(config.tiers, at.get("tiers").items(), strict=True):
         for option, spot in zip(tier, place.get("plugins").items(), strict=True):
             if option.name not in known:
@@ -231,7 +233,9 @@ def _volcano_plugin(at: Place) -> PluginOption:
 
 
 def _switch_of(key: str) -> str | None:
-    """Return the switch for a key such as enableJobOrder or enabledVictim: jobOrder, victim."""
+    """Return the switch that a key sets; enableJobOrder and enabledVictim set jobOrder and
+    victim.
+    """
     for prefix in ("enabled", "enable"):
         if key.startswith(prefix) and len(key) > len(prefix):
             rest = key[len(prefix) :]

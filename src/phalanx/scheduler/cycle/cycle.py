@@ -34,11 +34,11 @@ def run_cycle(
 ) -> Plan:
     """Run one cycle and return its plan. The same snapshot gives the same plan.
 
-    `clock` (seconds) times the parts, and the plugins' hooks too unless `times_hooks` is False.
-    `shells` lends outside connections to plugins that need them (the extender's sender). `cluster`
-    is the state kept from an earlier cycle (see `kept`), so that the snapshot's own columns are not
-    read. Unless `explains` is true, the plan's rejections are only those that plugins gave during
-    the cycle.
+    `clock` (in seconds) measures the parts of the cycle, and the plugins' hooks unless
+    `times_hooks` is False. `shells` lends outside connections to plugins that need them (the
+    extender's sender). `cluster` is the state kept from an earlier cycle (see `kept`), so that the
+    snapshot's own columns are not read. Unless `explains` is true, the plan's rejections are only
+    those that plugins gave during the cycle.
     """
     with uncollected():
         session, plan = decide(
@@ -59,7 +59,7 @@ def decide(
     cluster: Cluster | None = None,
     explains: bool = True,
 ) -> tuple[Session, Plan]:
-    """Run one cycle as `run_cycle` does; return the session with the plan for further questions."""
+    """Run one cycle as `run_cycle` does; return the session with its plan for further questions."""
     with uncollected():
         watch = None if clock is None else Stopwatch(clock)
         return _decide(snapshot, watch, times_hooks, shells, cluster, explains)
@@ -138,7 +138,7 @@ def _plan(session: Session, why: Reasons, timings: tuple[Timing, ...]) -> Plan:
 
 
 def _choices(session: Session) -> dict[str, Choice]:
-    """Return the choices of podgroups that kept their places."""
+    """Return the recorded choices of the podgroups that kept their places."""
     cluster, binds = session.cluster, session.binds
     return {
         uid: choice
@@ -148,7 +148,9 @@ def _choices(session: Session) -> dict[str, Choice]:
 
 
 def _nominations(session: Session, promised: list[int]) -> dict[str, str]:
-    """Return nodes on which evictions made room for a task: the next cycle tries them first."""
+    """Return the nodes on which evictions made room for a task; the next cycle tries these nodes
+    first.
+    """
     cluster = session.cluster
     freed = {cluster.node_of[t] for t in session.evictions}
     return {

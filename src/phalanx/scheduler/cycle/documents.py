@@ -13,9 +13,9 @@ from phalanx.errors import BatchFileError
 from phalanx.model.nearest import nearest
 
 MOST = 10**18
-"""The largest number that is accepted: sums of larger ones would lose their meaning."""
+"""The largest accepted number; sums of larger numbers would be inexact."""
 MAX_VALUES = 10_000_000
-"""The most values in a file, counting values again that aliases repeat.
+"""The most values in a file. Values that aliases repeat are counted each time.
 
 A few lines with aliases could stand for more values than any memory holds.
 """
@@ -23,13 +23,14 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Document:
-    """A parsed text; `root` is the place to start reading from."""
+    """A parsed text; reading starts at `root`."""
 
     def __init__(self, text: str, file: str = "", most_values: int | None = None) -> None:
         """Parse the text.
 
-        `most_values` limits the values, those that aliases repeat included; None: MAX_VALUES.
-        Raises BatchFileError for more values, and for text that is neither YAML nor JSON.
+        `most_values` limits the number of values, including values that aliases repeat; None:
+        MAX_VALUES. Raises BatchFileError for more values, and for text that is neither YAML nor
+        JSON.
         """
         most_values = MAX_VALUES if most_values is None else most_values
         self.text = text
@@ -53,7 +54,7 @@ class Document:
         return Place(self, (), self.value)
 
     def line_of(self, path: tuple[str | int, ...]) -> int:
-        """Return the line on which the value at `path` begins, counted from 1."""
+        """Return the line (from 1) on which the value at `path` begins."""
         node = yaml.compose(self.text, Loader=_LOADER)
         line = node.start_mark.line if node is not None else 0
         for step in path:
@@ -70,7 +71,7 @@ class Document:
 
 def _load(text: str) -> Any:
     class Unique(_LOADER):  # type: ignore[misc]
-        """A safe loader that refuses a key given twice instead of keeping the last."""
+        """A safe loader that refuses a repeated key instead of keeping the last value."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen: set[Any] = set()
@@ -87,10 +88,10 @@ def _load(text: str) -> Any:
 
 
 def _values_beyond(value: Any, most: int) -> bool:
-    """Whether the value holds more than `most` others.
+    """Whether the value contains more than `most` other values.
 
-    A value that an alias repeats is counted each time; a cycle of aliases never ends, so it is
-    beyond any number.
+    A value that an alias repeats is counted each time. A cycle of aliases never ends, so it exceeds
+    any number.
     """
     waiting = [value] if isinstance(value, dict | list) else []
     while waiting and most >= 0:
@@ -130,7 +131,7 @@ class Place:
         return isinstance(self.value, dict) and self.value.get(key) is not None
 
     def get(self, key: str) -> Place:
-        """Return the member `key`, or a place that holds None."""
+        """Return the member `key`; if it is missing, a place that holds None."""
         value = self.value.get(key) if isinstance(self.value, dict) else None
         return Place(self.document, (*self.path, key), value)
 
@@ -142,7 +143,7 @@ class Place:
         return self.get(key)
 
     def keys(self, *allowed: str) -> Place:
-        """Refuse any key other than these; return self."""
+        """Refuse all other keys than these; return self."""
         for key, place in self.members().items():
             if key not in allowed:
                 hint = nearest(key, allowed)
@@ -196,7 +197,7 @@ class Place:
         if self.value is None and default is not None:
             return default
         good = isinstance(self.value, int | float) and not isinstance(self.value, bool)
-        # A whole number may be too large for math.isfinite.
+        # An integer may be too large for math.isfinite.
         if not good or self.value != self.value or abs(self.value) == math.inf:
             self.fail(f"{self._name()} must be a number, not {_kind(self.value)}")
         self._bounded()

@@ -13,7 +13,7 @@ UNASKED_MEMORY = 200 * 1024 * 1024
 
 
 class EquivalenceClass:
-    """Tasks of one shape: they share one request and one answer from every filter and scorer."""
+    """Tasks of one shape. They share one request, and one answer of every filter and scorer."""
 
     __slots__ = (
         "asked", "best_effort", "index", "labels", "request", "shape", "under_quota", "vector",
@@ -28,9 +28,9 @@ class EquivalenceClass:
         self.request[PODS] = 1
         self.vector: Vector = self.request.astype(np.float64)
         self.asked = [int(i) for i in np.flatnonzero(self.request)]
-        """Resources of which the class asks for some, pod slots included."""
+        """The resources of which the class requests some, including pod slots."""
         self.under_quota = [(r, float(self.request[r])) for r in self.asked if r != PODS]
-        """The amount that the class asks for of each resource that quotas limit."""
+        """The amount that the class requests of each resource that quotas limit."""
         self.best_effort = not bool((self.request[dims.weighed] > 0).any())
         self.weighed: Counts = np.array(
             [
@@ -45,7 +45,7 @@ class EquivalenceClass:
 
 
 def column_sums(rows: Counts, ends: Counts) -> Counts:
-    """Return the sums of the rows between each two neighbours in `ends`."""
+    """Return the sums of the rows between neighbouring numbers in `ends`."""
     running = np.zeros((len(rows) + 1, rows.shape[1]), dtype=np.int64)
     np.cumsum(rows, axis=0, out=running[1:])
     return np.asarray(running[ends[1:]] - running[ends[:-1]], dtype=np.int64)

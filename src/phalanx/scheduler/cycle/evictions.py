@@ -9,8 +9,9 @@ from phalanx.scheduler.cycle.jobs import Job
 
 @dataclass(frozen=True, kw_only=True)
 class EvictionAsk:
-    """A whole gang asks for room in one domain: from its own queue (`within_queue`) or from
-    others."""
+    """A whole gang's request for room in one domain, taken from its own queue (`within_queue`) or
+    from others.
+    """
 
     job: Job
     within_queue: bool

@@ -11,7 +11,9 @@ from phalanx.scheduler.cycle.specs import Expectation, Snapshot
 
 
 def differences(snapshot: Snapshot, plans: Sequence[Plan]) -> Iterator[str]:
-    """Yield every difference; the binds and evictions of several cycles are taken together."""
+    """Yield every difference from the expected result; the binds and evictions of several cycles
+    are merged.
+    """
     expect = snapshot.expect
     if expect is None:
         return
@@ -76,7 +78,9 @@ def _per_domain(snapshot: Snapshot, binds: dict[str, str]) -> list[int]:
 def _allocated(
     snapshot: Snapshot, expect: Expectation, binds: dict[str, str], evicted: set[str]
 ) -> Iterator[str]:
-    """Yield differences in what podgroups hold after the cycle: a number of tasks, or amounts."""
+    """Yield the differences in what podgroups hold after the cycle: numbers of tasks, or
+    amounts.
+    """
     for group, want in (expect.allocated_per_podgroup or {}).items():
         holding = [
             t

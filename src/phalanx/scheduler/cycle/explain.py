@@ -110,19 +110,19 @@ REASONS: dict[str, str] = {
     "waiting-for-gang": "it could run on {node} once the rest of its gang has room",
     "fits-alone": "{count} nodes have room for it alone: its gang's reasons say why it waits",
 }
-"""The sentence for each reason; `count` and the rejection's detail fill its placeholders."""
+"""The sentence for each reason; `count` and the rejection's detail fill the placeholders."""
 _OF_ALL = {
     "labels": "no node has the labels asked for: {labels}",
     "taints": "every node has a taint that it does not tolerate",
     "gpu-type": "no node has a GPU of the type it asks for",
     "unschedulable": "no node is open to new tasks",
 }
-"""Sentences for reasons that turned away all nodes."""
+"""The sentences for reasons that turned away all nodes."""
 
 
 class Reasons(NamedTuple):
-    """Why each task, and each podgroup with waiting tasks, was not placed: all reasons, and the
-    main ones of podgroups.
+    """Why each task, and each podgroup with waiting tasks, was not placed: all reasons, and for
+    podgroups the main ones.
     """
 
     rejections: dict[str, tuple[Rejection, ...]]
@@ -130,10 +130,10 @@ class Reasons(NamedTuple):
 
 
 def explain(session: Session) -> Reasons:
-    """Return why everything that waits was not placed.
+    """Return why no waiting work was placed.
 
-    Tasks of one class and job share one answer. Jobs whose tasks are of one class share its counts
-    of nodes.
+    Tasks of one class and job share one answer. Jobs whose tasks are of one class share this
+    class's counts of nodes.
     """
     out: dict[str, tuple[Rejection, ...]] = {}
     main: dict[str, tuple[Rejection, ...]] = {}
@@ -163,8 +163,8 @@ def explain(session: Session) -> Reasons:
 
 
 class _Kind(NamedTuple):
-    """Waiting tasks of one class of a job, the first of them, and how many of them the job needs
-    for its minimum.
+    """The waiting tasks of one class of a job: the first of them, and how many of them the job's
+    minimum needs.
     """
 
     eq_class: EquivalenceClass
@@ -180,7 +180,7 @@ def _of_tasks(
     nodes: dict[tuple[int, int], NodeCounts],
     out: dict[str, tuple[Rejection, ...]],
 ) -> list[_Kind]:
-    """Write the reasons of each waiting task to `out`, and return them by kind of task."""
+    """Write the reasons of each waiting task to `out`; return the reasons by kind of task."""
     cluster = session.cluster
     moved: list[_Kind] = []
     by_class: dict[int, tuple[EquivalenceClass, tuple[Rejection, ...], NodeCounts]] = {}
@@ -218,8 +218,8 @@ def _waits(job: Job) -> bool:
 
 
 def _needed(job: Job, eq_class: EquivalenceClass, count: int, spare: int) -> int:
-    """Return how many of `count` tasks of a class the job needs for its minimum. `spare`: how many
-    of its waiting tasks it does not need.
+    """Return how many of `count` tasks of a class the job's minimum needs. `spare`: how many of the
+    job's waiting tasks the minimum does not need.
     """
     role = eq_class.shape.role
     least = job.role_min.get(role, 0) if job.roles_matter() else 0
@@ -253,8 +253,8 @@ def _of_job(session: Session, job: Job, position: int, kinds: Sequence[_Kind]) -
 
 
 def _too_many(session: Session, kind: _Kind) -> Rejection | None:
-    """Return the rejection of a gang that needs more tasks of a class than its nodes could hold
-    even if they were empty.
+    """Return the rejection of a gang that needs more tasks of a class than its nodes could hold if
+    they were empty.
     """
     nodes = kind.nodes
     if nodes is None or not 0 < nodes.most < kind.needed:
@@ -264,8 +264,8 @@ def _too_many(session: Session, kind: _Kind) -> Rejection | None:
 
 
 def _of_gang(session: Session, job: Job, kinds: Sequence[_Kind]) -> list[Rejection]:
-    """Return how many members of the gang found room when it was tried, and which was the first
-    without.
+    """Return how many members of the gang found room when the gang was tried, and the first member
+    without room.
     """
     if job.counts[j.PIPELINED] and session.job_pipelined(job):
         detail = {"minimum": job.min_available}
@@ -295,8 +295,8 @@ def _of_gang(session: Session, job: Job, kinds: Sequence[_Kind]) -> list[Rejecti
 def _quotas(
     session: Session, job: Job, attempt: Attempt, kinds: Sequence[_Kind]
 ) -> list[Rejection]:
-    """Return the quotas that stopped the gang, with what it asks for as a whole: the attempt has
-    the amounts of the one task at which it stopped.
+    """Return the quotas that stopped the gang, with the request of the whole gang: the attempt only
+    has the request of the task at which it stopped.
     """
     if not attempt.why:
         return []
@@ -310,7 +310,7 @@ def _quotas(
 
 
 def _not_whole(session: Session, job: Job, attempt: Attempt, kinds: Sequence[_Kind]) -> Rejection:
-    """Return how many members found room, and how much of which resource each other one needs."""
+    """Return how many members found room, and which amounts each remaining member lacks."""
     detail: dict[str, Any] = {"placed": attempt.placed, "minimum": job.min_available}
     cluster = session.cluster
     failed = cluster.eq_class[attempt.failed] if attempt.failed >= 0 else None
@@ -339,7 +339,7 @@ def _of_class(
     if not found.room:
         taken = [] if out else _nothing_taken(session, job, eq_class, found.away)
         return (*out, *found.away, *taken)
-    if out:  # some nodes have room, so the others are not the reason
+    if out:  # some nodes have room, so the other nodes are not the reason
         return tuple(out)
     return (*found.away, Rejection(reason="fits-alone", count=found.room))
 
@@ -347,9 +347,7 @@ def _of_class(
 def _nothing_taken(
     session: Session, job: Job, eq_class: EquivalenceClass, away: Sequence[Rejection]
 ) -> list[Rejection]:
-    """Return why reclaim has not made room for a task where other queues hold what no node has
-    left.
-    """
+    """Return why reclaim made no room for a task, if other queues hold what no node has left."""
     if "reclaim" not in session.config.actions:
         return []
     lacking = [

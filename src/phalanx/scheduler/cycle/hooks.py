@@ -23,7 +23,7 @@ PERMIT, ABSTAIN, REJECT = 1, 0, -1
 
 
 class Rule(Enum):
-    """The way in which the answers of several plugins become one."""
+    """How the answers of several plugins are combined into one answer."""
 
     KEY = "keys are compared plugin by plugin, the smaller first"
     COMPARE = "the first answer other than 0 decides"
@@ -44,8 +44,8 @@ class Rule(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Hook:
-    """One hook; `signature` is for display, `switch` is None where no configuration can turn it
-    off.
+    """One hook. `signature` is for display; `switch` is None for a hook that no configuration can
+    turn off.
     """
 
     signature: str
@@ -112,14 +112,15 @@ _tier = itemgetter(0)
 
 
 class HookRegistry:
-    """The functions that the session's plugins registered, tier by tier, and the combined
-    answers."""
+    """The functions that the session's plugins registered, tier by tier. Combines the functions'
+    answers.
+    """
 
     def __init__(self, config: Configuration) -> None:
         self._config = config
         self._tier_of = {p.name: i for i, tier in enumerate(config.tiers) for p in tier}
         self._options = {p.name: p for tier in config.tiers for p in tier}
-        # Missing until a hook is first used: one registry is made for every cycle.
+        # Entries are made when a hook is first used, since every cycle makes a registry.
         self._added: dict[str, list[tuple[int, str, Callable[..., Any]]]] = defaultdict(list)
         """The functions registered for each hook, each with its tier and its plugin."""
         self._flat: dict[str, list[Callable[..., Any]]] = defaultdict(list)
@@ -140,7 +141,7 @@ class HookRegistry:
             is_last = not added or added[-1][0] <= tier
             added.append((tier, plugin, fn))
             self._flat[hook].append(fn)
-            if not is_last:  # plugins are usually opened in the order of their tiers
+            if not is_last:  # rare: plugins usually open in the order of their tiers
                 added.sort(key=_tier)
                 self._flat[hook] = [fn for _, _, fn in added]
             if self._tiers:
@@ -177,7 +178,7 @@ class HookRegistry:
         return 0
 
     def first(self, hook: str, *args: Any) -> Any:
-        """Return the first answer other than None, or None."""
+        """Return the first answer that is not None; None if there is no such answer."""
         for fn in self._flat[hook]:
             answer = fn(*args)
             if answer is not None:
@@ -235,10 +236,10 @@ class HookRegistry:
         return []
 
     def intersect(self, hook: str, asker: Any, candidates: Sequence[int]) -> list[int]:
-        """Return the victims that the plugins of a tier agree on.
+        """Return the victims on which the plugins of a tier agree.
 
-        Volcano's quirk: after an empty intersection the next plugin of the tier starts a new one;
-        with compat "none" an empty intersection stays empty.
+        A quirk of Volcano: after an empty intersection, the next plugin of the tier starts a new
+        intersection. With compat "none", an empty intersection stays empty.
         """
         for tier in self._by_tier(hook):
             victims: list[int] | None = None

@@ -49,11 +49,11 @@ class HyperNodes:
                 self._lowest_of.setdefault(i, name)
 
     def lowest_of(self, node: int) -> str:
-        """Return the closest domain of a node, or "" for a node in none."""
+        """Return the closest domain of a node; "" for a node that is in no domain."""
         return self._lowest_of.get(node, "")
 
     def ancestors(self, name: str) -> list[str]:
-        """Return `name` itself, its parent, and so on to the top."""
+        """Return `name` itself, then its parent, and so on up to the top."""
         out = []
         while name and name in self.tier and name not in out:
             out.append(name)
@@ -61,15 +61,15 @@ class HyperNodes:
         return out
 
     def common(self, a: str, b: str) -> str:
-        """Return the smallest domain that holds both; "" stands for nothing yet."""
+        """Return the smallest domain that holds both; "" stands for no domain yet."""
         if not a or not b:
             return a or b
         of_a = set(self.ancestors(a))
         return next((x for x in self.ancestors(b) if x in of_a), "")
 
     def bound(self, topology: NetworkTopology) -> int | None:
-        """Return the highest tier that the topology allows; None if the tier that it names is
-        unknown.
+        """Return the highest tier that the topology allows; None if the topology names an unknown
+        tier.
         """
         if topology.highest_tier is not None:
             return topology.highest_tier

@@ -19,14 +19,14 @@ STATUS_NAMES = (
     "Succeeded", "Failed", "Unknown",
 )  # fmt: skip
 HOLDING = frozenset({ALLOCATED, BINDING, BOUND, RUNNING})
-"""States in which a task holds its node's resources for good (Volcano's AllocatedStatus)."""
+"""States in which a task keeps its node's resources (Volcano's AllocatedStatus)."""
 IDLE_PENDING = 10
 """The slot of `counts` for pending tasks that request nothing."""
 SLOTS = 11
 
 
 class Counted:
-    """Tasks counted by state: the common part of a job and a subjob."""
+    """Tasks counted by state, which is common to jobs and subjobs."""
 
     __slots__ = ("counts", "min_available")
 
@@ -46,7 +46,7 @@ class Counted:
         return self.ready_count() + self.counts[PIPELINED] + self.counts[PENDING]
 
     def shortfall(self) -> int:
-        """Return how many more tasks must be placed before the minimum holds."""
+        """Return how many more tasks must be placed to reach the minimum."""
         return self.min_available - self.ready_count() - self.counts[IDLE_PENDING]
 
     def is_ready(self) -> bool:
@@ -129,18 +129,19 @@ class Job(Counted):
         self.subjobs: dict[str, SubJob] = {}
         self.tasks: list[int] = []
         self.eq_class: EquivalenceClass | None = None
-        """The class of all its tasks; None without tasks, and with tasks of several classes."""
+        """The class of all tasks of the job; None if there are no tasks, or tasks of several
+        classes.
+        """
         self.held = zero.copy()
-        """The amounts that its tasks hold at the start of the cycle."""
+        """The amounts that the job's tasks hold at the start of the cycle."""
         self.total_request = zero.copy()
         self.failed_roles: dict[str, set[str]] = {}
         self.amend(spec)
 
     def amend(self, spec: PodGroupSpec) -> None:
-        """Take over what the podgroup's description says now.
+        """Take over the podgroup's present description.
 
-        The queue, the topology and the cut into subgroups must stay as they were; all else may
-        change.
+        The queue, the topology and the division into subgroups must be unchanged.
         """
         self.spec = spec
         self.min_available = spec.min_member
@@ -176,7 +177,7 @@ class Job(Counted):
         return self.phase == "Pending"
 
     def roles_matter(self) -> bool:
-        """Whether per-role minimums count: only if the job's own minimum reaches their sum."""
+        """Whether per-role minimums count: only if the job's own minimum is at least their sum."""
         return self.min_available >= self.role_min_total
 
     def role_count(self, role: str, *, pipelined: bool = False, idle: bool = False) -> int:
@@ -192,7 +193,7 @@ class Job(Counted):
         return ready + c[PIPELINED] * pipelined + c[IDLE_PENDING] * idle
 
     def roles_short(self, *, pipelined: bool) -> dict[str, int]:
-        """Return the roles below their minimum, and how many tasks each lacks."""
+        """Return the roles below their minimums, with the number of tasks that each lacks."""
         if not self.role_min or not self.roles_matter():
             return {}
         lacks = {
@@ -202,7 +203,7 @@ class Job(Counted):
         return {role: n for role, n in lacks.items() if n > 0}
 
     def roles_valid(self) -> bool:
-        """Whether every role has, or could have, its minimum."""
+        """Whether every role has, or could reach, its minimum."""
         if not self.role_min or not self.roles_matter():
             return True
         for role, least in self.role_min.items():
@@ -237,9 +238,10 @@ class Job(Counted):
         return all(found.get(gid, 0) >= n for gid, n in self.min_subjobs.items())
 
     def subjobs_short(self, *, pipelined: bool) -> dict[str, int]:
-        """Return the policies with too few subgroups ready, and how many subgroups each lacks.
+        """Return the policies with too few ready subgroups, with the number of subgroups that each
+        lacks.
 
-        `pipelined` counts subgroups that will be ready once evictions end, too.
+        With `pipelined`, subgroups that will be ready once evictions end count as ready.
         """
         out: dict[str, int] = {}
         for gid, least in self.min_subjobs.items():
@@ -273,9 +275,9 @@ class Job(Counted):
 
 
 def is_bound(topology: NetworkTopology | None) -> bool:
-    """Whether a topology names a highest tier; tier 0 counts as one.
+    """Whether a topology names a highest tier; tier 0 counts as a name.
 
-    Soft topologies become hard ones with the whole cluster as the bound when the session opens.
+    When the session opens, soft topologies become hard ones that are bound to the whole cluster.
     """
     return (
         topology is not None

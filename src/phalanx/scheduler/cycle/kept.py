@@ -43,9 +43,9 @@ _SPARE = 64
 """Rows of forgotten tasks that may always stay, so that small clusters seldom compact."""
 
 OUT: Final = j.SUCCEEDED
-"""The state of a task that takes no part: no job counts it."""
+"""The state of a task that takes no part in a cycle; its job does not count it."""
 _MARKS = (j.ALLOCATED, j.BINDING)
-"""States that a plan gives, and that last until `stand`."""
+"""States that a plan gives to tasks. A task keeps such a state until `stand` sets another."""
 _BOOKS = (
     *("idle", "future", "used", "releasing", "promised", "asked", "weighed", "seats"),
     *("held_in_queue", "changed_at"),
@@ -61,7 +61,7 @@ _BY_NAME = (
 
 
 class NotPatchableError(ValueError):
-    """A change that the columns cannot follow: everything has to be read again."""
+    """A change that the columns cannot take over; the whole snapshot has to be read again."""
 
 
 class Standing(NamedTuple):
@@ -93,14 +93,14 @@ class KeptCluster(Cluster):
         self._by_shape = {eq_class.shape: eq_class for eq_class in self.eq_classes}
         self._row_of = {uid: t for t, uid in enumerate(self.task_uid)}
         self._stood = list(self.status)
-        """The state of each task, whatever the last plan did with it."""
+        """The state of each task before the last plan."""
         self._gone = 0
         """The number of rows of forgotten tasks."""
 
     def copy(self) -> KeptCluster:
         """Return a copy of the columns as they are between cycles.
 
-        Decisions and changes on the copy do not affect this one. Copying costs far less than
+        Decisions and changes on the copy do not affect the original. Copying costs far less than
         reading everything.
         """
         other = copy.copy(self)
@@ -112,7 +112,7 @@ class KeptCluster(Cluster):
             setattr(other, name, dict(getattr(self, name)))
         other.tasks = other._specs
         other.jobs = [job.copy() for job in self.jobs]
-        other.answers = {}  # they are brought up to date in the original
+        other.answers = {}  # only the original keeps its answers up to date
         other._on_node = None
         return other
 
@@ -162,7 +162,7 @@ class KeptCluster(Cluster):
             job.min_resources = self.dims.amount(spec.min_resources)
 
     def drop_group(self, uid: str) -> None:
-        """Remove a podgroup of which no task takes part any more."""
+        """Remove a podgroup none of whose tasks takes part any more."""
         index = self.job_index.pop(uid, None)
         if index is None:
             return
@@ -181,7 +181,7 @@ class KeptCluster(Cluster):
         return uid in self._row_of
 
     def add_rows(self, specs: Iterable[TaskSpec]) -> None:
-        """Make tasks known; they take no part until `stand` sets their state.
+        """Add rows for new tasks; they take no part until `stand` sets their state.
 
         Raises NotPatchableError for a resource that no node, queue or earlier task names.
         """
@@ -223,7 +223,7 @@ class KeptCluster(Cluster):
                 raise NotPatchableError(f"{who} {name}, which nothing here has")
 
     def stand(self, group: str, standings: Iterable[Standing]) -> None:
-        """Set the state of these tasks of a podgroup, whatever the last plan did with them."""
+        """Set the state of these tasks of a podgroup, whatever state the last plan gave them."""
         job = self.jobs[self.job_index[group]]
         alike = groupby(standings, key=self._likeness)
         for (eq_class, old, _, status), listed in alike:
@@ -299,7 +299,7 @@ class KeptCluster(Cluster):
                 self.future[node] += load
 
     def _take_part(self, job: Job, eq_class: EquivalenceClass, rows: list[int]) -> None:
-        """Add tasks to their job, as pending ones."""
+        """Add tasks to their job as pending tasks."""
         if not job.tasks:
             job.eq_class = eq_class
             sub = SubJob(job, job.uid, job.uid, job.min_available, None)
@@ -339,10 +339,10 @@ class KeptCluster(Cluster):
     # -- after a cycle --------------------------------------------------------------------------
 
     def take_back(self, plan: Plan) -> None:
-        """Withdraw what a plan made on these columns only promised, and set the podgroups' new
-        phases.
+        """Withdraw the promises of a plan that was made on these columns, and set the podgroups'
+        new phases.
 
-        Tasks that it bound or evicted stay marked until `stand` sets their outcome.
+        Tasks that the plan bound or evicted stay marked until `stand` sets their outcome.
         """
         for uid in plan.pipelined:
             t = self._row_of[uid]
@@ -355,7 +355,7 @@ class KeptCluster(Cluster):
             job.phase = "Inqueue" if phase == "Unknown" else phase
             if job.failed_roles:
                 job.failed_roles.clear()
-            if job.counts[j.ALLOCATED]:  # it did not become ready, so nothing was bound
+            if job.counts[j.ALLOCATED]:  # the podgroup did not become ready, so nothing was bound
                 for t in [t for t in job.tasks if self.status[t] == j.ALLOCATED]:
                     self.unplace(self.eq_class[t], [t], [self.node_of[t]])
         self._on_node = None
@@ -467,10 +467,12 @@ class KeptCluster(Cluster):
                 self.answers[(index, -1)] = known
         self._by_shape = {eq_class.shape: eq_class for eq_class in self.eq_classes}
 
-    # -- all of it ------------------------------------------------------------------------------
+    # -- all rows -------------------------------------------------------------------------------
 
     def snapshot_now(self) -> Snapshot:
-        """Return the present state as a snapshot, without what other work takes (`occupy`)."""
+        """Return the present state as a snapshot, without the amounts that other work takes
+        (`occupy`).
+        """
         return msgspec.structs.replace(
             self.snapshot,
             nodes=tuple(self.nodes),
@@ -494,7 +496,7 @@ class KeptCluster(Cluster):
 
 
 def _rows(books: Counts, was: list[int]) -> Counts:
-    """Return these rows of some books; zeros for -1."""
+    """Return these rows of a book as a new array, with zeros in place of row -1."""
     out = np.zeros((len(was), *books.shape[1:]), dtype=np.int64, order="F")
     index = np.array(was, dtype=np.int64)
     there = index >= 0

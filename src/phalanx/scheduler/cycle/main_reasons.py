@@ -38,7 +38,7 @@ OF_ITSELF = frozenset(
 )
 """Reasons that keep a podgroup waiting however much room there is now."""
 OF_OTHERS = frozenset({"fits-alone", "waiting-for-gang"})
-"""Reasons given to tasks that could start but for their gang or for evictions."""
+"""Reasons given to tasks that could start if their gang could, or once evictions end."""
 HINTS = frozenset(
     {
         *("behind", "gang-member", "gang-role", "gang-subgroup"),
@@ -54,13 +54,13 @@ FIXED = frozenset(
         *("never-fits", "never-fits-there", "gang-never-fits"),
     }
 )
-"""Reasons that no end of other work removes."""
+"""Reasons that stay even when other work ends."""
 _CAPS = frozenset({"queue-quota", "queue-capability", "namespace-quota", "user-limit"})
 _SUBJECTS = ("resource", "queue", "who", "labels", "license", "role", "policy", "task")
 """Details that tell two reasons of one kind apart.
 
-Amounts do not: a quota is named once, with what the gang asks for and not with what each task asks
-for.
+Amounts do not tell reasons apart: a quota is named once, with the gang's request and not with each
+task's request.
 """
 _ROUNDING = 1e-9
 _MAIN = 3
@@ -80,7 +80,8 @@ class WaitingTasks(NamedTuple):
 def main_reasons(
     of_group: Sequence[Rejection], waiting: Sequence[WaitingTasks]
 ) -> tuple[Rejection, ...]:
-    """Return the few reasons without which it would not wait: `_MAIN` at most, of one kind.
+    """Return the few reasons without which the podgroup would not wait: `_MAIN` at most, of one
+    kind.
 
     A reason of some tasks of a gang names their number in its detail (`tasks`, `in_gang`).
     """
@@ -101,7 +102,7 @@ def main_reasons(
 
 
 def fixed_reasons(found: Sequence[Rejection]) -> list[Rejection]:
-    """Return those of a task's reasons that no end of other work removes."""
+    """Return those of a task's reasons that stay even when other work ends."""
     fixed = [one for one in found if is_fixed(one)]
     of_nodes = [one for one in found if one.reason not in OF_QUOTAS]
     if of_nodes and all(one.reason in STATIC for one in of_nodes):
@@ -110,7 +111,7 @@ def fixed_reasons(found: Sequence[Rejection]) -> list[Rejection]:
 
 
 def is_fixed(one: Rejection) -> bool:
-    """Whether no end of other work removes the reason: it is of a fixed kind, or asks for more than
+    """Whether the reason stays even when other work ends: its kind is fixed, or the request exceeds
     a cap.
     """
     if one.reason in _CAPS:
@@ -119,8 +120,8 @@ def is_fixed(one: Rejection) -> bool:
 
 
 def _of_nodes(found: Sequence[Rejection]) -> Sequence[Rejection]:
-    """Return the reasons that turned away all nodes, then those that never change on the others; or
-    all that tell something.
+    """Return the reasons that turned away all nodes, followed by the static reasons. If no reason
+    turned away all nodes, return all reasons that tell something.
     """
     own = _telling(found)
     full = [one for one in own if one.count == one.detail.get("of")]
@@ -130,7 +131,7 @@ def _of_nodes(found: Sequence[Rejection]) -> Sequence[Rejection]:
 def _named(
     found: Sequence[Rejection], some: WaitingTasks, waiting: Sequence[WaitingTasks]
 ) -> Sequence[Rejection]:
-    """Return the reasons with the number of tasks that have them, if other tasks do not."""
+    """Return the reasons; a reason that only some tasks have gets their number."""
     if len(waiting) == 1:
         return found
     count = {"tasks": some.tasks, "in_gang": sum(one.tasks for one in waiting)}
@@ -142,7 +143,7 @@ def _telling(found: Sequence[Rejection]) -> Sequence[Rejection]:
 
 
 def _first(found: Sequence[Rejection]) -> tuple[Rejection, ...]:
-    """Return the first reasons, one for each thing."""
+    """Return the first reason for each subject."""
     once: dict[tuple[object, ...], Rejection] = {}
     for one in found:
         subject = (one.detail.get(name) for name in _SUBJECTS)

@@ -10,7 +10,7 @@ import math
 _DAY_S = 86_400
 _ERA_DAYS = 146_097
 _EPOCH = 719_468
-"""Days from the first of March of the year 0 to the epoch."""
+"""Days from 1 March of the year 0 to the epoch."""
 
 
 def moment(at_s: float) -> str:

@@ -13,18 +13,20 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.specs import Match
 
 STATIC = frozenset({"labels", "taints", "gpu-type", "node-group", "spread-label", "cpu-only"})
-"""Filters whose answer about a node stays the same while work comes and goes."""
+"""Filters that say the same of a node while work comes and goes."""
 _SCARCE_LAST = ("cpu", "memory", "pods")
-"""Where several resources leave room for equally few tasks, a device is named before these."""
+"""If several resources leave room for equally few tasks, a device is named before these
+resources.
+"""
 
 
 class NodeCounts(NamedTuple):
     """Nodes as one class of tasks sees them.
 
-    `away` are the reasons why nodes were turned away; if no node passes the static filters, only
-    those filters. `room` nodes can take one task now. The nodes that static filters allow would
-    hold `most` tasks together if all of them were empty. `scarce` is the resource that leaves room
-    for the fewest tasks; "" where nothing is asked for.
+    `away` are the reasons why nodes were turned away; if no node passes the static filters, the
+    reasons of those filters alone. `room` nodes can take one task now. The nodes that static
+    filters allow would hold `most` tasks together if all of them were empty. `scarce` is the
+    resource that leaves room for the fewest tasks; "" where nothing is asked for.
     """
 
     away: tuple[Rejection, ...]
@@ -90,7 +92,7 @@ def _turned_away(session: Session, ask: Ask) -> list[tuple[Rejection, Flags]]:
 
 
 def _labels(session: Session, ask: Ask) -> str:
-    """Describe each condition on labels, with how many nodes meet that condition alone."""
+    """Describe each condition on labels, with the number of nodes that meet this condition."""
     shape, cluster = ask.eq_class.shape, session.cluster
     conditions = [
         (f"{key}={value}", Match(key=key, op="In", values=(value,)))
@@ -138,8 +140,8 @@ def _lack(session: Session, ask: Ask, r: int, lacks: Flags, allowed: Flags) -> R
 
 
 def _held_at_most(session: Session, ask: Ask, allowed: Flags, left: Flags) -> tuple[int, str]:
-    """Return how many tasks the allowed nodes would hold if they were empty, and the resource of
-    which the nodes that are left have room for the fewest.
+    """Return how many tasks the allowed nodes would hold if they were empty, and the scarcest
+    resource: its free amounts leave room for the fewest tasks.
     """
     cluster = session.cluster
     asked = ask.eq_class.asked

@@ -12,7 +12,7 @@ T = TypeVar("T")
 class Heap(Generic[T]):
     """Pops the item with the smallest `key`.
 
-    The key is taken when an item is pushed, so push an item again after it changed.
+    The key is computed when an item is pushed, so push an item again after its key changed.
     """
 
     __slots__ = ("_entries", "_key", "_sequence")
@@ -45,7 +45,7 @@ class Heap(Generic[T]):
 class QueueHeap:
     """Pops the queue that `compare` puts first.
 
-    Each queue is put in its place when it is pushed, so push a queue again after it changed.
+    A queue's place is found when the queue is pushed, so push a queue again after it changed.
     """
 
     __slots__ = ("_compare", "_items")

@@ -38,12 +38,12 @@ def bound_and_settle(
     status: Sequence[int],
     is_strict: bool,
 ) -> None:
-    """Turn soft topologies into bounds that only the whole cluster reaches, and settle running
-    parts.
+    """Turn soft topologies into bounds that only the whole cluster reaches, and fix the domains of
+    running parts.
 
     Where network domains are given, a part that runs already stays in the smallest domain that
-    holds it. As in Volcano, an unknown tier name is no bound; with `is_strict` no domain satisfies
-    it.
+    holds the part. As in Volcano, an unknown tier name is no bound; with `is_strict`, no domain
+    satisfies an unknown tier name.
     """
     top = max(tree.tier.values())
     names = None if is_strict else frozenset(tree.tier_name.values())

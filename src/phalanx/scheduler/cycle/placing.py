@@ -21,9 +21,9 @@ from phalanx.scheduler.cycle.plan import Choice
 from phalanx.scheduler.cycle.rows import ALWAYS, BY_ONE, NEVER, Ask, Filter, Indexes, Rows, Scorer
 
 _WIDTH, _DEPTH = 96, 48
-"""Nodes, and tasks on each of them, that are unrolled at once."""
+"""How many nodes, and how many tasks on each of them, are unrolled at once."""
 _SHALLOW = 2
-"""Tasks on each node that are unrolled first: enough where nodes are taken in turn."""
+"""How many tasks on each node are unrolled first: enough when each node gets a task in turn."""
 _FEW = 16
 """Up to this many nodes are searched for one by one."""
 _OUT = -np.inf
@@ -33,15 +33,15 @@ class Answers:
     """One class's masks and scores over all nodes.
 
     The masks hold at version `mark` of the cluster. The scores hold at version `seen`, except for
-    nodes marked as stale. Most waiting classes find no open node, so a node is scored only once it
-    is to be ranked; and evictions rank nodes whatever the masks say.
+    nodes marked as stale. Most waiting classes find no open node, so a node is scored only when it
+    has to be ranked. Evictions rank nodes whatever the masks say.
     """
 
     __slots__ = ("fixed", "mark", "open", "room", "scores", "seen", "stale", "static", "steady")
 
     def __init__(self, n: int) -> None:
         self.static: Flags = np.ones(n, dtype=np.bool_)
-        """The conjunction of the filters that never change."""
+        """Which nodes pass all filters that never change."""
         self.fixed: Vector = np.zeros(n)
         """The sum of the scores that never change."""
         self.open: Flags = np.zeros(n, dtype=np.bool_)
@@ -49,7 +49,7 @@ class Answers:
         self.room: Flags = self.open
         """Open nodes with enough room now; the same array until idle and future room may differ."""
         self.scores: Vector = np.zeros(n)
-        """The score of each node; valid only where `steady`, and not `stale`."""
+        """The score of each node; valid only where `steady` is set and `stale` is not."""
         self.stale: Flags = np.ones(n, dtype=np.bool_)
         """Nodes that changed since they were scored."""
         self.mark = self.seen = -1
@@ -57,7 +57,9 @@ class Answers:
 
 
 class Placer:
-    """The search for nodes, and for the best node, for a session's tasks as its plugins see it."""
+    """Finds the nodes, and the best node, for a session's tasks by the rules of the session's
+    plugins.
+    """
 
     def __init__(self, cluster: Cluster, hooks: HookRegistry) -> None:
         self._cluster = cluster
@@ -71,9 +73,11 @@ class Placer:
         self._static: dict[tuple[int, int], Flags] = {}
         self._never_changing: dict[int, tuple[list[Filter], str]] = {}
         self._chooser = ""
-        """The plugin that chose the last node itself, whatever the scores."""
+        """The plugin that chose the last node itself; scores did not count."""
         self._kinds: dict[tuple[Hashable, ...], int] = {}
-        """Numbers for kinds of jobs, for which filters of the scope "kind" answer alike."""
+        """A number for each kind of jobs. Filters of the scope "kind" give equal answers to all
+        jobs of one kind.
+        """
 
     def ask(self, t: int, domain: str = "") -> Ask:
         cluster = self._cluster
@@ -99,14 +103,14 @@ class Placer:
         return self._rules
 
     def key(self, eq_class: EquivalenceClass, job: Job) -> tuple[int, int]:
-        """Return a key: jobs with the same key get the same answers for the class, unless tasks
+        """Return a key; jobs with equal keys get equal answers for the class, unless their tasks
         differ.
         """
         return (eq_class.index, self._scope_key(self.rules()[2], job, -1))
 
     def can_unroll(self, eq_class: EquivalenceClass) -> bool:
-        """Whether the answers about a node with a growing number of the class's tasks can be
-        computed.
+        """Whether the scores of a node can be computed in advance for a growing number of the
+        class's tasks there.
         """
         known = self._unrollable.get(eq_class.index)
         if known is None:
@@ -124,7 +128,8 @@ class Placer:
 
     def static(self, ask: Ask) -> Flags:
         """Return the nodes that pass every filter whose answer for the asker's class never
-        changes."""
+        changes.
+        """
         key = self.static_key(ask.eq_class, ask.job, ask.task)
         known = self._static.get(key)
         if known is None:
@@ -136,12 +141,12 @@ class Placer:
         return known
 
     def static_key(self, eq_class: EquivalenceClass, job: Job, task: int) -> tuple[int, int]:
-        """Return a key: tasks with the same key have the same `static` nodes."""
+        """Return a key; tasks with equal keys have the same `static` nodes."""
         return (eq_class.index, self._scope_key(self._never(eq_class)[1], job, task))
 
     def _never(self, eq_class: EquivalenceClass) -> tuple[list[Filter], str]:
-        """Return filters whose answers for the class never change, and the narrowest scope among
-        them.
+        """Return the filters whose answers for the class never change, and the narrowest scope
+        among these filters.
         """
         found = self._never_changing.get(eq_class.index)
         if found is None:
@@ -151,7 +156,7 @@ class Placer:
         return found
 
     def answers(self, ask: Ask) -> Answers:
-        """Return the answers of the asker's class, with its masks brought up to date."""
+        """Return the answers for the asker's class, with masks that are up to date."""
         known = self._known_of(ask)
         version, before = self._cluster.version, known.mark
         if before < 0 or not known.steady:
@@ -168,7 +173,7 @@ class Placer:
         return known
 
     def _known_of(self, ask: Ask) -> Answers:
-        """Return the answers of the asker's class as they were when last asked."""
+        """Return the answers for the asker's class from the last time when somebody asked."""
         filters, scorers, scope = self.rules()
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
         known = self._known.get(key)
@@ -209,7 +214,7 @@ class Placer:
             known.room[index] = passes
 
     def _rescore(self, known: Answers, among: Flags, ask: Ask) -> None:
-        """Score those of these nodes again that changed since they were last scored."""
+        """Score again those of the given nodes that changed since they were last scored."""
         version = self._cluster.version
         if known.seen != version:
             known.stale[self._cluster.changed_at > known.seen] = True
@@ -226,7 +231,7 @@ class Placer:
             return fixed
         moving = scorers[0].score(rows, ask)
         for s in scorers[1:]:
-            moving = moving + s.score(rows, ask)  # a scorer may keep its array, so no +=
+            moving = moving + s.score(rows, ask)  # a scorer may keep its array, so += is forbidden
         fixed += moving
         return fixed
 
@@ -251,7 +256,7 @@ class Placer:
     def choice(self, ask: Ask, node: int, candidates: Flags) -> Choice:
         """Return the plugins' scores for the node that was just chosen, before anything goes there.
 
-        `candidates` are the nodes that it was chosen from.
+        `candidates` are the nodes from which that node was chosen.
         """
         names = self._cluster.node_names
         of_itself = self.answers(ask).steady
@@ -287,7 +292,7 @@ class Placer:
     def _scores(self, ask: Ask, nodes: Indexes, mask: Flags) -> Vector:
         """Return the scores of these nodes, which must be in the mask.
 
-        Scores that are relative to other nodes are relative to these alone.
+        Scores that compare nodes compare only the given nodes.
         """
         known = self._known_of(ask)
         if known.steady:
@@ -296,11 +301,11 @@ class Placer:
         return self._scored(known, Rows(self._cluster, nodes), ask)
 
     def unroll(self, ask: Ask, count: int, mask: Flags) -> list[int]:
-        """Return nodes for up to `count` tasks of the asker's class, one after the other, in idle
-        room.
+        """Return nodes for up to `count` tasks of the asker's class, placed one after another in
+        idle room.
 
-        The list ends early when the unrolled scores no longer decide; call again after placing
-        those.
+        The list ends early when the unrolled scores no longer decide. Place the tasks on the listed
+        nodes, then call again.
         """
         known = self.answers(ask)
         fits = known.room & mask
@@ -337,8 +342,9 @@ class Placer:
         return nodes
 
     def _ladders(self, ask: Ask, nodes: Indexes, depth: int) -> list[tuple[int, list[float]]]:
-        """Return for each node the scores that the first, second and later tasks would see
-        there."""
+        """Return for each node the score for the first task placed there, for the second, and so
+        on.
+        """
         cluster = self._cluster
         eq_class = ask.eq_class
         room = cluster.future[nodes]
@@ -366,7 +372,7 @@ class Placer:
     def room_for(self, ask: Ask, mask: Flags, count: int) -> int:
         """Return how many of `count` tasks of the class fit into the idle and future room.
 
-        Other work that may take of the room is not considered.
+        Other work that may take some of this room is not considered.
         """
         cluster = self._cluster
         found = self.answers(ask).open & mask
@@ -378,7 +384,8 @@ class Placer:
     # -- for evictions ------------------------------------------------------------------------
 
     def curable(self, ask: Ask, mask: Flags | None = None) -> Flags:
-        """Return the nodes that evictions might make fit; callers must not write to the mask.
+        """Return a mask of the nodes that may fit after evictions; callers must not write to the
+        mask.
 
         These are the nodes that no filter turns away for good.
         """
@@ -392,10 +399,10 @@ class Placer:
         return passes
 
     def _incurable_of(self, ask: Ask) -> tuple[Flags, Indexes, list[Filter]]:
-        """Return what the filters that evictions cannot change say.
+        """Return the answers of the filters that evictions cannot change.
 
-        That is: the mask of nodes that pass those filters whose answers never change, the same
-        nodes' indexes, and the filters of that kind whose answers do change.
+        The result is: a mask of the nodes that pass those of these filters whose answers never
+        change; the indexes of these nodes; and those of these filters whose answers do change.
         """
         filters, _, scope = self.rules()
         key = (ask.eq_class.index, self._scope_key(scope, ask.job, ask.task))
@@ -412,7 +419,9 @@ class Placer:
         return known
 
     def passes_now(self, ask: Ask, node: int) -> bool:
-        """Whether every filter lets the task onto the node as it stands, room aside."""
+        """Whether every filter lets the task onto the node as the node is now; room is not
+        considered.
+        """
         rows = Rows(self._cluster, np.array([node]))
         return all(bool(f.passes(rows, ask)[0]) for f in self.rules()[0])
 
@@ -423,10 +432,10 @@ class Placer:
         return bool((cluster.future[node] >= eq_class.request)[eq_class.asked].all())
 
     def ranked(self, ask: Ask, among: Flags | None = None) -> Iterator[int]:
-        """Yield curable nodes by falling score, then by name; sorted only when the first is not
-        enough.
+        """Yield curable nodes by falling score, then by name. The nodes are sorted only if the
+        caller asks for a second one.
 
-        `among` limits which nodes are given, but scores stay relative to all curable nodes.
+        `among` limits which nodes are yielded, but scores still compare all curable nodes.
         """
         _, nodes, moving = self._incurable_of(ask)
         mask = self.curable(ask)
@@ -458,14 +467,14 @@ class Placer:
 
 
 def _narrowest(scopes: set[str]) -> str:
-    """Return the scope of answers that depend on all of these scopes."""
+    """Return the scope of an answer that depends on all of these scopes."""
     if {"queue", "kind"} <= scopes:
         return "task" if "task" in scopes else "job"
     return next((s for s in ("task", "job", "kind", "queue") if s in scopes), "")
 
 
 def _holds(room: Counts, index: Indexes, eq_class: EquivalenceClass) -> Flags:
-    """Return which of these nodes have the request of one task of the class in the books `room`."""
+    """Return which of these nodes have enough for one task of the class, by the books `room`."""
     first, *others = eq_class.asked
     request = eq_class.request
     out: Flags = room[:, first].take(index) >= request[first]
@@ -475,15 +484,15 @@ def _holds(room: Counts, index: Indexes, eq_class: EquivalenceClass) -> Flags:
 
 
 def _how_often(room: Counts, eq_class: EquivalenceClass) -> Counts:
-    """Return how many tasks of the class each row of `room`, (T, R), has room for."""
+    """Return how many tasks of the class fit into each row of `room`, (T, R)."""
     out: Counts = (room[:, eq_class.asked] // eq_class.request[eq_class.asked]).min(axis=1)
     return out
 
 
 def _top(heads: Vector, count: int) -> tuple[Indexes, int]:
-    """Return the indexes of the `count` highest, the lower index first among equals.
+    """Return the indexes of the `count` highest values; the lower index comes first among equals.
 
-    The second value is the index of the next one after those; -1 where there is none.
+    The second result is the index of the next highest value; -1 where there is none.
     """
     if len(heads) <= count:
         return np.arange(len(heads)), -1

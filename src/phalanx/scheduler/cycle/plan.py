@@ -9,7 +9,7 @@ import msgspec
 
 
 class Rejection(msgspec.Struct, frozen=True, kw_only=True):
-    """One typed "no".
+    """One typed reason why something was refused.
 
     `reason` is a code of explain.REASONS. `count` is the number of nodes (or tasks, or groups
     ahead) concerned, and `detail` has the numbers behind it. `plugin` names the plugin that
@@ -26,8 +26,8 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     """A task that is evicted.
 
     `reason` is the action (or plugin) that decided it. `move_to` is a node with room for the task
-    once it comes back, if one was found. `claimant` is the podgroup that gets its room; empty if
-    none.
+    once it comes back, if one was found. `claimant` is the podgroup that gets the evicted task's
+    room; empty if none.
     """
 
     task: str
@@ -40,8 +40,9 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """Why the first task of a podgroup went to its node.
 
-    `among` nodes would have taken it. `scores` has the score of `node` from each plugin that ranks
-    nodes. `chooser` is the plugin that chose among those nodes itself, if one did.
+    `among` is the number of nodes that would have taken the task. `scores` has the score of `node`
+    from each plugin that ranks nodes. `chooser` is the plugin that chose among those nodes itself,
+    if one did.
     """
 
     node: str
@@ -63,18 +64,20 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one cycle. Names are namespace/name; nothing here is applied yet."""
+    """The decisions of one cycle, before any of them is applied. Names are namespace/name."""
 
     binds: Mapping[str, str]
     evictions: tuple[Eviction, ...]
     pipelined: Mapping[str, str]
     phases: Mapping[str, str]
     rejections: Mapping[str, tuple[Rejection, ...]]
-    """Without explaining, only what plugins gave as reasons for podgroups as a whole."""
+    """Why work was not placed. Unless the cycle explains, only the reasons that plugins gave for
+    whole podgroups.
+    """
     main: Mapping[str, tuple[Rejection, ...]] = {}
-    """For each waiting podgroup the few rejections without which it would not wait."""
+    """For each waiting podgroup, the few rejections without which the podgroup would not wait."""
     choices: Mapping[str, Choice] = {}
-    """Choices for the first podgroups that got places."""
+    """For the first podgroups that got places, why the first task went to its node."""
     allocated_hypernodes: Mapping[str, str] = {}
     nominations: Mapping[str, str] = {}
     timings: tuple[Timing, ...] = ()

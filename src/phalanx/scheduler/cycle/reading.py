@@ -36,7 +36,7 @@ def read_snapshots(text: str, known_plugins: Known, file: str = "") -> tuple[s.S
 
 
 def holds_list(text: str) -> bool:
-    """Whether a readable text has a list of snapshots rather than one."""
+    """Whether a readable text has a list of snapshots instead of a single snapshot."""
     return "snapshots" in text and "snapshots" in Document(text).root.members()
 
 
@@ -85,7 +85,7 @@ def _each(at: Place, key: str, read: Callable[[Place], T]) -> tuple[T, ...]:
 
 
 def _check_names(at: Place, snapshot: s.Snapshot) -> None:
-    """Refuse names that are given twice or that nothing has: names are identities."""
+    """Refuse names that are given twice, and references to names that do not exist."""
     named: tuple[tuple[str, Iterable[str]], ...] = (
         ("nodes", (n.name for n in snapshot.nodes)),
         ("hypernodes", (h.name for h in snapshot.hypernodes)),
@@ -108,7 +108,7 @@ def _check_names(at: Place, snapshot: s.Snapshot) -> None:
 
 
 def _check_sums(at: Place, rows: Iterable[s.Amounts]) -> None:
-    """Refuse totals that do not fit 64 bits."""
+    """Refuse totals that exceed 64 bits."""
     sums: dict[str, float] = {}
     for i, amounts in enumerate(rows):
         for name, x in amounts:
@@ -119,7 +119,7 @@ def _check_sums(at: Place, rows: Iterable[s.Amounts]) -> None:
 
 
 def _check_domains(at: Place, hypernodes: Sequence[s.HyperNodeSpec]) -> None:
-    """Refuse domains that lie too deep, or within themselves."""
+    """Refuse domains that are nested too deeply, or that contain themselves."""
     parents = {h.name: h.parent for h in hypernodes}
     for h in sorted(hypernodes, key=lambda h: h.name):
         for child in h.children:
@@ -268,7 +268,7 @@ def _path(at: Place) -> str:
 
 
 def _plain(at: Place) -> str:
-    """Read text that YAML may have read as a number (the weights "1")."""
+    """Read a value as text where YAML may have read a number (the weights "1")."""
     good = isinstance(at.value, int | float) and not isinstance(at.value, bool)
     return f"{at.value:g}" if good else at.text("")
 

@@ -14,7 +14,9 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 class ShapeReader:
-    """Reads shapes; equal tasks get the very same Shape, so that thousands of tasks share a few."""
+    """Reads shapes. Equal tasks get the same Shape object, so that thousands of tasks share a few
+    objects.
+    """
 
     KEYS: ClassVar[tuple[str, ...]] = (
         "namespace", "request", "limits", "images", "role", "labels", "nodeSelector",
@@ -199,7 +201,7 @@ def _term(at: Place) -> s.PodTerm:
 
 
 def _selected(at: Place) -> tuple[s.Match, ...]:
-    """Return the requirements of the place itself and of its label selector."""
+    """Return the requirements written directly at this place and those in its label selector."""
     out = matches_of(at)
     for key in ("label_selector", "labelSelector"):
         out += matches_of(at.get(key).keys(*_MATCHING))

@@ -13,8 +13,9 @@ from phalanx.scheduler.cycle.config import Known
 from phalanx.scheduler.cycle.session import Plugin
 
 GROUPS = ("phalanx.batch.plugins", "phalanx.scheduler.plugins")
-"""The entry-point groups that are looked up: `name = "module:maker"`. The first is the name that
-version 0.1 had; the second one wins."""
+"""The entry-point groups that are looked up: `name = "module:maker"`. The first group has the name
+that version 0.1 used. If both groups have an entry, the second group's entry counts.
+"""
 
 BUILT_IN: dict[str, str] = {
     "priority": "priority:Priority",
@@ -69,7 +70,9 @@ def _outside() -> dict[str, Any]:
 
 
 class _Known(Mapping[str, "Accepted | None"]):
-    """Names that a configuration may use; a plugin is imported when its arguments are asked for."""
+    """Names that a configuration may use. A plugin is imported only when its arguments are asked
+    for.
+    """
 
     def __getitem__(self, name: str) -> Accepted | None:
         accepted: Accepted | None = getattr(_maker(name), "accepts", None)
@@ -88,8 +91,8 @@ class _Known(Mapping[str, "Accepted | None"]):
 def known_plugins() -> Known:
     """Return the names that a configuration may use, each with the plugin's attribute `accepts`.
 
-    The attribute declares the plugin's arguments; None if it is missing, and any argument is
-    allowed.
+    The attribute declares the plugin's arguments. It is None for a plugin without the attribute;
+    such a plugin takes any argument.
     """
     return _Known()
 

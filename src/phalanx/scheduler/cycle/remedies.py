@@ -81,11 +81,15 @@ REMEDIES: dict[str, str] = {
     "waiting-for-gang": "nothing for this task: the rest of its gang needs room",
     "fits-alone": "nothing for this task: see its gang",
 }
-"""The change for each reason; `count`, the detail and `lack` (the missing amount) fill it in."""
+"""The change that would help, for each reason. `count`, the detail and `lack` (the missing amount)
+fill the placeholders.
+"""
 
 
 def remedy(rejection: Rejection) -> str:
-    """Return the change in words; empty for a reason that only a plugin from outside knows."""
+    """Return the change that would help, in words; empty for a reason that only an outside plugin
+    knows.
+    """
     template = REMEDIES.get(rejection.reason, "")
     if not rejection.detail.get("most"):
         template = template.removesuffix(_OR_LESS)

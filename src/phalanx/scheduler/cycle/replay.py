@@ -16,9 +16,9 @@ from phalanx.scheduler.cycle.specs import Snapshot
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot's plans, one per cycle, and their differences from what it expects.
+    """The plans of one snapshot, one for each cycle, and how they differ from the expected result.
 
-    `differences` is None for a snapshot that expects nothing.
+    `differences` is None for a snapshot without an expected result.
     """
 
     name: str
@@ -32,9 +32,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay(snapshot: Snapshot, cycles: int = 1, shells: Mapping[str, Any] | None = None) -> Outcome:
-    """Decide one snapshot `cycles` times, each time over what the last plan left.
+    """Decide one snapshot `cycles` times; each cycle starts from the state that the last plan left.
 
-    The snapshot's expectation is compared with all the plans together. `shells` as for `run_cycle`.
+    The snapshot's expectation is compared with all the plans together. `shells` has the same
+    meaning as in `run_cycle`.
     """
     now = snapshot
     plans: list[Plan] = []
@@ -49,7 +50,7 @@ def replay(snapshot: Snapshot, cycles: int = 1, shells: Mapping[str, Any] | None
 
 
 def as_data(outcome: Outcome) -> dict[str, Any]:
-    """Return the JSON of one snapshot; several cycles are taken together."""
+    """Return the outcome of one snapshot for JSON; several cycles are merged."""
     last = outcome.plans[-1]
     binds: dict[str, str] = {}
     evicted: list[str] = []

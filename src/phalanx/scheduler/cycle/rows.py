@@ -24,13 +24,13 @@ Indexes = npt.NDArray[np.intp]
 NEVER, TOUCHED, BY_ONE, ALWAYS = 0, 1, 2, 3
 """When an answer about a node can change within a cycle.
 
-NEVER; TOUCHED: when the node's own books change; BY_ONE: when they change, in a way that repeated
-rows of one node do not show; ALWAYS: whenever anything is placed anywhere.
+NEVER: it cannot. TOUCHED: when the node's own books change. BY_ONE: also when these books change,
+but repeated rows of one node do not show this change. ALWAYS: whenever anything is placed anywhere.
 """
 
 
 class Change:
-    """Equal tasks of a job that were promised or given room on `nodes`, one on each, or lost it.
+    """Equal tasks of a job that gained room on `nodes`, one task on each, or lost that room.
 
     `sign` is 1 for room gained and -1 for room lost.
     """
@@ -51,7 +51,7 @@ class Change:
         self.nodes = nodes
         self.sign = sign
         self.vector: Vector = eq_class.vector * (len(tasks) * sign)
-        """The request of all the tasks together, times `sign`; most plugins read it."""
+        """The request of all the tasks together, times `sign`. Most plugins read this vector."""
 
 
 class Rows:
@@ -76,24 +76,25 @@ class Rows:
         return len(self.index)
 
     def capacities(self) -> Counts:
-        """Return (resources, rows). This array and those below are shared: callers must not write
-        to them.
+        """Return (resources, rows). This array and those of the methods below are shared: callers
+        must not write to them.
         """
         return self._taken_of("capacity", None)
 
     def capacity(self, resource: int) -> Counts:
-        """Return one row of `capacities`: this resource on each node."""
+        """Return one row of `capacities`: the capacity of each node for this resource."""
         taken = self._taken.get("capacity")
         column: Counts
-        if taken is None:  # the other resources may never be needed
+        if taken is None:  # a row alone, as the other resources may never be needed
             column = self._cluster.capacity[:, resource].take(self.index)
         else:
             column = taken[resource]
         return column
 
     def used_of_all(self) -> Counts:
-        """Return (resources, rows) by Volcano's books: without promised tasks, with leaving
-        ones."""
+        """Return (resources, rows) by Volcano's books: promised tasks do not count, leaving tasks
+        do.
+        """
         more = None if self._eq_class is None else self._eq_class.request
         return self._taken_of("used", more)
 
@@ -103,21 +104,23 @@ class Rows:
         return column
 
     def asked_of_all(self) -> Counts:
-        """Return (resources, rows) by kube-scheduler's books: with promised tasks, without leaving
-        ones.
+        """Return (resources, rows) by kube-scheduler's books: promised tasks count, leaving tasks
+        do not.
         """
         more = None if self._eq_class is None else self._eq_class.request
         return self._taken_of("asked", more)
 
     def weighed(self) -> Counts:
-        """Return (2, rows): cpu and memory as in `asked_of_all`; requesting none counts as a
-        little.
+        """Return (2, rows): cpu and memory as in `asked_of_all`; a task that requests none counts
+        as a small one.
         """
         more = None if self._eq_class is None else self._eq_class.weighed
         return self._taken_of("weighed", more)
 
     def free(self, resource: int) -> Counts:
-        """Return what is idle once all leaving tasks are gone and all promised ones have come."""
+        """Return the amounts that are idle once all leaving tasks are gone and all promised tasks
+        have come.
+        """
         more = None if self._eq_class is None else -self._eq_class.request
         column: Counts = self._taken_of("future", more)[resource]
         return column
@@ -130,7 +133,7 @@ class Rows:
     def _taken_of(self, name: str, more: Counts | None) -> Counts:
         """Return these nodes' columns of some books, shared by all rules that read them.
 
-        In repeated rows each equal task on top adds `more` to the columns.
+        In repeated rows of one node, each further equal task adds `more` to the columns.
         """
         taken = self._taken.get(name)
         if taken is None:
@@ -143,14 +146,14 @@ class Rows:
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The question of where a task may go: a task of a class, for its job."""
+    """The question where a task of a class may go, asked for its job."""
 
     task: int
     eq_class: EquivalenceClass
     job: Job
     sub: SubJob | None
     domain: str = ""
-    """The smallest network domain that holds what its subjob has so far."""
+    """The smallest network domain that holds everything that the subjob has so far."""
 
 
 @dataclass(frozen=True, kw_only=True)

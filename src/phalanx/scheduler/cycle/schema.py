@@ -79,7 +79,9 @@ def configuration_schema(plugins: Known) -> dict[str, Any]:
 
 
 def _of(name: str, accepted: Accepted | None) -> dict[str, Any]:
-    """Return the schema of one entry's arguments; any arguments if it declares none."""
+    """Return the schema of one entry's arguments. If the plugin declares none, any arguments are
+    allowed.
+    """
     arguments = {"type": ["object", "null"]} if accepted is None else _members(accepted)
     return {
         "if": {"properties": {"name": {"const": name}}},

@@ -40,7 +40,7 @@ class Plugin(Protocol):
 
 
 class Session:
-    """The object that actions and plugins work with. Tasks, nodes and queues are indexes."""
+    """The object with which actions and plugins work. Tasks, nodes and queues are indexes."""
 
     def __init__(
         self,
@@ -60,14 +60,16 @@ class Session:
         self.hooks = HookRegistry(self.config)
         self._watch = watch
         self.explains = explains
-        """Whether the plan must explain why the rest waits."""
+        """Whether the plan must explain why the remaining work waits."""
         self.placer = Placer(self.cluster, self.hooks)
         self.binds: dict[int, int] = {}
         self.evictions: dict[int, Eviction] = {}
         self.refusals: dict[str, list[Rejection]] = {}
         """Rejections of a podgroup as a whole, by its uid."""
         self.attempts: dict[str, Attempt] = {}
-        """For each podgroup the attempt that came furthest, of those that were taken back."""
+        """For each podgroup, the attempt that came furthest, among the attempts that were taken
+        back.
+        """
         self.choices: dict[str, Choice] = {}
         """Why the first task of a podgroup went to its node, by uid, for the first podgroups tried.
         """
@@ -94,9 +96,10 @@ class Session:
         return self.hooks.is_on(plugin, switch)
 
     def let_go(self) -> None:
-        """Drop the plugins' hooks when nobody asks the session any more.
+        """Drop the plugins' hooks once nobody asks the session any more.
 
-        Without reference cycles all of it is freed at once, and not left to the garbage collector.
+        The session then has no reference cycles, so its memory is freed at once and not by the
+        garbage collector.
         """
         self.hooks.clear()
         del self.placer
@@ -113,7 +116,9 @@ class Session:
         return due
 
     def refuse(self, job: Job, rejection: Rejection, plugin: str = "") -> None:
-        """Remember why a plugin turned away a podgroup as a whole; equal rejections count once."""
+        """Record why a plugin turned away a podgroup as a whole; equal rejections are recorded
+        once.
+        """
         if not self.explains:
             return
         rejection = msgspec.structs.replace(rejection, plugin=plugin)
@@ -122,7 +127,9 @@ class Session:
             known.append(rejection)
 
     def note_attempt(self, job: Job, attempt: Attempt) -> None:
-        """Remember how far the job came; of several attempts, the one that placed most."""
+        """Record how far the attempt came; of several attempts, keep the one that placed most
+        tasks.
+        """
         known = self.attempts.get(job.uid)
         if known is None or attempt.placed > known.placed:
             self.attempts[job.uid] = attempt
@@ -141,7 +148,9 @@ class Session:
         return not self._refuse_by("job_valid", job)
 
     def held_back(self, job: Job) -> bool:
-        """Whether the job must not be placed now, whatever room exists; evictions may be made."""
+        """Whether the job must not be placed now, even where room exists; evictions for the job are
+        allowed.
+        """
         return self._refuse_by("held_back", job)
 
     def _refuse_by(self, hook: str, job: Job) -> bool:
@@ -167,7 +176,7 @@ class Session:
         return self.hooks.vote("subjob_pipelined", sub)
 
     def shortfall(self, job: Job) -> int:
-        """Return a lower bound on the tasks to place before the job can be ready; 1 or more."""
+        """Return how many tasks at least must be placed before the job can be ready; 1 or more."""
         if job.has_subgroups:
             return 1
         if len(self.hooks.all("job_shortfall")) < len(self.hooks.all("job_ready")):
@@ -200,7 +209,7 @@ class Session:
     def shortages(
         self, job: Job, eq_class: EquivalenceClass, count: int = 1
     ) -> tuple[Rejection, ...]:
-        """Return what quotas lack for `count` more tasks of the class."""
+        """Return the amounts that quotas lack for `count` more tasks of the class."""
         found = [
             msgspec.structs.replace(r, plugin=plugin)
             for plugin, fn in self.hooks.named("shortage")
@@ -225,7 +234,7 @@ class Session:
         columns = [map(fn, jobs) for fn in self.hooks.all("job_order")]
         ages = [_age(job.spec.created) for job in jobs]
         uids = [job.uid for job in jobs]
-        rows = zip(*columns, ages, uids, jobs, strict=True)  # uids differ: jobs are never compared
+        rows = zip(*columns, ages, uids, jobs, strict=True)  # uids differ, so no jobs are compared
         return [row[-1] for row in heapq.nsmallest(most, rows)]
 
     def subjob_key(self, sub: SubJob) -> tuple[Any, ...]:
@@ -259,7 +268,7 @@ class Session:
         return [row[-1] for row in sorted(zip(*telling, listed, strict=True))]
 
     def _pod_index(self, t: int) -> int | None:
-        """Return the number behind the last dash of a name of three parts or more."""
+        """Return the number after the last dash of a name that has three parts or more."""
         known = self._tie_breaks.get(t)
         if known is None:
             front, _, last = self.cluster.tasks[t].name.rpartition("-")
@@ -270,8 +279,8 @@ class Session:
     def sort_victims(self, victims: Sequence[int], preemptor: int) -> list[int]:
         """Return victims in the order in which they are evicted.
 
-        Tasks without a job come first. The rest are ordered by the plugins' keys, then by queue;
-        jobs and tasks that come last in their own order are evicted first.
+        Tasks without a job come first. Other victims are ordered by the plugins' keys, then by
+        queue. Jobs and tasks that would be placed last are evicted first.
         """
         cluster = self.cluster
         rank = {t: i for i, t in enumerate(self.sort_tasks(victims))}
@@ -318,5 +327,7 @@ class Session:
 
 
 def _age(created: float | None) -> float:
-    """Return the creation time to sort by: things without one are the oldest."""
+    """Return the creation time as a sort key; a job or task without a creation time counts as the
+    oldest.
+    """
     return float("-inf") if created is None else created

@@ -19,7 +19,7 @@ Amounts = tuple[tuple[str, float], ...]
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One requirement on a label: `op` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+    """One requirement on a label; `op` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
 
     key: str
     op: str
@@ -27,7 +27,9 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PodTerm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Tasks whose labels meet every match, seen in the domains of `topology_key`."""
+    """A condition on where other tasks run: tasks whose labels meet every match, in the same domain
+    of `topology_key`.
+    """
 
     matches: tuple[Match, ...]
     topology_key: str
@@ -43,7 +45,9 @@ class PreferredNode(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Affinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Node and pod affinity. `node_required` is met when any one of its lists is met whole."""
+    """Node and pod affinity. `node_required` is met when all requirements of any one of its lists
+    are met.
+    """
 
     node_required: tuple[tuple[Match, ...], ...] = ()
     node_preferred: tuple[PreferredNode, ...] = ()
@@ -54,7 +58,7 @@ class Affinity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def between_tasks(self) -> bool:
-        """Whether placing another task can change the answer."""
+        """Whether placing another task can change the answer of these rules."""
         return bool(
             self.pod_required
             or self.pod_preferred
@@ -81,7 +85,9 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A rule that keeps matching tasks within `max_skew` of each other over a label's domains."""
+    """A rule that spreads matching tasks over a label's domains; the counts differ by at most
+    `max_skew`.
+    """
 
     max_skew: int
     topology_key: str
@@ -90,11 +96,11 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """All that decides where a task may go; tasks with one shape are interchangeable."""
+    """Everything that decides where a task may go. Tasks with one shape are interchangeable."""
 
     request: Amounts = ()
     limits: Amounts = ()
-    """The most it may use, where that exceeds its request (see plugins.usage)."""
+    """The most that a task may use, where that exceeds its request (see plugins.usage)."""
     images: tuple[str, ...] = ()
     role: str = ""
     namespace: str = "default"
@@ -133,7 +139,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A machine; its capacity is also what can be allocated."""
+    """A node; its capacity is also the amount that can be allocated."""
 
     name: str
     capacity: Amounts
@@ -147,7 +153,9 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     numa: tuple[Amounts, ...] = ()
     """Free amounts of each NUMA node, empty where unknown."""
     devices: tuple[tuple[float, float], ...] = ()
-    """(memory in MiB, share 0..1 that work outside the snapshot uses) of every shareable GPU."""
+    """For each shareable GPU: memory in MiB, and the share (0 to 1) that work outside the snapshot
+    uses.
+    """
     images: Amounts = ()
     """Container images (or data sets) on the node, with their sizes in bytes."""
     ports: tuple[tuple[int, int], ...] = ()
@@ -180,7 +188,7 @@ class UserShare(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str
     shares: float = 1.0
     use: float = 0.0
-    """Billing units times seconds at the time `at`; zero where `at` is None."""
+    """Billing units times seconds at the time `at`; 0 where `at` is None."""
     at: float | None = None
 
 
@@ -209,9 +217,9 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     default_time_s: float | None = None
     """The time limit in seconds of jobs that declare none; None: `max_time_s` applies."""
     max_time_s: float | None = None
-    """The longest time limit of the queue's jobs, in seconds."""
+    """The longest time limit in seconds that the queue's jobs may have."""
     users: tuple[UserShare, ...] = ()
-    """Users with shares or use; a user who is not named has one share and no use."""
+    """Users with shares or usage; a user who is not named has one share and no usage."""
 
 
 class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -244,24 +252,28 @@ class PodGroupSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     user: str = ""
     group: str = ""
     run_time_s: float | None = None
-    """Seconds that it will run from `started` on, as far as known."""
+    """The run time in seconds from `started` on, as far as known."""
     started: float | None = None
     ran_s: float = 0.0
-    """Seconds that it ran before `started`, if it was stopped since it was submitted."""
+    """The seconds that the podgroup ran before `started`, if it was stopped since it was
+    submitted.
+    """
     turn: int | None = None
-    """Its place in an order that is kept from cycle to cycle (see plugins.tiresias)."""
+    """The podgroup's place in an order that is kept from cycle to cycle (see plugins.tiresias)."""
     promised: bool = False
-    """Whether evictions made room for it: its queue then takes its turn before others."""
+    """Whether evictions made room for this podgroup. If so, its queue takes its turn before other
+    queues.
+    """
     port_count: int = 0
-    """The number of ports that must be free on all its nodes."""
+    """The number of ports that must be free on all nodes of the podgroup."""
     ports: tuple[int, ...] = ()
-    """The ports that it has, or had when it last ran."""
+    """The ports that the podgroup has, or had when it last ran."""
     tried: tuple[tuple[str, Amounts], ...] = ()
-    """Requests that nodes could not meet a moment ago, by node."""
+    """Requests that nodes could not meet shortly before, by node."""
     reservation: str = ""
-    """The reservation that it runs inside, and nowhere else; empty: none."""
+    """The reservation inside which the podgroup must run; empty: none."""
     licenses: tuple[tuple[str, int], ...] = ()
-    """How many of each license it holds while any of its tasks has a place."""
+    """The number of each license that the podgroup holds while any of its tasks has a place."""
 
     @property
     def uid(self) -> str:
@@ -280,13 +292,17 @@ class ReservationSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Windows (begin, end) in seconds as `now`, in order and disjoint; end None: without end."""
     users: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
-    """Users and queues whose podgroups may name it; both empty: anybody's."""
+    """Users and queues whose podgroups may name the reservation; if both are empty, every podgroup
+    may.
+    """
     maintenance: bool = False
-    """Whether it is for maintenance: no podgroup runs inside it, not even one that names it."""
+    """Whether the reservation is for maintenance: then no podgroup runs inside it, even if the
+    podgroup names it.
+    """
 
 
 class LicenseSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A count that the whole cluster has, such as of floating licenses."""
+    """A number of equal rights for the whole cluster, such as floating licenses."""
 
     name: str
     total: int
@@ -301,7 +317,7 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BudgetSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Tasks with these labels of which a minimum number must stay running."""
+    """A minimum number of the tasks with these labels that must stay running."""
 
     name: str
     namespace: str
@@ -311,7 +327,7 @@ class BudgetSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
-    """The expected result of a cycle over the snapshot; None in a field that is not checked."""
+    """The expected result of a cycle over the snapshot; a field that is None is not checked."""
 
     binds: Mapping[str, str] | None = None
     bind_count: int | None = None
@@ -324,7 +340,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that one cycle looks at."""
+    """Everything that one cycle reads."""
 
     config: Configuration
     name: str = ""
@@ -341,5 +357,5 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: float = 0.0
     seed: int = 0
     last_acted: Amounts = ()
-    """When plugins last did their periodic work, in seconds as `now`."""
+    """When each plugin last did its periodic work, in seconds on the clock of `now`."""
     expect: Expectation | None = None

@@ -47,7 +47,9 @@ Move = Arrival | Departure
 
 
 class Statement:
-    """The moves made so far. `commit` hands them to the plan; `discard` takes them all back."""
+    """The moves made up to now. `commit` hands the moves to the plan; `discard` takes all of them
+    back.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -77,7 +79,7 @@ class Statement:
         return len(self.moves)
 
     def rollback(self, mark: int = 0) -> None:
-        """Take back all moves since the mark, the last first."""
+        """Take back all moves since the mark, in reverse order."""
         session = self._session
         while len(self.moves) > mark:
             move = self.moves.pop()
@@ -128,8 +130,8 @@ class Statement:
         self.moves = []
 
     def _claimants(self) -> list[str]:
-        """Return for each move the podgroup that it is made for: the one that is placed next after
-        it.
+        """Return for each move the podgroup for which it is made: the one that is placed next after
+        the move.
         """
         found: list[str] = []
         claimant = ""
@@ -141,8 +143,9 @@ class Statement:
         return found
 
     def _eviction(self, move: Departure, claimant: str) -> Eviction:
-        """Make the eviction; an action's argument `chargeRetries` (true) charges the job a
-        retry."""
+        """Return the eviction. With the action's argument `chargeRetries` (true), the eviction
+        counts as a retry of the job.
+        """
         session = self._session
         return Eviction(
             task=session.cluster.task_uid[move.task],

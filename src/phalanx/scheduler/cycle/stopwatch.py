@@ -28,7 +28,9 @@ class Stopwatch:
         return self._timed((part, name), work)()
 
     def hook(self, hook: str, plugin: str, fn: Any) -> Any:
-        """Return the same hook, timed: a function, or the filter or scorer that stands for one."""
+        """Return the same hook with its time measured: a function, or a filter or scorer that
+        stands for the original.
+        """
         key = ("hook", f"{hook} {plugin}")
         if isinstance(fn, Filter):
             return replace(fn, passes=self._timed(key, fn.passes))
@@ -37,8 +39,8 @@ class Stopwatch:
         return self._timed(key, fn)
 
     def timings(self) -> tuple[Timing, ...]:
-        """Return the whole cycle up to now, then its parts in the order in which they were first
-        timed.
+        """Return the time of the whole cycle up to now, then of its parts in the order in which
+        they were first timed.
         """
         whole = Timing(part="cycle", name="", seconds=self._clock() - self._begun)
         parts = (Timing(part=p, name=n, seconds=s) for (p, n), s in self._spent.items())

@@ -13,8 +13,8 @@ from phalanx.scheduler.cycle.specs import Snapshot
 class WaitingGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A podgroup that waits.
 
-    `position` 1 is next in its queue. `factors` are what plugins report about its place, under
-    their own names.
+    The group with `position` 1 is next in its queue. `factors` are the numbers that plugins report
+    about the group's place, by the plugins' names for them.
     """
 
     podgroup: str
@@ -23,12 +23,12 @@ class WaitingGroup(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     priority: int
     waited_s: float | None
-    """Seconds since it was created; None where that time is unknown."""
+    """Seconds since the podgroup was created; None where the creation time is unknown."""
     factors: dict[str, float]
 
 
 def waiting_groups(snapshot: Snapshot) -> list[WaitingGroup]:
-    """Return all waiting podgroups, queue by queue, the next one first. Nothing is decided."""
+    """Return all waiting podgroups, queue by queue, in the queue's order. This decides nothing."""
     idle = msgspec.structs.replace(snapshot.config, actions=())
     session, _ = decide(msgspec.structs.replace(snapshot, config=idle), explains=False)
     names = [queue.name for queue in session.cluster.queues]

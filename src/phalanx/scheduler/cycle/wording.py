@@ -19,7 +19,7 @@ _VERBS = {"lack": "lacks", "have": "has", "are": "is", "were": "was"}
 
 
 class _Size(float):
-    """A number of bytes that is printed in units, whatever format is asked for."""
+    """A number of bytes that is printed with a unit, whatever format the template asks for."""
 
     def __format__(self, form: str) -> str:
         return size(float(self))
@@ -47,7 +47,7 @@ def written(template: str, detail: Mapping[str, Any]) -> str:
 
 
 def _said(value: Any, is_size: bool) -> Any:
-    """Format bytes in units, and mappings as a list for display."""
+    """Return a detail for display: bytes in units, mappings as lists."""
     if isinstance(value, Mapping):
         return ", ".join(f"{k} {v}" for k, v in value.items())
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -66,9 +66,9 @@ def _plugin(option: PluginOption) -> Written:
 
 
 def _plain(value: msgspec.Struct, **special: Callable[[Any], Any]) -> Written:
-    """Return fields that differ from their defaults, pairs as mappings.
+    """Return the fields that differ from their defaults; pairs become mappings.
 
-    `special` has writers for fields that need one of their own.
+    `special` has a function for each field that needs its own form.
     """
     out: Written = {}
     for field in msgspec.structs.fields(value):

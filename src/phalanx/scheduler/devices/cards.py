@@ -34,10 +34,11 @@ Taken = tuple[tuple[int, int], ...]
 
 
 class Cards(msgspec.Struct, frozen=True, array_like=True):
-    """The facts that a node knows of its GPUs, by their numbers. Empty: all are alike.
+    """The facts that a node knows about its GPUs, by their numbers. Empty: all GPUs are alike.
 
     `memory` is in bytes. `profiles` has the profile of each part of a split GPU (MIG), "" for whole
-    ones. `modes` says how each card is shared now; shared cards without a mode share time.
+    ones. `modes` says how each card is shared now; a shared card without a mode is shared by turns
+    in time.
     """
 
     memory: tuple[int, ...] = ()
@@ -45,7 +46,9 @@ class Cards(msgspec.Struct, frozen=True, array_like=True):
     modes: tuple[str, ...] = ()
 
     def memory_of(self, number: int, otherwise: int) -> int:
-        """Return the bytes of one card; `otherwise` where only the largest card is known."""
+        """Return the bytes of one card; `otherwise` where only the size of the largest card is
+        known.
+        """
         return self.memory[number] if number < len(self.memory) else otherwise
 
     def mode_of(self, number: int) -> str:
@@ -61,19 +64,23 @@ PLAIN = Cards()
 
 
 class CardAsk(msgspec.Struct, frozen=True):
-    """A request to cards: `count` of them, with `memory` bytes or `share` units each."""
+    """A request for cards: `count` cards with `memory` bytes or `share` units of each."""
 
     count: int
     share: int = SCALE
     memory: int = 0
     limit: int = 0
-    """Bytes above which its processes are ended on each card; 0: what it takes of the card."""
+    """The bytes on each card above which the job's processes are ended; 0: the bytes that it takes
+    of the card.
+    """
     mode: str = ""
     """How the card is shared; empty for whole cards."""
     profile: str = ""
 
     def units_on(self, card_memory: int) -> int | None:
-        """Return the units that it takes of a card with this memory; None if it cannot fit."""
+        """Return the units that this request takes of a card with this memory; None if the request
+        cannot fit.
+        """
         if not self.memory:
             return self.share
         if card_memory < max(self.memory, self.limit):
@@ -82,7 +89,9 @@ class CardAsk(msgspec.Struct, frozen=True):
 
 
 def card_ask(request: Mapping[str, int]) -> CardAsk | None:
-    """Return what a request in units takes of cards; None for plain devices without any terms."""
+    """Return what a request in units asks of cards; None if it asks only for whole devices without
+    terms.
+    """
     units = request.get(GPU)
     if not units:
         return None
@@ -112,8 +121,8 @@ def pick_cards(
     """Return (number, units) of the cards for a request; None if too few have room for it.
 
     `left`: the units left on each card; `memory`: bytes of cards that `cards` does not describe. A
-    sharer goes to the cards in its mode with the least room that suffices. Only when they do not
-    suffice are free cards opened: the smallest that do, as `chooser` picks them.
+    sharer goes to the cards in its mode with the least sufficient room. Free cards are opened only
+    where shared cards do not suffice: the smallest sufficient ones, as `chooser` picks them.
     """
     right = [n for n in sorted(left) if not ask.profile or cards.profile_of(n) == ask.profile]
     if not ask.mode:
@@ -141,11 +150,11 @@ def pick_cards(
 
 
 def most_free(left: Sequence[int], ask: CardAsk, cards: Cards = PLAIN, memory: int = 0) -> int:
-    """Return what `ask.count` cards have free for such a request, in units of 1/10000.
+    """Return the most that a request for `ask.count` cards could get now, in units of 1/10000.
 
-    These are bytes on each card where it asks for bytes, else the share of each. For whole cards it
-    is how many are free. `left`, `cards` and `memory` are as in `pick_cards`, which succeeds if the
-    result is as much as is asked for.
+    The result is the bytes on each card for a request in bytes, the number of free cards for a
+    request for whole cards, and else the share of each card. `left`, `cards` and `memory` are as in
+    `pick_cards`. That function succeeds if this result is at least the requested amount.
     """
     found: list[int] = []
     for number, units in enumerate(left):
@@ -166,9 +175,10 @@ def most_free(left: Sequence[int], ask: CardAsk, cards: Cards = PLAIN, memory: i
 
 
 def without_terms(request: ResourceSet) -> ResourceSet:
-    """Return the amounts of a request that can be added to those of others.
+    """Return the amounts of a request that can be added to the amounts of other requests.
 
-    GPUs that are asked for by their memory count as the least share: the real one differs by card.
+    GPUs that are requested by memory count as the least share, since the real share differs by
+    card.
     """
     if TERMS.isdisjoint(request):
         return request
@@ -177,7 +187,7 @@ def without_terms(request: ResourceSet) -> ResourceSet:
 
 
 def shared_by(cards: Cards, ask: CardAsk, taken: Taken) -> Cards:
-    """Return the cards after some of them have one more sharer."""
+    """Return the cards after some of them have got one more sharer."""
     if ask.mode in ("", TIME) and not cards.modes:
         return cards
     numbers = [number for number, _ in taken]

@@ -10,7 +10,7 @@ from phalanx.scheduler.devices.quantities import SCALE, from_units
 
 
 class DeviceChooser(Protocol):
-    """Chooses among devices that are free as a whole; a topology is one."""
+    """Chooses among devices that are entirely free; a topology is such a chooser."""
 
     def pick(self, free: Sequence[int], count: int) -> tuple[int, ...]:
         """Return `count` of the `free` device numbers, ascending; empty when there are too few."""
@@ -24,8 +24,9 @@ class LowestIndex:
 
 
 def check_whole(request: Mapping[str, int], numbered: frozenset[str]) -> None:
-    """Raise ValueError if `request` (in units) asks for a fractional number of devices above
-    one. One that asks for GPUs by their memory names how many in a term of its own."""
+    """Raise ValueError if `request` (in units) asks for a fractional number of devices above one. A
+    request for GPUs by their memory names the number of GPUs in a separate term.
+    """
     if MEMORY in request:
         numbered -= {GPU}
     for name in numbered:
@@ -43,9 +44,9 @@ def take(
     """Return (device number, units) for `demand` units out of what is `left` on each device.
 
     Whole devices come first, as `chooser` picks them among those that are free as a whole. The
-    remaining fraction goes to the device with the least that suffices; among equal devices to the
-    lowest number, or to the chooser's choice when that opens a fresh device. None when the demand
-    cannot be met: two halves of different devices are not a device.
+    remaining fraction goes to the device with the least sufficient remainder. Among equal devices
+    the lowest number wins; among unused devices the chooser decides. None when the demand cannot be
+    met: two halves of different devices are not a device.
     """
     taken: dict[int, int] = {}
     whole, fraction = divmod(demand, SCALE)

@@ -20,7 +20,7 @@ IMPLICIT_PREFIX = "node:__internal_implicit_resource_"
 
 @dataclass(frozen=True, kw_only=True)
 class Allocation:
-    """The amounts that one taker holds.
+    """The amounts that one holder has.
 
     `instances` has an entry for each numbered resource: (device number, units) ascending.
     """
@@ -33,7 +33,7 @@ _LOWEST = LowestIndex()
 
 
 class NodeResources:
-    """The resources of one node, handed out whole or not at all.
+    """The resources of one node. A request gets all that it names, or nothing.
 
     Numbered resources (GPU and the names in `unit_resources`) are handed out as whole devices or as
     a share of one; every other resource is one divisible amount. A GPU is also handed out by its
@@ -55,17 +55,17 @@ class NodeResources:
         self._unit_resources = unit_resources
         self._chooser: DeviceChooser = topology if topology is not None else _LOWEST
         self._total: dict[str, int] = {}
-        self._left: dict[str, int] = {}  # divisible amounts; below 0 is owed (see set_total)
+        self._left: dict[str, int] = {}  # divisible; below 0 is owed to a lower total (set_total)
         self._devices: dict[str, dict[int, int]] = {}  # units left on each device present
         self._counts: dict[str, int] = {}  # the number of devices to have, closed ones included
         self._closed: dict[str, frozenset[int]] = {}
         self._cards = cards
         self._modes: dict[int, str] = {}
-        """How each GPU is shared that has sharers."""
+        """The way in which each GPU with sharers is shared."""
         self._withheld: dict[int, int] = {}
-        """Units of GPUs that nobody holds, and whose memory is not back yet."""
+        """Units of GPUs that nobody holds but whose memory is not free again yet."""
         self.gpu_released: Callable[[int], None] = lambda number: None
-        """Called with the number of a GPU of which a sharer has given its part back."""
+        """Called with the number of a GPU when one of its sharers has given its part back."""
         for name in sorted(total):
             self.set_total(name, total[name])
 
@@ -73,7 +73,7 @@ class NodeResources:
         """Take everything that `request` names; return None and take nothing if some of it is not
         free.
 
-        Raises ValueError for more than one numbered device and not a whole number of them.
+        Raises ValueError for a fractional number above one of numbered devices.
         """
         instances = self._choose(request)
         if instances is None:
@@ -105,7 +105,8 @@ class NodeResources:
         return True
 
     def force_acquire(self, request: ResourceSet) -> Allocation:
-        """Take `request` whether it is free or not: a blocked task that resumes waits no longer.
+        """Take `request` even if it is not free, because a blocked task that resumes does not wait
+        again.
 
         The available amount falls below zero, and is reported as zero until others give back.
         Raises ValueError when `request` names a numbered resource, which cannot be lent twice.
@@ -117,7 +118,7 @@ class NodeResources:
         return Allocation(resources=request)
 
     def release(self, allocation: Allocation) -> None:
-        """Give back what `acquire` or `force_acquire` gave.
+        """Give back the amounts that `acquire` or `force_acquire` returned.
 
         Raises ValueError, and changes nothing, when more would be free than the node has.
         """
@@ -139,7 +140,7 @@ class NodeResources:
     def can_ever(self, request: ResourceSet) -> bool:
         """Whether this node, with nothing running, could hold `request` (it is feasible).
 
-        Devices that are closed count: they may be opened again.
+        Closed devices count, since they may be opened again.
         """
         check_whole(request, self._unit_resources)
         has = self._total.get
@@ -164,11 +165,13 @@ class NodeResources:
         return {name: from_units(max(0, self._free(name))) for name in self._total}
 
     def total_units(self) -> Mapping[str, int]:
-        """Return the same as `total`, in units of 1/10000."""
+        """Return `total` in units of 1/10000."""
         return self._total
 
     def total(self) -> dict[str, float]:
-        """Return what the node has of each resource; a resource set to zero is not named."""
+        """Return the total of each resource of the node; a resource whose total is zero is left
+        out.
+        """
         return {name: from_units(units) for name, units in self._total.items()}
 
     def devices_left(self) -> dict[str, list[int]]:
@@ -185,14 +188,16 @@ class NodeResources:
 
     @property
     def cards(self) -> Cards:
-        """The facts about the GPUs, with the mode of each shared one unless all share time."""
+        """The facts about the GPUs, with the mode of each shared GPU unless all of them share
+        time.
+        """
         if not any(mode != TIME for mode in self._modes.values()):
             return self._cards
         modes = tuple(self._modes.get(index, "") for index in range(max(self._modes) + 1))
         return msgspec.structs.replace(self._cards, modes=modes)
 
     def modes(self) -> Mapping[int, str]:
-        """Return how each GPU is shared that has sharers."""
+        """Return how each GPU with sharers is shared."""
         return self._modes
 
     def card_memory(self, number: int) -> int:
@@ -200,9 +205,10 @@ class NodeResources:
         return self._cards.memory_of(number, self._card_memory)
 
     def set_cards(self, memory: tuple[int, ...], profiles: tuple[str, ...] = ()) -> bool:
-        """Set the bytes of each GPU, and the profile of each part of a split GPU, as read.
+        """Set the bytes of each GPU, and the profile of each part of a split GPU, as the driver
+        reports them.
 
-        Empty: not known, as before. Returns whether that changes something.
+        Empty values stand for unknown, as before the first call. Returns whether anything changed.
         """
         before = (self._cards, self._card_memory)
         cards = self._cards
@@ -219,9 +225,10 @@ class NodeResources:
         return before != (self._cards, self._card_memory)
 
     def withhold(self, units: Mapping[int, int]) -> bool:
-        """Keep these units of GPUs back, beside what takers hold: memory that is not back yet.
+        """Withhold these units of GPUs, in addition to what holders have, because their memory is
+        not free again yet.
 
-        A card without sharers is kept back as a whole. Returns whether that changes something.
+        A card without sharers is withheld as a whole. Returns whether anything changed.
         """
         if units == self._withheld:
             return False
@@ -229,11 +236,11 @@ class NodeResources:
         return True
 
     def close(self, name: str, devices: frozenset[int]) -> bool:
-        """Close exactly these devices of `name`: nothing of them is handed out, all others are
-        open.
+        """Close exactly these devices of `name`, and open all others. A closed device is not handed
+        out.
 
-        Returns whether that changes something. The total shrinks by each closed device. A holder of
-        one keeps it, and what is given back of it is not handed out again.
+        Returns whether anything changed. The total shrinks by each closed device. A holder keeps a
+        closed device, and amounts of it that are given back are not handed out again.
         """
         if self._closed.get(name, frozenset()) == devices:
             return False
@@ -243,7 +250,7 @@ class NodeResources:
         return True
 
     def set_total(self, name: str, amount: float) -> None:
-        """Set what the node has of `name`, while takers keep what they hold.
+        """Set the total of `name`; holders keep their amounts.
 
         A decrease below what is taken leaves a backlog: returned amounts pay it off first, and
         until then nothing more of `name` is handed out. Free numbered devices with the highest
@@ -273,8 +280,9 @@ class NodeResources:
             self._put_total(COMPUTE, units)
 
     def _choose(self, request: ResourceSet) -> dict[str, tuple[tuple[int, int], ...]] | None:
-        """Return the devices for each numbered resource of `request`; None when anything is not
-        free."""
+        """Return the devices for each numbered resource of `request`; None when any amount is not
+        free.
+        """
         check_whole(request, self._unit_resources)
         chosen = {}
         by_memory = MEMORY in request
@@ -307,7 +315,7 @@ class NodeResources:
         for name, units in amounts.items():
             self._left[name] = self._left_of(name) - units
             if name.startswith(IMPLICIT_PREFIX):
-                self._total.setdefault(name, SCALE)  # from now on it is reported like any other
+                self._total.setdefault(name, SCALE)  # now reported like any other
 
     def _check_return(self, allocation: Allocation) -> None:
         for name, taken in allocation.instances.items():
@@ -323,7 +331,7 @@ class NodeResources:
 
     @property
     def _card_memory(self) -> int:
-        """Bytes of the largest GPU; 0 where they are not known."""
+        """Return the bytes of the largest GPU; 0 where they are not known."""
         return self._total.get(MEMORY, 0) // SCALE
 
     def _total_of(self, name: str) -> int:
@@ -348,7 +356,7 @@ class NodeResources:
         return self._total_of(name) - taken - (self._kept_back(closed) if name == GPU else 0)
 
     def _kept_back(self, closed: Collection[int]) -> int:
-        """Return the units of open GPUs that nobody holds and that are not offered."""
+        """Return the units of open GPUs that nobody holds and that are not offered either."""
         devices = self._devices.get(GPU, {})
         return sum(
             devices[index] - self._offered(index, devices[index])
@@ -357,7 +365,7 @@ class NodeResources:
         )
 
     def _offered(self, index: int, left: int) -> int:
-        """Return what a GPU offers of the units that are left on it."""
+        """Return how many of a GPU's remaining units are offered."""
         withheld = self._withheld.get(index, 0)
         if not withheld:
             return left
@@ -367,13 +375,16 @@ class NodeResources:
         return len(self._devices[name]) - self._counts[name]
 
     def _kept_devices(self, name: str) -> dict[int, int]:
-        """Return what is left on each device that is not about to leave (the highest numbers
-        leave)."""
+        """Return the units left on each device that stays when the total shrinks (the highest
+        numbers leave first).
+        """
         devices = self._devices.get(name, {})
         return {index: devices[index] for index in sorted(devices)[: self._counts.get(name, 0)]}
 
     def _open_devices(self, name: str) -> dict[int, int]:
-        """Return the same for devices that may be handed out."""
+        """Return the units left on each of these devices that is open; of GPUs, the offered
+        units.
+        """
         closed = self._closed.get(name, ())
         kept = {i: left for i, left in self._kept_devices(name).items() if i not in closed}
         if name == GPU and self._withheld:
@@ -390,7 +401,7 @@ class NodeResources:
         self._retire(name)
 
     def _count(self, name: str) -> None:
-        """Set the total of a numbered resource to its present, open devices."""
+        """Set the total of a numbered resource to the number of its present, open devices."""
         self._put_total(name, len(self._open_devices(name)) * SCALE)
         if name == GPU:
             self._put_total(CARDS, self._total.get(GPU, 0) if self._card_memory else 0)
@@ -406,7 +417,7 @@ class NodeResources:
             self._total = dict(sorted(self._total.items()))
 
     def _retire(self, name: str) -> None:
-        """Remove devices that are free as a whole while there are too many."""
+        """Remove entirely free devices while there are more devices than the total."""
         devices = self._devices[name]
         for index in sorted(devices, reverse=True):
             if self._backlog(name) <= 0:
@@ -417,5 +428,7 @@ class NodeResources:
 
 
 def _is_term(name: str) -> bool:
-    """Whether this is a term, which a card meets or not, and no amount that is used up."""
+    """Whether this name is a term that a card meets or not, instead of an amount that is used
+    up.
+    """
     return name in TERMS

@@ -12,14 +12,14 @@ Groups = Sequence[Sequence[int]]
 
 @cache
 def machine(name: str) -> Topology:
-    """Return the wiring of a known machine. Raises ValueError that lists the known ones."""
+    """Return the wiring of a known machine type. Raises ValueError with the list of known types."""
     if name not in _MACHINES:
         raise ValueError(f"unknown machine {name!r}; known: {', '.join(sorted(_MACHINES))}")
     return _MACHINES[name]()
 
 
 def known_machines() -> tuple[str, ...]:
-    """Return the names for `machine`, in order."""
+    """Return the machine types that `machine` knows, in order."""
     return tuple(sorted(_MACHINES))
 
 

@@ -13,16 +13,18 @@ Masks = npt.NDArray[np.int64]
 """Sets of devices as bit masks, or one value for each set of devices, indexed by its mask."""
 
 EXACT_UP_TO = 16
-"""Devices up to which every subset is tabulated: 2**16 sets take half a mebibyte a table."""
+"""The number of devices up to which every subset is tabulated: 2**16 sets need half a MiB per
+table.
+"""
 
 _REMEMBERED = 10_000
-"""Picks that are kept before they are dropped and computed again."""
+"""The number of remembered picks at which all of them are dropped."""
 
 _NEVER = np.int64(-(2**62))
 
 
 class PackTables:
-    """Every subset of one machine's devices, valued once, so that a pick is a few array steps.
+    """The value of every subset of one machine's devices, so that a pick is a few array operations.
 
     `affinity[i][j]` is the worth of having devices i and j together, a symmetric matrix of whole
     numbers; `strength[i][j]` is compared with a required weakest link.
@@ -57,7 +59,7 @@ class PackTables:
         return known
 
     def prepare(self, count: int) -> None:
-        """Make the tables for sets of `count` devices ahead of the first pick."""
+        """Compute the tables for sets of `count` devices before the first pick."""
         self._sets_of(count)
         self._left_worth_of(count)
 
@@ -75,7 +77,7 @@ class PackTables:
         kept = kept[worth == worth.max()]
         worth = inside[kept]
         kept = kept[worth == worth.max()]
-        kept_and_rest = inside[kept] + inside[free ^ kept]  # the larger, the smaller is the cut
+        kept_and_rest = inside[kept] + inside[free ^ kept]  # large where the cut is small
         return int(kept[kept_and_rest.argmax()])
 
     def _sets_of(self, count: int) -> Masks:
@@ -85,8 +87,9 @@ class PackTables:
         return self._subsets[count]
 
     def _left_worth_of(self, count: int) -> Masks:
-        """Return for each set X the most that floor(|X| / count) disjoint sets within it sum up
-        to."""
+        """Return for each set X the largest sum that floor(|X| / count) disjoint sets within X can
+        have.
+        """
         if count not in self._left_worth:
             self._left_worth[count] = self._most_in_disjoint(count)
         return self._left_worth[count]
@@ -95,12 +98,12 @@ class PackTables:
         size = 1 << self._count
         if count == 1:
             return np.zeros(size, np.int64)
-        exact = np.full(size, _NEVER)  # best over sets that are used up entirely
+        exact = np.full(size, _NEVER)  # the best sum over sets that are used up entirely
         exact[0] = 0
         every = np.arange(size, dtype=np.int64)
         for whole in range(count, self._count + 1, count):
             targets = every[self._popcount == whole]
-            # One group holds the lowest device; the others of that group are any of the rest.
+            # One group holds the lowest device; its other devices are any of the rest.
             lowest = targets & -targets
             members = _bits(targets ^ lowest, whole - 1)
             others = _choices(whole - 1, count - 1)
@@ -122,7 +125,7 @@ class PackTables:
         return exact
 
     def _linked_at(self, least: int) -> npt.NDArray[np.bool_]:
-        """Return for each set whether all its pairs are linked with `least` strength or more."""
+        """Return for each set whether all its pairs have links of `least` strength or more."""
         if least not in self._linked:
             linked = np.ones(1 << self._count, np.bool_)
             for i, j in combinations(range(self._count), 2):
@@ -137,12 +140,14 @@ class PackTables:
 def tables_for(
     affinity: tuple[tuple[int, ...], ...], strength: tuple[tuple[int, ...], ...]
 ) -> PackTables:
-    """Return one set of tables for all nodes of one machine type."""
+    """Return the tables that all nodes of one machine type share."""
     return PackTables(affinity, strength)
 
 
 def grow(affinity: tuple[tuple[int, ...], ...], free: list[int], count: int) -> tuple[int, ...]:
-    """Return the best of the sets grown greedily from each device, beyond `EXACT_UP_TO` devices."""
+    """Return the best of the sets that grow greedily from each device; for more than `EXACT_UP_TO`
+    devices.
+    """
     best: tuple[int, tuple[int, ...]] | None = None
     for first in free:
         chosen = [first]
@@ -168,7 +173,7 @@ def _sums_inside(affinity: tuple[tuple[int, ...], ...]) -> Masks:
     """Return for each set the sum of `affinity` over its pairs."""
     sums = np.zeros(1, np.int64)
     for i, row in enumerate(affinity):
-        to_new = np.zeros(1, np.int64)  # for each set of the devices before i, its worth to i
+        to_new = np.zeros(1, np.int64)  # what device i adds to each set
         for j in range(i):
             to_new = np.concatenate([to_new, to_new + row[j]])
         sums = np.concatenate([sums, sums + to_new])
@@ -176,14 +181,17 @@ def _sums_inside(affinity: tuple[tuple[int, ...], ...]) -> Masks:
 
 
 def _choices(size: int, count: int) -> Masks:
-    """Return every choice of `count` numbers below `size`, ascending, one a row, in order."""
+    """Return every choice of `count` ascending numbers below `size`, one choice per row, in
+    order.
+    """
     flat = np.fromiter(chain.from_iterable(combinations(range(size), count)), np.int64)
     return flat.reshape(comb(size, count), count)
 
 
 def _bits(masks: Masks, count: int) -> Masks:
-    """Return the single bits of each mask, lowest first, one row for each; every mask holds
-    `count`."""
+    """Return the single bits of each mask, lowest first, one row per mask; every mask has `count`
+    bits.
+    """
     bits = np.empty((count, masks.size), np.int64)
     for row in bits:
         row[:] = masks & -masks

@@ -22,7 +22,7 @@ class RandomSource(Protocol):
 
 @dataclass(frozen=True)
 class Ports:
-    """A set of ports. Build it with `of`; `ranges` are sorted, disjoint and never touch."""
+    """A set of ports. Build a set with `of`; its `ranges` are sorted, disjoint and never touch."""
 
     ranges: tuple[Range, ...] = ()
 
@@ -53,7 +53,7 @@ class Ports:
             yield from range(low, high + 1)
 
     def descending(self) -> Iterator[int]:
-        """Yield every port, the highest first."""
+        """Yield every port, descending."""
         for low, high in reversed(self.ranges):
             yield from range(high, low - 1, -1)
 
@@ -61,14 +61,14 @@ class Ports:
         return any(low <= port <= high for low, high in self.ranges)
 
     def __le__(self, other: Ports) -> bool:
-        """Whether every port here is in `other` too."""
+        """Whether every port of this set is in `other` too."""
         return not self - other
 
     def __or__(self, other: Ports) -> Ports:
         return Ports.of((*self.ranges, *other.ranges))
 
     def __and__(self, other: Ports) -> Ports:
-        if self is other:  # as on nodes that declare no ports of their own
+        if self is other:  # all ports, as on nodes that declare none
             return self
         return Ports.of(
             (max(a[0], b[0]), min(a[1], b[1]))
@@ -95,7 +95,7 @@ class Ports:
         return Ports(tuple(left))
 
     def from_port(self, first: int) -> Ports:
-        """Return only the ports from `first` upwards."""
+        """Return the ports of this set that are not below `first`."""
         if not self.ranges or first <= self.ranges[0][0]:
             return self
         return Ports(tuple((max(low, first), high) for low, high in self.ranges if high >= first))
@@ -106,10 +106,10 @@ def pick_ports(
 ) -> list[int] | None:
     """Return `count` of the `offered` ports that are not `used`, none below `first`, ascending.
 
-    None when there are too few. Ports are taken upwards from a random place, so that they come as a
-    few runs and two choosers that do not know each other rarely meet. Where too few ports lie above
-    that place, its distance from the lowest usable port is halved until there are enough. The time
-    grows with `count` and with the used ports that are met on the way, not with all ports.
+    None when there are too few. Ports are taken upwards from a random port, so that the result is a
+    few runs, and two independent choosers rarely pick the same ports. Where too few ports lie above
+    the random port, its distance from the lowest usable port is halved until there are enough. The
+    time grows with `count` and with the used ports that are met on the way, not with all ports.
     """
     if not count:
         return []
@@ -139,14 +139,14 @@ def settle_ports(
     before: Sequence[int] = (),
     used: Container[int] = (),
 ) -> list[int] | None:
-    """Return ports for tasks that use the same ones on all their nodes; None when too few are
-    shared.
+    """Return ports that are free on all nodes of the tasks; None when the nodes have too few in
+    common.
 
     `chosen` has the ports that may be used on each of the nodes, `everywhere` those on each node of
-    the cluster. The choice is in this order: the ports of `before`, those that every node has, so
-    that the tasks may move to any, and those that only the chosen nodes have in common. Source:
-    SelectionManager of OpenPAI (reused ports, then two rounds). `first` and `used` are as in
-    `pick_ports`.
+    the cluster. First come the ports of `before`. Then come ports that every node of the cluster
+    has, so that the tasks can move to any node. Ports that only the chosen nodes have in common
+    come last. Source: SelectionManager of OpenPAI (reused ports, then two rounds). `first` and
+    `used` are as in `pick_ports`.
     """
     common = common_ports(chosen)
     if len(before) == count and all(port in common and port not in used for port in before):

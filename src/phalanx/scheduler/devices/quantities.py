@@ -10,9 +10,9 @@ SCALE = 10_000
 """Units in one whole: 1 CPU is 10,000 units, and so is one byte of `memory`."""
 
 _DUST = 1e-6
-"""The part of a unit that is taken for binary rounding.
+"""The part of a unit below which a deviation counts as binary rounding.
 
-It is far above a double's error at the sizes of requested fractions, and far below what a user
+This part is far above a double's error for usual requests, and far below any amount that a user
 could mean.
 """
 
@@ -20,8 +20,8 @@ could mean.
 def to_units(x: float | int) -> int:
     """Return the whole units of 1/10000 in `x`; smaller parts are cut off.
 
-    The cut is made on the number that was meant: 0.57 is 5700 units although its double times
-    10,000 is slightly below, and so is 0.3 - 0.1.
+    The decimal number counts that the user meant: 0.57 is 5700 units although its double times
+    10,000 is slightly less. The same holds for 0.3 - 0.1, which is 2000 units.
 
     Raises ValueError for NaN, negative amounts, and those that 64 bits do not hold.
     """
@@ -36,7 +36,7 @@ def to_units(x: float | int) -> int:
         raise ValueError(f"a resource amount must be a finite number, not {x}")
     if x < 0:
         raise ValueError(f"a resource amount must be 0 or more, not {x}")
-    if x.is_integer():  # also every double of 2**52 and above, whose product would not be exact
+    if x.is_integer():  # also every double of 2**52 and above, whose product would be inexact
         return int(x) * SCALE
     scaled = x * SCALE
     dust = max(_DUST, math.ulp(scaled) * 2)

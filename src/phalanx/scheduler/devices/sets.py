@@ -73,7 +73,7 @@ class ResourceSet(Mapping[str, int]):
         return self._units[name]
 
     def items(self) -> ItemsView[str, int]:
-        return self._units.items()  # several times faster than the inherited one
+        return self._units.items()  # several times as fast as the inherited method
 
     def __contains__(self, name: object) -> bool:
         return name in self._units

@@ -10,14 +10,15 @@ from functools import cached_property
 from phalanx.scheduler.devices.pack import EXACT_UP_TO, PackTables, grow, tables_for
 
 PCIE_LEVELS = {"PSB": 60, "PIX": 50, "PXB": 40, "PHB": 30, "NODE": 20, "SYS": 10}
-"""Weights of what lies between two devices, by the words of `nvidia-smi topo -m`: one board, one
-switch, several switches, one host bridge, one NUMA node, the link between sockets."""
+"""Weights of the connection between two devices, by the words of `nvidia-smi topo -m`: one board,
+one switch, several switches, one host bridge, one NUMA node, the link between sockets.
+"""
 
 NVLINK_WEIGHT = 100
 """The weight of one NVLink."""
 
 _NUMA_TIE = 1_000_000
-"""The factor of weights, so that sharing a NUMA node only ever breaks ties."""
+"""The factor by which weights are multiplied, so that a common NUMA node only breaks ties."""
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NVLINK = re.compile(r"NV([1-9]\d*)")
@@ -68,19 +69,23 @@ class Topology:
         return _numbers(found)
 
     def prepare(self) -> None:
-        """Make the tables now (a moment for sixteen devices), so that no pick waits for them."""
+        """Compute the tables now (this takes a moment for sixteen devices), so that no pick waits
+        for them.
+        """
         if self.device_count <= EXACT_UP_TO:
             for count in range(1, self.device_count + 1):
                 self.tables.prepare(count)
 
     @cached_property
     def tables(self) -> PackTables:
-        """The valued subsets, shared by all nodes of this machine type."""
+        """The values of all subsets of devices, shared by all nodes of this machine type."""
         return tables_for(self.affinity, self.weights)
 
     @cached_property
     def affinity(self) -> Matrix:
-        """The worth of having two devices together: weights, with the NUMA node as a tie-break."""
+        """How good each pair of devices is together: the link weights, with the NUMA node as a
+        tie-break.
+        """
         return tuple(
             tuple(
                 _NUMA_TIE * weight + (weight if self._same_numa(i, j) else 0)
@@ -104,7 +109,7 @@ class Topology:
 
 
 def link_weight(word: str) -> int:
-    """Return the weight of one cell of `nvidia-smi topo -m`; NVLinks without their PCIe part."""
+    """Return the weight of one cell of `nvidia-smi topo -m`; for NVLinks, without the PCIe part."""
     nvlink = _NVLINK.fullmatch(word)
     if nvlink:
         return NVLINK_WEIGHT * int(nvlink[1])
@@ -121,9 +126,9 @@ def from_rows(
 ) -> Topology:
     """Return a topology from the cells of `topo -m`: a square of words with X on the diagonal.
 
-    `pcie_rows`, the cells of `topo -mp`, give the PCIe level beneath NVLinks. Without them it is
-    taken as NODE between devices of one NUMA node and as SYS otherwise. The tables for picks are
-    made here, once for all nodes that are wired alike.
+    `pcie_rows`, the cells of `topo -mp`, give the PCIe level beneath NVLinks. Without them the
+    level is NODE between devices of one NUMA node, and SYS otherwise. The tables for picks are made
+    here, once for all nodes that are wired alike.
 
     Raises ValueError for a table that is not square or not symmetric, and for unknown words.
     """

@@ -16,7 +16,9 @@ from phalanx.scheduler.forecast.timetable import Demand, Taking, Timetable
 
 
 class Entry:
-    """A waiting podgroup, and the room found for it, or `kept` from an earlier plan."""
+    """A waiting podgroup with the room found for it, or with the place `kept` from an earlier
+    plan.
+    """
 
     __slots__ = ("job", "kept", "past_runs", "taking")
 
@@ -28,7 +30,7 @@ class Entry:
 
 
 class Draft:
-    """A plan while it grows, over one session."""
+    """A plan of one session, to which podgroups are added."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.session = snapshot.session
@@ -37,7 +39,7 @@ class Draft:
         self.entries: list[Entry] = []
         self.unknown: list[Job] = []
         self._has_moved = False
-        """Whether a podgroup with a kept place has moved to an earlier one."""
+        """Whether a podgroup with a kept place has moved to an earlier place."""
         self._found: dict[tuple[object, ...], _Found] = {}
         self._at = self.snapshot.lines.index
 
@@ -49,11 +51,12 @@ class Draft:
         *,
         improves: bool,
     ) -> None:
-        """Plan these podgroups, in this order, after all that were planned before.
+        """Plan these podgroups, in this order, after all podgroups that were planned before.
 
-        No podgroup starts later than its `kept` place, unless a new one is ahead of it; and earlier
-        only if the draft `improves` on kept places. If an earlier plan has `foreseen` everything
-        that is free now, no podgroup looks for an earlier place.
+        No podgroup starts later than its `kept` place, unless a new podgroup is ahead of it. A
+        podgroup starts earlier than its kept place only if the draft `improves` on kept places. If
+        an earlier plan has `foreseen` everything that is free now, no podgroup looks for an earlier
+        place.
         """
         demands = [(job, *self._demand(job)) for job in jobs]
         held = self._hold(demands, kept)
@@ -80,7 +83,7 @@ class Draft:
     def _hold(
         self, demands: Iterable[tuple[Job, Demand | None, int]], kept: Mapping[str, Kept]
     ) -> dict[str, Taking]:
-        """Take the kept places that are still possible, up to the first podgroup that has none."""
+        """Take the kept places that are still possible, until a podgroup has none."""
         names = self.session.cluster.dims.names
         held: dict[str, Taking] = {}
         for job, demand, _ in demands:
@@ -104,25 +107,27 @@ class Draft:
         return self.snapshot.demand(job, length), length.past_runs
 
     def _earlier(self, before: Taking) -> Taking:
-        """Give the room back, and return an earlier one if one exists, or the same."""
+        """Give this room back; return earlier room if there is any, or else the same room."""
         self.table.give_back(before)
         taking = self._earliest(before.demand, before.first) if before.first else None
         if taking is None:
             return before
-        self._found.clear()  # returned room may be room that another one did not find
+        self._found.clear()  # another podgroup may not have found room because of this one's
         return taking
 
     def alone(self, jobs: Iterable[Job]) -> dict[str, float]:
-        """Return when each of these could start if no other waited, by podgroup. Takes nothing."""
+        """Return when each of these podgroups could start if no other podgroup waited. Takes no
+        room.
+        """
         found = ((job, self._demand(job)[0]) for job in jobs)
         takings = ((job, self._earliest(d)) for job, d in found if d is not None)
         grid = self.snapshot.grid
         return {job.uid: grid.at(taking.first) for job, taking in takings if taking is not None}
 
     def with_room_now(self, jobs: Iterable[Job]) -> tuple[list[Job], list[Job]]:
-        """Divide these into those that may have room now, and those that cannot have any.
+        """Divide these podgroups into those that may have room now and those that cannot.
 
-        The second list has no room, whatever the nodes and quotas.
+        A podgroup of the second list has no room now on any nodes and under any quotas.
         """
         room: dict[int, int] = {}
         may: list[Job] = []
@@ -140,7 +145,7 @@ class Draft:
         return may, cannot
 
     def start_now(self, jobs: Iterable[Job]) -> list[Job]:
-        """Plan those of these podgroups, in this order, that can start now; return the others."""
+        """Plan those of these podgroups, in this order, that can start now; return all others."""
         waiting: list[Job] = []
         hopeless: set[object] = set()
         for job in jobs:
@@ -162,9 +167,9 @@ class Draft:
         return waiting
 
     def foreseen(self) -> Foreseen | None:
-        """Return what the next plan may rely on.
+        """Return this plan for the next plan, which may rely on it.
 
-        None where a podgroup's move may have left room for one ahead of it.
+        None where a podgroup's move may have left room for a podgroup ahead of it.
         """
         if self._has_moved:
             return None
@@ -172,10 +177,10 @@ class Draft:
         return Foreseen(self.snapshot, self.table, demands)
 
     def _earliest(self, demand: Demand, end: int | None = None) -> Taking | None:
-        """Return room by `Timetable.earliest`, but skip times already known to have none.
+        """Return room as `Timetable.earliest` does, but skip times that are known to have no room.
 
-        Room only shrinks while a plan grows: no demand asks again for a time at which a smaller one
-        failed.
+        Room only shrinks while a plan grows. So no demand needs to try a time at which a smaller
+        demand failed.
         """
         key = (demand.quotas, *((part.eq_class, id(part.nodes)) for part in demand.parts))
         found = self._found.setdefault(key, _Found())
@@ -190,13 +195,13 @@ class Draft:
 
 
 class _Found:
-    """When demands of one kind found room, by their numbers of tasks and their lengths."""
+    """When demands of one kind found room, by the demands' numbers of tasks and lengths."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[int, ...], float], int] = {}
 
     def begin(self, counts: tuple[int, ...], length_s: float | None) -> int:
-        """Return a time before which such a demand has no room."""
+        """Return a time before which a demand of this size and length has no room."""
         long = float("inf") if length_s is None else length_s
         found = self._known.get((counts, long))
         if found is not None:

@@ -19,13 +19,13 @@ from phalanx.scheduler.forecast.track_record import Told
 from phalanx.scheduler.plugins.reservation import Reservation
 
 PROMISED = 32
-"""The number of podgroups of each queue, the first that wait, that are promised places."""
+"""The number of podgroups of each queue to which places are promised: the first ones that wait."""
 
 TASKS, BY_LIMIT, BY_PAST, PAST_RUNS = range(4)
 
 
 class _Ended:
-    """How much of what was planned so far has ended by each time of the grid."""
+    """How much of the planned work has ended by each time of the grid."""
 
     def __init__(self, rows: int) -> None:
         self._counts: Counts = np.zeros((rows + 1, 4), dtype=np.int64)
@@ -38,7 +38,9 @@ class _Ended:
             row[PAST_RUNS] += past_runs
 
     def by(self, at: int) -> tuple[int, Basis]:
-        """Return the tasks that have ended by a time, and the basis of their jobs' ends."""
+        """Return the number of tasks that have ended by a time, and how the ends of their jobs are
+        known.
+        """
         if not at:
             return 0, Basis()
         tasks, by_limit, by_past, past_runs = self._counts[1 : at + 1].sum(axis=0).tolist()
@@ -48,9 +50,10 @@ class _Ended:
 def starts(
     draft: Draft, earliest: Mapping[str, float], learnt: LearntRunTimes | None
 ) -> Iterator[PlannedStart]:
-    """Yield the start of everything that was planned.
+    """Yield the start of every planned podgroup.
 
-    `earliest` has the time at which each could start if nothing else waited, where that is known.
+    `earliest` has the time at which each podgroup could start if nothing else waited, where this
+    time is known.
     """
     cluster, grid = draft.session.cluster, draft.snapshot.grid
     is_kept = Reservation.name in draft.session.config.plugin_names()
@@ -91,7 +94,7 @@ def starts(
 
 
 def _ends_s(draft: Draft, job: Job, at_s: float, length_s: float | None) -> float | None:
-    """Return when it has ended: its reservation may end before its limit."""
+    """Return the end of a podgroup in seconds. Its reservation may end before its time limit."""
     host = draft.snapshot.calendar.host(job)
     window = None if host is None else host.window_at(at_s)
     ends = [] if length_s is None else [at_s + length_s]
@@ -101,7 +104,7 @@ def _ends_s(draft: Draft, job: Job, at_s: float, length_s: float | None) -> floa
 
 
 def _places(draft: Draft, taking: Taking) -> Iterator[Place]:
-    """Yield its places by node, in the order of names."""
+    """Yield a podgroup's places by node, in the order of names."""
     cluster = draft.session.cluster
     tasks: dict[int, int] = {}
     loads: dict[int, Vector] = {}
@@ -125,7 +128,7 @@ def _place(cluster: Cluster, node: int, tasks: int, load: Vector) -> Place:
 
 
 def running(draft: Draft) -> Iterator[RunningPlace]:
-    """Yield what runs, and when it ends."""
+    """Yield the running podgroups, with their ends."""
     cluster = draft.session.cluster
     for one in draft.snapshot.all_endings():
         place = _place(cluster, one.node, one.count, one.eq_class.vector * one.count)

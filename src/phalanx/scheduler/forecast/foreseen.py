@@ -20,19 +20,23 @@ class Foreseen:
     def __init__(
         self, snapshot: ClusterSnapshot, table: Timetable, demands: Mapping[str, Demand]
     ) -> None:
-        """`demands` has what was planned, by podgroup."""
+        """`demands` has the demands of the planned podgroups."""
         self._columns = snapshot.columns
         self._table = table
         self._demands = demands
 
     def covers(self, snapshot: ClusterSnapshot, table: Timetable) -> bool:
-        """Whether a later table has nothing free, at any of its times, that was not free then."""
+        """Whether everything that is free in a later table, at any time, was already free in this
+        plan's table.
+        """
         return snapshot.columns == self._columns and table.is_within(self._table)
 
     def had(self, podgroup: str, demand: Demand) -> bool:
-        """Whether the podgroup asked for the same, for as long, of the same nodes and quotas.
+        """Whether the podgroup asked for the same amounts and length, on the same nodes and under
+        the same quotas.
 
-        False for a podgroup that a reservation ends, since its times are numbered from now.
+        False for a podgroup that a reservation ends: that demand's times are indexes that count
+        from now.
         """
         before = self._demands.get(podgroup)
         return (

@@ -18,12 +18,12 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.wording import resource_name
 
 SHOWN = 5
-"""The most holders that are named: those that hold most."""
+"""The most holders that are named; these are the largest ones."""
 _OF_QUEUES = ("queue-quota", "queue-capability")
 _OF_USERS = ("user-limit", "namespace-quota")
 _OF_NODES = ("resource", "no-room-yet", "promised", "gang-not-whole", "no-single-node")
 _OF_THE_CYCLE = frozenset({j.PENDING, j.ALLOCATED, j.PIPELINED, j.BINDING})
-"""States of a task that held nothing before the cycle."""
+"""States of tasks that held nothing before the cycle."""
 OTHERS = "others"
 """The namespace of amounts that are taken by work outside the snapshot's tasks."""
 
@@ -36,9 +36,9 @@ def holders(
 ) -> Holders | None:
     """Return the holders of what `name`, a podgroup or task, lacks for its first main reason.
 
-    None where it lacks nothing that others hold, and where it would wait even if they ended. The
-    session's cycle is over; the holders are those before it. `ends` has podgroups and the times at
-    which something of them ends; None: unknown.
+    None where others hold nothing that `name` lacks, and where `name` would wait even if the others
+    ended. The session's cycle must be over; the holders are those before the cycle. `ends` has
+    podgroups with the times at which some of their tasks end; None: unknown.
     """
     reason = next((one for one in because if one.reason in _OF_ANY), None)
     if reason is None or is_fixed(because[0]):
@@ -74,7 +74,7 @@ _OF_ANY = (*_OF_QUEUES, *_OF_USERS, *_OF_NODES)
 
 
 def _waiting(cluster: Cluster, name: str, job: Job | None) -> list[int]:
-    """Return a waiting task of each class of the podgroup or task."""
+    """Return one waiting task of each class of the podgroup or task."""
     if job is None:
         rows = [t for t, uid in enumerate(cluster.task_uid) if uid == name]
     else:
@@ -91,7 +91,7 @@ def _scarcest(session: Session, waiting: Sequence[int]) -> str:
 
 
 def _usable(session: Session, waiting: Sequence[int], resource: str) -> Flags:
-    """Return the nodes that one of the waiting tasks that ask for the resource may use."""
+    """Return the nodes that may take one of the waiting tasks that ask for the resource."""
     nodes = np.zeros(len(session.cluster.nodes), dtype=np.bool_)
     for t in waiting:
         if dict(session.cluster.eq_class[t].shape.request).get(resource):
@@ -100,7 +100,9 @@ def _usable(session: Session, waiting: Sequence[int], resource: str) -> Flags:
 
 
 def _counts(cluster: Cluster, reason: Rejection, job: Job | None) -> Callable[[Job], bool] | None:
-    """Return which jobs count for a reason; None: all work, whether it is of a job or not."""
+    """Return the jobs whose holdings count for a reason. None: all work counts, with or without a
+    job.
+    """
     if reason.reason in _OF_QUEUES:
         queues = _at_or_below(cluster, reason.detail["queue"])
         return lambda one: one.spec.queue in queues
@@ -124,7 +126,9 @@ def _at_or_below(cluster: Cluster, name: str) -> set[str]:
 def _held(
     cluster: Cluster, resource: str, nodes: Flags, counts: Callable[[Job], bool] | None
 ) -> dict[str, float]:
-    """Return the amount that each podgroup holds on these nodes. `counts`: as _counts returns."""
+    """Return the amount that each podgroup holds on these nodes. `counts` is a result of
+    `_counts`.
+    """
     amounts = [dict(one.shape.request).get(resource, 0.0) for one in cluster.eq_classes]
     node_of, status, eq_class = cluster.node_of, cluster.status, cluster.eq_class
 
@@ -153,7 +157,7 @@ def _held(
 
 
 def _ends_in_s(now: float, ends: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
-    """Return the seconds until all of each podgroup has ended; None if unknown."""
+    """Return the seconds until the whole podgroup has ended, for each podgroup; None if unknown."""
     found: dict[str, float | None] = {}
     for uid, end_s in ends:
         end = None if end_s is None else max(end_s - now, 0.0)

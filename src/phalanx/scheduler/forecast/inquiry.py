@@ -25,14 +25,14 @@ from phalanx.scheduler.forecast.reading import ClusterSnapshot
 from phalanx.scheduler.forecast.run_times import LearntRunTimes
 
 Ends = Iterable[tuple[str, float | None]]
-"""Podgroups with the times at which something of them ends; None: unknown."""
+"""Podgroups with the times at which some of their tasks end; None: unknown."""
 
 
 class Expectation(NamedTuple):
-    """A decided snapshot.
+    """A decided snapshot, and when the remaining work starts.
 
-    `plan` is the plan, `starts` when podgroups start that still wait after it, and `order` their
-    positions in their queues, from 1.
+    `plan` is the cycle's plan. For the podgroups that still wait after the plan, `starts` has their
+    expected starts and `order` their positions in their queues, from 1.
     """
 
     plan: Plan
@@ -43,7 +43,8 @@ class Expectation(NamedTuple):
 def explain_snapshot(
     snapshot: Snapshot, full: str | None = None, learnt: LearntRunTimes | None = None
 ) -> list[Explanation]:
-    """Decide a snapshot, and explain `full` (namespace/name), or everything that waits.
+    """Decide a snapshot, and explain why `full` (namespace/name) waits, or why all waiting work
+    does.
 
     Without `full`, the answer has each waiting podgroup, and each waiting task without a podgroup.
     A podgroup's answer includes those of its tasks.
@@ -84,11 +85,11 @@ def explain_group(
     start_of: Callable[[Callable[[], ExpectedStart | None]], ExpectedStart | None],
     shells: Mapping[str, Any],
 ) -> Explanation:
-    """Explain one podgroup like `explain_snapshot`, on columns that are unusable afterwards.
+    """Explain one podgroup as `explain_snapshot` does, on columns that cannot be used afterwards.
 
     `tasks` are its tasks in order. `snapshot` has everything that is not in the columns. `start_of`
-    gets a function that computes the podgroup's start, which may cost far more than all else, and
-    returns the start.
+    is called with a function that computes the podgroup's start, and returns the start. Computing
+    the start may cost far more than the rest.
     """
     planner = Planner(learnt)
     session, plan = decide(snapshot, shells={**shells, **lent(planner)}, cluster=cluster)
@@ -130,14 +131,16 @@ def _starts(ahead: TimePlan) -> dict[str, ExpectedStart]:
     return {
         one.podgroup: _expected(one, ahead.now)
         for one in ahead.starts
-        if one.at_s > ahead.now  # others were turned away for reasons unseen by plans
+        if one.at_s > ahead.now  # plans do not know the reasons that turned other podgroups away
     }
 
 
 def plan_snapshot(
     snapshot: Snapshot, most: int | None = None, learnt: LearntRunTimes | None = None
 ) -> TimePlan:
-    """Plan when waiting work starts, for the first `most` podgroups; those that can, start now."""
+    """Plan when waiting work starts, for the first `most` podgroups. Podgroups that can start now
+    do.
+    """
     nothing = msgspec.structs.replace(snapshot.config, actions=())
     idle = msgspec.structs.replace(snapshot, config=nothing)
     planner = Planner(learnt)
@@ -150,7 +153,7 @@ def names(snapshot: Snapshot) -> set[str]:
 
 
 class _About(NamedTuple):
-    """A podgroup's queue, tasks, start (None: unknown) and position in its queue."""
+    """A podgroup's queue, tasks, expected start (None: unknown) and position in its queue."""
 
     queue: str
     tasks: Sequence[str]
@@ -205,7 +208,7 @@ def _expected(start: PlannedStart, now: float) -> ExpectedStart:
 
 
 def reasons_of(found: Sequence[Rejection]) -> list[Reason]:
-    """Return rejections with their sentences and what would change them."""
+    """Return the rejections in words, each with the change that would help."""
     return [
         Reason(
             reason=r.reason,

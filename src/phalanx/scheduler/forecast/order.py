@@ -20,8 +20,8 @@ from phalanx.scheduler.cycle.session import Session
 def waits(job: Job) -> bool:
     """Whether a plan can tell when the job starts.
 
-    It cannot for jobs that a network domain binds, for jobs with subgroups, and for jobs for which
-    evictions have made room.
+    No plan can tell the start of a job that is bound to a network domain, of a job with subgroups,
+    or of a job for which evictions have made room.
     """
     counts = job.counts
     return bool(
@@ -45,17 +45,17 @@ def waiting_by_queue(session: Session) -> dict[int, list[Job]]:
 
 
 def first_of(session: Session, jobs: Sequence[Job], most: int) -> list[Job]:
-    """Return the first of these jobs of one queue that are valid, in the scheduler's order."""
+    """Return the first valid ones of these jobs of one queue, in the scheduler's order."""
     found = session.first_jobs(jobs, most)
     if all(map(session.job_valid, found)):
-        return found  # usually all are valid, so the others need not be checked
+        return found  # usually all jobs are valid, so only these need a check
     return session.first_jobs(list(filter(session.job_valid, jobs)), most)
 
 
 def in_order(session: Session, jobs: Iterable[Job], before: Mapping[str, int]) -> list[Job]:
-    """Return the jobs in the order in which they are promised places.
+    """Return the jobs in the order in which places are promised to them.
 
-    `before` has the positions of the jobs that were promised places last.
+    `before` has the positions of the jobs in the last promises.
     """
     by_queue: dict[int, list[Job]] = {}
     for job in jobs:
@@ -75,10 +75,10 @@ def in_order(session: Session, jobs: Iterable[Job], before: Mapping[str, int]) -
 
 
 def _places(mine: list[Job], before: Mapping[str, int]) -> list[int]:
-    """Return for each job of one queue its old position.
+    """Return the old position of each job of one queue.
 
-    A new job gets the position of the next one behind it that had one, or the last position. If the
-    queue's order moved, all its jobs get the last position.
+    A new job gets the position of the next job behind it that had a position, or the last position.
+    If the queue's order changed, all its jobs get the last position.
     """
     after_all = len(before)
     places = [before.get(job.uid, -1) for job in mine]

@@ -28,7 +28,7 @@ from phalanx.scheduler.plugins.reservation import PLANNER
 
 
 class Planner:
-    """Makes plans, and keeps promises and their order from cycle to cycle."""
+    """Makes plans. Keeps promises, and the order of promises, from cycle to cycle."""
 
     def __init__(self, learnt: LearntRunTimes | None = None) -> None:
         self._learnt = learnt
@@ -36,9 +36,9 @@ class Planner:
         self._foreseen: Foreseen | None = None
 
     def plan(self, session: Session, most: int | None = None) -> TimePlan:
-        """Plan when all waiting podgroups of a session start if nothing else comes.
+        """Plan when all waiting podgroups of a session start if no other work arrives.
 
-        Plans the first `most`, in order. Nothing is promised.
+        Only the first `most` podgroups are planned, in order. Nothing is promised.
         """
         waiting = self._waiting(session)[:most]
         draft = Draft(ClusterSnapshot(session, self._learnt))
@@ -51,16 +51,16 @@ class Planner:
         )
 
     def expect(self, snapshot: ClusterSnapshot, podgroup: str) -> PlannedStart | None:
-        """Return when one podgroup starts by the plan; None where the plan has no time for it.
+        """Return when one podgroup starts by the plan; None where the plan finds no start.
 
-        Podgroups behind it are not planned.
+        Podgroups behind this one are not planned.
         """
         session = snapshot.session
         waiting = self._waiting(session)
         at = next((at for at, job in enumerate(waiting) if job.uid == podgroup), None)
         if at is None or not snapshot.may_ever_start(waiting[at]):
             return None
-        for job in waiting:  # to learn whether any length rests on past runs
+        for job in waiting:  # to learn whether any length comes from past runs
             snapshot.length(job.spec)
         draft = Draft(snapshot)
         earliest = self._add(draft, waiting[: at + 1], waiting[at : at + 1])
@@ -74,11 +74,12 @@ class Planner:
         return in_order(session, valid, self._places())
 
     def _add(self, draft: Draft, jobs: list[Job], told: list[Job]) -> dict[str, float]:
-        """Plan these; return when each of the `told` could start if no other waited, where that is
-        learnt."""
+        """Plan these podgroups. Return when each of the `told` podgroups could start if no other
+        one waited, where this is computed.
+        """
         draft.add(
             jobs, self._kept, improves=False
-        )  # else it would report places that no cycle keeps
+        )  # otherwise this plan would report places that no cycle keeps
         if not draft.snapshot.rests_on_learnt:
             return {}
         early = Draft(ClusterSnapshot(draft.session, self._learnt, EARLY))
@@ -87,8 +88,8 @@ class Planner:
     def promises(self, session: Session, promised: int, minimum: int) -> CyclePromises:
         """Return the promises for a cycle.
 
-        Only the first podgroups of each queue are planned, and others that can start now. See the
-        parameters in `LentPlanner`.
+        Only the first podgroups of each queue, and other podgroups that can start now, are planned.
+        `LentPlanner` describes the parameters.
         """
         first: list[Job] = []
         others: list[Job] = []
@@ -117,24 +118,28 @@ class Planner:
 
     @property
     def promised(self) -> Mapping[str, Kept]:
-        """The last promises by podgroup, in the order in which they were made.
+        """The last promises by podgroup, in the order in which the promises were made.
 
-        A promise that stays unchanged is the same object.
+        An unchanged promise stays the same object.
         """
         return self._kept
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move promises by a step of the clock, so that they are as far ahead as before."""
+        """Move all promises by a step of the clock, so that they stay as far in the future as
+        before.
+        """
         self._kept = {uid: kept.later(step_s) for uid, kept in self._kept.items()}
         self._foreseen = None
 
     def restore(self, rows: Iterable[PromiseRow]) -> None:
-        """Take over exactly the promises of an earlier planner."""
+        """Take over exactly the promises of an earlier planner, and drop all others."""
         listed = sorted(rows, key=lambda row: row.place)
         self._kept = {row.podgroup: Kept.read(row) for row in listed}
         self._foreseen = None
 
 
 def lent(planner: Planner | None = None) -> dict[str, Any]:
-    """Return what the caller of a cycle lends so that the plugin `reservation` has its planner."""
+    """Return the objects that the caller lends to a cycle, with which the plugin `reservation`
+    finds this planner.
+    """
     return {PLANNER: planner or Planner()}

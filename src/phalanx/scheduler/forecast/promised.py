@@ -12,8 +12,9 @@ from phalanx.scheduler.forecast.timetable import Demand, Taking, Timetable
 
 
 class PromisedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Equal tasks of a promise: how many, the request of each, the nodes, and the number on each
-    node."""
+    """Equal tasks of a promise: their number, the request of each task, the nodes, and the number
+    of tasks on each node.
+    """
 
     count: int
     request: dict[str, float]
@@ -22,17 +23,19 @@ class PromisedPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PromiseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A promise, as it is stored."""
+    """A promise in the form in which it is stored."""
 
     podgroup: str
     place: int
-    """The position of the promise: promises are made in this order."""
+    """The position of the promise in the order in which promises are made."""
     at_s: float
     parts: list[PromisedPart]
 
 
 class Kept:
-    """A promised place in time of a podgroup; nodes are kept by name, as nodes may come and go."""
+    """A place and a time promised to a podgroup. Nodes are kept by name, since nodes may come and
+    go.
+    """
 
     __slots__ = ("_counts", "_names", "_nodes", "_wanted", "at_s")
 
@@ -40,8 +43,9 @@ class Kept:
         self, at_s: float, wanted: list[tuple[int, bytes]], nodes: list[list[str]],
         counts: list[np.ndarray], names: Sequence[str],
     ) -> None:  # fmt: skip
-        """`wanted` has for each part the number of tasks, and the request of each over the
-        resources `names`."""
+        """`wanted` has for each part the number of tasks, and the request of each task over the
+        resources `names`.
+        """
         self.at_s = at_s
         self._wanted = wanted
         self._nodes = nodes
@@ -50,8 +54,9 @@ class Kept:
 
     @classmethod
     def of(cls, taking: Taking, grid: Grid, lines: Sequence[str], names: Sequence[str]) -> Kept:
-        """Return found room as a promise; `lines` are the names of nodes, `names` those of
-        resources."""
+        """Return the found room as a promise; `lines` are the names of nodes, `names` the names of
+        resources.
+        """
         return cls(
             grid.at(taking.first),
             _wanted(taking.demand),
@@ -77,7 +82,7 @@ class Kept:
         return Kept(self.at_s + by_s, self._wanted, self._nodes, self._counts, self._names)
 
     def row(self, podgroup: str, place: int) -> PromiseRow:
-        """Return the row to store."""
+        """Return the row that is stored for this promise."""
         parts = [
             PromisedPart(
                 count=count,
@@ -100,7 +105,7 @@ class Kept:
     def again(
         self, table: Timetable, demand: Demand, at: Mapping[str, int], names: Sequence[str]
     ) -> Taking | None:
-        """Return the same place in a later timetable, free or not.
+        """Return the same place in a later timetable, whether the place is free or not.
 
         None if the place is not possible any more, or the demand has changed.
         """
@@ -114,7 +119,7 @@ class Kept:
         return table.standing(demand, self.at_s, tuple(zip(indexes, self._counts, strict=True)))
 
     def _read_anew(self, names: Sequence[str]) -> None:
-        """Convert the requests to other resources, or another order of resources."""
+        """Convert the requests to another list or order of resources."""
         known = [
             dict(zip(self._names, np.frombuffer(r).tolist(), strict=True)) for _, r in self._wanted
         ]

@@ -22,14 +22,15 @@ from phalanx.scheduler.forecast.run_times import LATE, LearntRunTimes
 from phalanx.scheduler.forecast.timetable import UNLIMITED, Demand, Part, Timetable, is_ever_room
 
 OF_LICENSE = -1
-"""Stands for the class of tasks in a demand's parts for licenses."""
+"""Used in place of a class of tasks for the parts of a demand that are licenses."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Length:
     """How long work runs, in seconds from its start; None: unknown.
 
-    `past_runs` is the number of past runs from which that was learnt, 0 where a limit tells it.
+    `past_runs` is the number of past runs from which the length was learnt; 0 if it is a time
+    limit.
     """
 
     seconds: float | None
@@ -41,7 +42,7 @@ UNKNOWN = Length(seconds=None)
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """Tasks of a job that run on a node until a time (in seconds; None: unknown)."""
+    """Tasks of a job on one node, and the time at which they end, in seconds; None: unknown."""
 
     job: Job
     node: int
@@ -52,7 +53,7 @@ class Ending:
 
 
 class ClusterSnapshot:
-    """A session, as a plan sees it.
+    """A session as a plan sees it.
 
     `quantile` chooses which of the past runs stands for the length of work without a limit.
     """
@@ -75,18 +76,18 @@ class ClusterSnapshot:
         self._naming: dict[str, bool] = {}
         runs = [job for job in cluster.jobs if job.holding_count()]
         self.endless = [job for job in runs if not self._may_end(job)]
-        """Running jobs of which no end is known."""
+        """Running jobs without a known end."""
         self.endings = [
             ending for job in runs if self._may_end(job) for ending in self._endings(job)
         ]
-        """The ends of all other running work."""
+        """The ends of all running work that has a known end."""
         self.rests_on_learnt = any(ending.past_runs for ending in self.endings)
-        """Whether some length was learnt from past runs."""
+        """Whether any length was learnt from past runs."""
 
     # ---- lengths -----------------------------------------------------------------------------
 
     def length(self, group: PodGroupSpec, ran_s: float = 0.0) -> Length:
-        """Return how long a podgroup runs, of which `ran_s` seconds have passed."""
+        """Return how long a podgroup runs that has already run for `ran_s` seconds."""
         if group.run_time_s is not None:
             return Length(seconds=group.run_time_s)
         past = None if self._learnt is None else self._learnt.of(group)
@@ -99,7 +100,9 @@ class ClusterSnapshot:
         return Length(seconds=seconds, past_runs=len(past))
 
     def _may_end(self, job: Job) -> bool:
-        """Whether the end of some of its tasks may be known, or it is in a reservation."""
+        """Whether the end of some of the job's tasks may be known, or the job is in a
+        reservation.
+        """
         group = job.spec
         is_told = group.run_time_s is not None or self.calendar.host(job) is not None
         return is_told or (self._learnt is not None and self._learnt.of(group) is not None)
@@ -141,13 +144,14 @@ class ClusterSnapshot:
 
     @property
     def columns(self) -> tuple[object, ...]:
-        """The lines and amounts that its timetable has."""
+        """The lines and the resources that the timetable has."""
         return self.lines.names, list(self._quotas), self.session.cluster.dims.names
 
     def timetable(self) -> Timetable:
-        """Return what is free over time, as long as nothing starts.
+        """Return the amounts that are free over time if nothing more starts.
 
-        Work that runs over its time, or leaves, holds its place until the next time of the grid.
+        Work that leaves, or that has run past its expected end, holds its place until the next time
+        of the grid.
         """
         soon, later, ends = self._room()
         lines = self.lines
@@ -161,9 +165,10 @@ class ClusterSnapshot:
         )
 
     def may_ever_start(self, job: Job) -> bool:
-        """Whether a job could have room at any time, even next to no other waiting work.
+        """Whether a job could have room at any time, even if no other work waited.
 
-        False mostly because running work has no known end. This is far cheaper than a timetable.
+        The usual reason for False is running work without a known end. This check is far cheaper
+        than a timetable.
         """
         demand = self.demand(job, self.length(job.spec))
         if demand is None:
@@ -175,9 +180,10 @@ class ClusterSnapshot:
         return is_ever_room(demand, most)
 
     def _room(self) -> tuple[Vector, Vector, list[tuple[int, int, Vector]]]:
-        """Return the arguments of Timetable: free amounts now, and from the grid's next time on.
+        """Return the arguments of Timetable: the free amounts now, and those from the grid's next
+        time on.
 
-        The third value has (time of the grid, line, amounts) that become free then.
+        The third value has (time of the grid, line, amounts): the amounts become free at that time.
         """
         cluster, lines = self.session.cluster, self.lines
         for queue in dict.fromkeys(job.queue for job in cluster.jobs):
@@ -196,9 +202,9 @@ class ClusterSnapshot:
         return soon, later, [end for end in ends if end[0] < len(self.grid)]
 
     def _taken(self) -> Iterator[tuple[int, int, Vector]]:
-        """Yield (time of the grid, line, amounts) that running work frees then.
+        """Yield (time of the grid, line, amounts): running work frees these amounts at that time.
 
-        Those amounts are already taken from nodes and quotas.
+        The yielded amounts are already taken from nodes and quotas.
         """
         never = len(self.grid)
         released = {job.uid: never for job in self.endless}
@@ -227,8 +233,9 @@ class ClusterSnapshot:
                     yield released.get(job.uid, 1), line, self.lines.slots(count)
 
     def quotas(self, queue: int) -> tuple[int, ...]:
-        """Return the timetable's lines of the quotas that running work in a queue counts
-        against."""
+        """Return the timetable's lines for the quotas against which running work of a queue
+        counts.
+        """
         found = self._quotas_of.get(queue)
         if found is None:
             first = len(self.lines)
@@ -253,8 +260,9 @@ class ClusterSnapshot:
     # ---- what waits --------------------------------------------------------------------------
 
     def demand(self, job: Job, length: Length) -> Demand | None:
-        """Return what a job needs to start, or to go on once it has its minimum; None for
-        nothing."""
+        """Return what a job needs to start, or to continue once it has its minimum; None if it
+        needs nothing.
+        """
         session, cluster = self.session, self.session.cluster
         least = to_start(job)
         if job.eq_class is not None:
@@ -285,9 +293,9 @@ class ClusterSnapshot:
         return Demand((*parts, *licenses), length.seconds, self.quotas(job.queue), until)
 
     def _is_apart(self, eq_class: EquivalenceClass) -> bool:
-        """Whether a task keeps others of its class from its node: `sbatch --nodes` asks for that.
+        """Whether a task keeps other tasks of its class off its node, as `sbatch --nodes` asks.
 
-        Other rules between tasks are not part of a plan.
+        Plans ignore all other rules between tasks.
         """
         affinity = eq_class.shape.affinity
         terms = () if affinity is None else affinity.pod_anti_required
@@ -297,7 +305,7 @@ class ClusterSnapshot:
         )
 
     def _names_nodes(self, key: str) -> bool:
-        """Whether all nodes have this label, each with a value of its own."""
+        """Whether all nodes have this label, each node with its own value."""
         found = self._naming.get(key)
         if found is None:
             values = [labels.get(key) for labels in self.session.cluster.labels]
@@ -316,7 +324,7 @@ class ClusterSnapshot:
         )
 
     def kind(self, job: Job) -> object:
-        """Return a value that is equal for jobs that ask for the same, of the same nodes.
+        """Return a value that is equal for jobs with equal demands on the same nodes.
 
         None for a job that cannot be compared.
         """
@@ -330,7 +338,7 @@ class ClusterSnapshot:
         )
 
     def _nodes_for(self, job: Job, t: int) -> Flags:
-        """Return the lines that may ever take a task, by its labels, taints and its reservation.
+        """Return the lines that may ever take a task, by the task's labels, taints and reservation.
 
         Equal answers are one object.
         """
@@ -342,14 +350,14 @@ class ClusterSnapshot:
             host = self.calendar.host(job)
             if host is not None:
                 found = self.lines.for_guests(mask, host)
-            else:  # an unknown reservation, or one that it may not use, gives it no line
+            else:  # the reservation is unknown or not open to the job, so no line may take the task
                 found = self.lines.for_strangers(mask & (not name))
             self._masks[key] = found
         return found
 
 
 def to_start(job: Job) -> int:
-    """Return how many tasks it needs to start, or to go on once it has its minimum."""
+    """Return how many tasks the job needs to start, or to continue once it has its minimum."""
     return min(max(job.shortfall(), 1), job.counts[j.PENDING])
 
 

@@ -20,22 +20,22 @@ from phalanx.scheduler.cycle.specs import LicenseSpec
 from phalanx.scheduler.forecast.grid import Grid
 
 EXACT = 512
-"""The number of begins and ends of reservations, the first ones, that are times of the grid.
+"""How many begins and ends of reservations are times of the grid: the first ones.
 
-Others are rounded so that a reservation lasts longer.
+Later ones are rounded so that the reservation lasts longer.
 """
 NO_NODE = -1
 
 
 def boundaries(calendar: Calendar) -> list[float]:
-    """Return when reservations begin and end, the first of these times."""
+    """Return the times at which reservations begin and end, only the first ones."""
     windows = (window for kept in calendar.kept.values() for window in kept.windows)
     times = {time for window in windows for time in window if not math.isinf(time)}
     return sorted(times)[:EXACT]
 
 
 class ReservationTimeline:
-    """The lines of a timetable: nodes first, then reserved parts of nodes, then licenses."""
+    """The lines of a timetable: first nodes, then the reserved parts of nodes, then licenses."""
 
     def __init__(
         self,
@@ -73,19 +73,21 @@ class ReservationTimeline:
 
     @property
     def extra(self) -> int:
-        """The number of lines in addition to those of nodes."""
+        """How many lines there are besides the lines of nodes."""
         return len(self) - len(self._cluster.nodes)
 
     def order(self, of_nodes: Indexes) -> Indexes:
-        """Return the order in which lines are filled."""
+        """Return the order in which the lines are filled."""
         return np.concatenate((of_nodes, np.arange(len(of_nodes), len(self))))
 
     def within(self) -> list[tuple[int, int]]:
-        """Return (line, node) of all reserved parts."""
+        """Return (line, node) for each reserved part."""
         return [(line, node) for (_, node), line in self._of_guests.items()]
 
     def changes(self) -> Iterator[tuple[int, int, Vector]]:
-        """Yield (time of the grid, line, amounts) that become free then while nothing runs."""
+        """Yield (time of the grid, line, amounts): the amounts become free at that time if nothing
+        runs.
+        """
         grid = self._grid
         for name, kept in self._calendar.kept.items():
             for window in kept.windows:
@@ -110,7 +112,7 @@ class ReservationTimeline:
         return grid.rounded_down(begin_s), grid.rounded_up(end_s)
 
     def slots(self, count: int) -> Vector:
-        """Return the amounts of `count` of a license."""
+        """Return the amounts in the timetable that stand for `count` of a license."""
         amounts: Vector = np.zeros(len(self._cluster.dims))
         amounts[PODS] = count
         return amounts
@@ -118,27 +120,29 @@ class ReservationTimeline:
     # ---- who may be where --------------------------------------------------------------------
 
     def of_guest(self, kept: Kept | None, node: int) -> int | None:
-        """Return the line on which a task on this node counts that runs in a reservation.
+        """Return the line that holds a task of a reservation on this node.
 
-        None for a stranger to the reservation.
+        None for a task that is not part of the reservation.
         """
         if kept is None or kept.window_at(self._grid.now) is None:
             return None
         return self._of_guests.get((kept.spec.name, node))
 
     def of_license(self, name: str) -> int | None:
-        """Return the line of a license; None for an unknown one."""
+        """Return the line of a license; None if the license is unknown."""
         return self._of_licenses.get(name)
 
     def ended_by(self, kept: Kept, at: int) -> int:
-        """Return the time of the grid at which a running guest has ended, `at` at the latest."""
+        """Return the time of the grid at which a running job of the reservation has ended; `at` at
+        the latest.
+        """
         window = kept.window_at(self._grid.now)
         return at if window is None else min(at, self._grid.rounded_up(window.end_s))
 
     def until(self, kept: Kept) -> Indexes:
-        """Return for each time of the grid when guests that begin then are ended.
+        """Return for each time of the grid the end of jobs that begin then inside the reservation.
 
-        The same time where the reservation does not hold.
+        Where the reservation does not hold, the end is that time itself.
         """
         name = kept.spec.name
         if name not in self._until:
@@ -151,11 +155,11 @@ class ReservationTimeline:
         return self._until[name]
 
     def for_strangers(self, nodes: Flags) -> Flags:
-        """Return the lines for work that may run on these nodes and has no reservation."""
+        """Return the lines, on these nodes, for work outside all reservations."""
         return np.concatenate((nodes, np.zeros(self.extra, dtype=np.bool_)))
 
     def for_guests(self, nodes: Flags, kept: Kept) -> Flags:
-        """Return the lines for guests of a reservation on these nodes."""
+        """Return the lines, on these nodes, for work inside a reservation."""
         lines: Flags = np.zeros(len(self), dtype=np.bool_)
         for node in np.flatnonzero(nodes).tolist():
             line = self._of_guests.get((kept.spec.name, node))
@@ -164,14 +168,14 @@ class ReservationTimeline:
         return lines
 
     def for_license(self, name: str) -> Flags:
-        """Return the line of a license; no line for an unknown one."""
+        """Return the line of a license; none if the license is unknown."""
         lines: Flags = np.zeros(len(self), dtype=np.bool_)
         if name in self._of_licenses:
             lines[self._of_licenses[name]] = True
         return lines
 
     def loads(self, nodes: Indexes, counts: Counts) -> Iterator[tuple[int, int]]:
-        """Yield (node, tasks) for counts on these lines; nothing for licenses."""
+        """Yield (node, tasks) for the counts on these lines; nothing for licenses."""
         for line, count in zip(nodes.tolist(), counts.tolist(), strict=True):
             if self.node_of[line] != NO_NODE:
                 yield self.node_of[line], count

@@ -12,13 +12,15 @@ from phalanx.scheduler.cycle.specs import PodGroupSpec, Snapshot
 from phalanx.scheduler.forecast.track_record import TrackRecord
 
 EARLY, LATE = 0.1, 0.9
-"""The quantiles between which 80 % of all past runs lie."""
+"""The quantiles of run times between which 80 % of all past runs lie."""
 MIDDLE = 0.5
-"""Quantiles above it are rounded up, those below it down, so that EARLY and LATE hold."""
+"""The median. Quantiles above it are rounded up and those below it down, so that EARLY and LATE
+hold.
+"""
 RUNS = 64
-"""Past runs that are remembered of one kind of work, the last ones."""
+"""How many past runs of one kind of work are remembered: the last ones."""
 KINDS = 1_000
-"""Kinds of work that are remembered, those that ended last."""
+"""How many kinds of work are remembered: those that ended last."""
 
 
 class PastRuns:
@@ -32,18 +34,18 @@ class PastRuns:
         return len(self._ordered)
 
     def add(self, run_time_s: float) -> None:
-        """Add a run time; beyond RUNS the oldest one is forgotten."""
+        """Add a run time; when there are more than RUNS, the oldest is forgotten."""
         if len(self._by_age) == RUNS:
             self._ordered.remove(self._by_age.pop(0))
         self._by_age.append(run_time_s)
         insort(self._ordered, run_time_s)
 
     def quantile(self, part: float, ran_s: float = 0.0) -> float | None:
-        """Return the run time that this part of future runs does not exceed, if longer than
-        `ran_s`.
+        """Return the run time that this part of future runs does not exceed, given a run that has
+        lasted `ran_s`.
 
-        None if no past run was longer. For n past runs it is the (n + 1) x part-th: the next run
-        falls with equal odds between any two of them.
+        None if no past run was longer than `ran_s`. Of n longer runs in rising order, the result is
+        number (n + 1) x part: the next run falls with equal odds into any gap between two of them.
         """
         begin = bisect_right(self._ordered, ran_s)
         count = len(self._ordered) - begin
@@ -58,24 +60,24 @@ KindOf = Callable[[PodGroupSpec], bytes | None]
 
 
 class LearntRunTimes:
-    """Past runs by kind of work; `kind_of` returns a podgroup's kind, or None."""
+    """Past runs by kind of work. `kind_of` returns a podgroup's kind, or None."""
 
     def __init__(self, kind_of: KindOf) -> None:
         self._kind_of = kind_of
         self._runs: dict[bytes, PastRuns] = {}
         self.told = TrackRecord()
-        """The record of reported starts that rest on these run times, and how they turned out."""
+        """The starts that were reported from these run times, and how these reports turned out."""
 
     def add(self, kind: bytes, run_time_s: float) -> None:
-        """Add the run time of work of this kind that has ended well."""
+        """Add the run time of work of this kind that ended successfully."""
         runs = self._runs.pop(kind, None) or PastRuns()
-        self._runs[kind] = runs  # moves the kind to the end
+        self._runs[kind] = runs  # moves the kind to the end, as the most recent one
         runs.add(run_time_s)
         if len(self._runs) > KINDS:
             del self._runs[next(iter(self._runs))]
 
     def of(self, group: PodGroupSpec) -> PastRuns | None:
-        """Return past runs of such work; None if there were none."""
+        """Return the past runs of this kind of work; None if there were none."""
         kind = self._kind_of(group)
         return None if kind is None else self._runs.get(kind)
 
@@ -83,8 +85,8 @@ class LearntRunTimes:
 def with_past_runs(snapshot: Snapshot, learnt: LearntRunTimes) -> Snapshot:
     """Return the snapshot with learnt run times, for readers that know no past runs.
 
-    A podgroup without a run time gets the length that nine in ten of the past runs that ran as long
-    as it has did not exceed.
+    Consider a podgroup without a run time, and the past runs that ran at least as long as this
+    podgroup has run. The podgroup gets the length that nine in ten of these runs did not exceed.
     """
 
     def told(group: PodGroupSpec) -> PodGroupSpec:

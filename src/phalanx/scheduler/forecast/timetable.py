@@ -18,17 +18,17 @@ from phalanx.scheduler.cycle.rows import Indexes
 from phalanx.scheduler.forecast.grid import Grid
 
 UNLIMITED = 2.0**52
-"""The amount that counts as no limit."""
+"""The amount that stands for no limit."""
 _BLOCK = 64
-"""Rows that are read at once."""
+"""How many rows are read at once."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Part:
-    """`count` equal tasks: the request of each, its resources, and the nodes that may take one.
+    """`count` equal tasks: the request of each, the resources in it, and the nodes that may take
+    such a task.
 
-    `nodes` does not consider room. With `is_apart` no node takes two of the tasks of all such parts
-    of a demand.
+    `nodes` ignores room. Among all parts of a demand with `is_apart`, no two tasks share a node.
     """
 
     eq_class: int
@@ -40,11 +40,11 @@ class Part:
 
 
 class Demand:
-    """Tasks that start together and run for `length_s` seconds; None: unknown.
+    """Tasks that start together and run for `length_s` seconds; None: the length is unknown.
 
-    `quotas` are the lines of the quotas that they count against; `load` is their requests' sum.
-    `until` has for each time of the grid the time at which tasks that begin then are ended at the
-    latest; it is that time itself where no task may begin. None: nothing ends them.
+    `quotas` are the lines of the quotas against which the tasks count; `load` is the sum of their
+    requests. `until` has for each time of the grid the latest end of tasks that begin then, or that
+    time itself where no task may begin. None: nothing ends the tasks early.
     """
 
     __slots__ = ("asked", "length_s", "load", "parts", "quotas", "until")
@@ -68,9 +68,10 @@ class Demand:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Taking:
-    """Room that was found, at times `first` to `last` of the grid.
+    """Room that was found, from time `first` to time `last` of the grid.
 
-    `places` has for each part of the demand the nodes, and the number of its tasks on each.
+    `places` has for each part of the demand the nodes, and the number of the part's tasks on each
+    node.
     """
 
     demand: Demand
@@ -83,8 +84,8 @@ class Timetable:
     """Free amounts over time.
 
     `soon` and `later` have a row for each node, then one for each quota: the free amounts now, and
-    from the next time of the grid on. `order` is the order in which nodes are filled. It never
-    changes, so that a plan made again finds the same places.
+    from the next time of the grid on. `order` is the order in which nodes are filled. This order
+    never changes, so that a repeated plan finds the same places.
     """
 
     def __init__(
@@ -96,10 +97,11 @@ class Timetable:
         ends: Iterable[tuple[int, int, Vector]],
         within: Iterable[tuple[int, int]] = (),
     ) -> None:
-        """`ends` has (time of the grid, line, amounts) that become free then; negative: are taken.
+        """`ends` has (time of the grid, line, amounts): the amounts become free at that time, or
+        are taken if negative.
 
-        `within` has (line, node) of lines that have less while more is taken of the node than it
-        has.
+        `within` has (line, node) of reserved parts: such a line has less while the node is
+        overbooked.
         """
         self.grid = grid
         self.nodes = len(order)
@@ -126,12 +128,14 @@ class Timetable:
     # ---- looking -----------------------------------------------------------------------------
 
     def last(self, length_s: float | None, first: int) -> int:
-        """Return the time of the grid at which work of this length that begins at `first` has
-        ended."""
+        """Return the time of the grid by which work of this length that begins at `first` has
+        ended.
+        """
         return int(self._ends(length_s)[first])
 
     def earliest(self, demand: Demand, begin: int = 0, end: int | None = None) -> Taking | None:
-        """Return room for a demand at the earliest time from `begin` on and before `end`.
+        """Return room for a demand at the earliest time that is not before `begin` but before
+        `end`.
 
         None if the grid has no such time.
         """
@@ -154,23 +158,24 @@ class Timetable:
     def standing(
         self, demand: Demand, time: float, places: tuple[tuple[Indexes, Counts], ...]
     ) -> Taking | None:
-        """Return these places from a time on (now, if it has passed), whether they are free or not.
+        """Return these places from a time on (from now, if that time has passed), whether they are
+        free or not.
 
-        None where that is impossible: the time is beyond the grid, or a part may not use the nodes.
+        None if the time is beyond the grid, or if a part may not use its nodes.
         """
         first = self.grid.rounded_up(time)
         if first == len(self.grid):
             return None
         last = int(self._lasts_of(demand)[first])
         if not _are_apart(demand, places):
-            return None  # an earlier plan did not know that its tasks stay apart
+            return None  # an earlier plan did not know that the tasks must stay apart
         parts = zip(demand.parts, places, strict=True)
         if last == first or not all(part.nodes[nodes].all() for part, (nodes, _) in parts):
             return None
         return Taking(demand=demand, first=first, last=last, places=places)
 
     def is_free(self, taking: Taking) -> bool:
-        """Whether all nodes and quotas have the room."""
+        """Whether all nodes and quotas have room for the taking."""
         demand = taking.demand
         low: Vector = self._free[taking.first : taking.last].min(axis=0)
         for part, (nodes, counts) in zip(demand.parts, taking.places, strict=True):
@@ -180,9 +185,9 @@ class Timetable:
         return not any((low[quota] < demand.load)[demand.asked].any() for quota in demand.quotas)
 
     def is_within(self, earlier: Timetable) -> bool:
-        """Whether nothing is free here, at any time, that was not free in an earlier table.
+        """Whether everything that is free here, at any time, was also free in an earlier table.
 
-        The tables must have the same lines; False where their times differ.
+        The tables must have the same lines. False where the tables' times differ.
         """
         passed = len(earlier.grid) - len(self.grid)
         if passed < 0 or self.grid.now < earlier.grid.times[passed]:
@@ -192,18 +197,18 @@ class Timetable:
         return bool((self._free <= earlier._free[passed:]).all())
 
     def room_now(self, request: Vector, asked: Sequence[int]) -> int:
-        """Return how many tasks of this request have room now, if any node would do."""
+        """Return how many tasks with this request would fit now if every node could take them."""
         free = self._free[0, : self.nodes]
         least = np.min([free[:, r] // request[r] for r in asked], axis=0)
         return int(least.sum())
 
     def spare(self, length_s: float | None) -> Vector:
-        """Return what each node has left over for work of this length that begins now."""
+        """Return what each node has left for work of this length that begins now."""
         low: Vector = self._free[: self.last(length_s, 0), : self.nodes].min(axis=0)
         return low
 
     def _lasts_of(self, demand: Demand) -> Indexes:
-        """Return for each time when a demand that begins then has ended."""
+        """Return for each time the end of a demand that begins then."""
         ends = self._ends(demand.length_s)
         if demand.until is None:
             return ends
@@ -225,7 +230,9 @@ class Timetable:
         return found
 
     def _candidates(self, demand: Demand, lasts: Indexes, begin: int, end: int) -> Indexes:
-        """Return times at which all nodes together, and all quotas, have enough until the end."""
+        """Return the times at which the sum of all nodes, and all quotas, have enough until the
+        end.
+        """
         rows = slice(begin, int(lasts[end - 1]))
         bad = np.zeros(rows.stop - begin + 1, dtype=np.bool_)
         for r in demand.asked:
@@ -259,9 +266,11 @@ class Timetable:
         return Taking(demand=demand, first=first, last=last, places=tuple(places))
 
     def _last_blocked(self, demand: Demand, first: int, last: int) -> int:
-        """Return the last of these times from which on, until the end, some part alone has no room.
+        """Return the last of these times at which some part, taken alone, has no room until the
+        end.
 
-        -1 for none. A demand that begins then or before, and ends no earlier, has no room either.
+        -1 if every part has room. A demand that begins at that time or before, and ends no earlier,
+        has no room either.
         """
         low: Vector | None = None
         for end in range(last, first, -_BLOCK):
@@ -279,14 +288,14 @@ class Timetable:
     # ---- taking ------------------------------------------------------------------------------
 
     def take(self, taking: Taking) -> None:
-        """Promise the room of a taking, so that it is no longer free at its times."""
+        """Take the room of a taking, so that this room is no longer free at its times."""
         self._enter(taking, 1)
 
     def take_all(self, takings: Sequence[Taking]) -> bool:
-        """Promise the room of all takings if they fit together; otherwise of none.
+        """Take the room of all takings if they fit together; otherwise take none.
 
-        May return False although they would fit one after another, if less than nothing is left of
-        a quota.
+        May return False although the takings would fit one after another, if a quota is already
+        exceeded.
         """
         if not takings:
             return True
@@ -334,7 +343,7 @@ class Timetable:
 
 
 def _are_apart(demand: Demand, places: Sequence[tuple[Indexes, Counts]]) -> bool:
-    """Whether no node has two tasks of parts whose tasks stay apart."""
+    """Whether no node has two tasks of parts with `is_apart`."""
     pairs = zip(demand.parts, places, strict=True)
     apart = [(nodes, counts) for part, (nodes, counts) in pairs if part.is_apart]
     if not apart:
@@ -344,7 +353,7 @@ def _are_apart(demand: Demand, places: Sequence[tuple[Indexes, Counts]]) -> bool
 
 
 def is_ever_room(demand: Demand, most: Vector) -> bool:
-    """Whether a demand could have its room if each line had the most that it ever has."""
+    """Whether a demand would have room if each line had the most that it ever has."""
     free: Vector = np.maximum(most, 0.0)
     return all(
         int(_rooms(free[: len(part.nodes)], part).sum()) >= part.count for part in demand.parts
@@ -352,8 +361,9 @@ def is_ever_room(demand: Demand, most: Vector) -> bool:
 
 
 def _rooms(free: Vector, part: Part) -> Counts:
-    """Return how many tasks of the part each node has room for, at most `part.count`, and at most
-    one where they stay apart."""
+    """Return how many tasks of the part fit on each node: at most `part.count`, and at most one
+    with `is_apart`.
+    """
     least: Vector | None = None
     for r in part.asked:
         times = free[..., r] / part.request[r]

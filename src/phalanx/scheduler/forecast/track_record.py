@@ -14,19 +14,23 @@ import math
 from typing import NamedTuple
 
 PART = 0.9
-"""The part of future starts for which each of the two times should hold."""
+"""The part of future starts for which each of the two reported times should hold."""
 KEPT = 256
-"""Starts that are remembered, the last ones."""
+"""How many starts are remembered: the last ones."""
 ENOUGH = 9
-"""The fewest starts from which margins are taken: with fewer, the margin would exceed them all."""
+"""The fewest starts from which margins are computed. With fewer starts, the margin would have to
+exceed all of them.
+"""
 TOLD = 10_000
-"""Waiting podgroups whose first report is remembered."""
+"""The number of waiting podgroups whose first report is remembered."""
 SHORTEST_S = 10.0
-"""Seconds; a shorter expected wait counts as this long, since parts of it mean nothing."""
+"""The shortest expected wait in seconds. A shorter wait counts as this long, since fractions of it
+mean nothing.
+"""
 
 
 class Told(NamedTuple):
-    """A report: the time when it was made, and the two times by run times alone."""
+    """A report: the time when it was made, and the two times that the run times alone gave."""
 
     now: float
     earliest_s: float
@@ -34,21 +38,27 @@ class Told(NamedTuple):
 
 
 class TrackRecord:
-    """The reports about waiting podgroups, and how they turned out for those that started."""
+    """The reports about waiting podgroups, and how the reports turned out for podgroups that
+    started.
+    """
 
     def __init__(self) -> None:
         self._told: dict[str, Told] = {}
         self._early: list[float] = []
         self._late: list[float] = []
         self._margins: tuple[float, float] | None = None
-        """The margins before and after the two times; None since the last start."""
+        """The margins before and after the two times; None if they must be computed again after a
+        start.
+        """
 
     def __len__(self) -> int:
-        """Return how many starts are remembered."""
+        """Return the number of remembered starts."""
         return len(self._late)
 
     def tell(self, uid: str, told: Told) -> tuple[float, float]:
-        """Return the two times to report for a waiting podgroup: by run times, plus a margin."""
+        """Return the two times to report for a waiting podgroup: the times from run times, plus a
+        margin.
+        """
         if uid not in self._told:
             if len(self._told) >= TOLD:
                 del self._told[next(iter(self._told))]
@@ -76,7 +86,9 @@ class TrackRecord:
         self._margins = None
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move reports by a step of the clock, so that they are as far ahead as before."""
+        """Move all reports by a step of the clock, so that they stay as far in the future as
+        before.
+        """
         self._told = {
             uid: Told(*(moment + step_s for moment in told)) for uid, told in self._told.items()
         }
@@ -91,9 +103,9 @@ def _wait_s(told: Told) -> float:
 
 
 def _margin(outside: list[float]) -> float:
-    """Return the margin that nine in ten future starts do not exceed; never below 0.
+    """Return the margin that nine in ten future starts do not exceed; at least 0.
 
-    The interval that run times alone give is never narrowed.
+    So the interval that run times alone give is never narrowed.
     """
     at = math.ceil((len(outside) + 1) * PART) - 1
     return max(0.0, sorted(outside)[at])

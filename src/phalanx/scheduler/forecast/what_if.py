@@ -16,25 +16,25 @@ from phalanx.scheduler.cycle.specs import Amounts, NodeSpec, PodGroupSpec, Snaps
 from phalanx.scheduler.forecast.inquiry import plan_snapshot
 
 PLANNED = 500
-"""The number of waiting podgroups that are planned, the first ones."""
+"""How many waiting podgroups are planned: the first ones."""
 PODS = 10_000
-"""The number of tasks that fit on a node which is described by its resources only."""
+"""The number of tasks that fit on a node of which only the resources are given."""
 HOSTNAME = "kubernetes.io/hostname"
 MOST_NODES = 10_000
 """The most nodes that may be added at once."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """A podgroup to add; it waits with the others."""
+    """A podgroup to add; it waits like the others."""
 
     podgroup: PodGroupSpec
     tasks: tuple[TaskSpec, ...]
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """When a podgroup starts before and after the changes, in seconds from now.
+    """A podgroup's start before and after the changes, in seconds from now.
 
-    None: the time is unknown, or the podgroup does not exist there.
+    None: the start is unknown, or the podgroup does not exist before or after the changes.
     """
 
     podgroup: str
@@ -42,23 +42,24 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     before_s: float | None
     after_s: float | None
     is_new: bool = False
-    """Whether it would be submitted."""
+    """Whether the podgroup is one of the submissions to add."""
 
     @property
     def gain_s(self) -> float | None:
-        """Seconds by which it starts earlier; below 0: later. None where one of the two is
-        unknown."""
+        """How many seconds earlier it starts; below 0: later. None where either start is
+        unknown.
+        """
         if self.before_s is None or self.after_s is None:
             return None
         return self.before_s - self.after_s
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """All waiting podgroups, in the order of the plan after the changes."""
+    """The starts of all waiting podgroups, in the order of the plan after the changes."""
 
     starts: tuple[Start, ...]
     stopped: tuple[str, ...] = ()
-    """Podgroups that run on nodes that would be removed."""
+    """Podgroups that run on nodes that the changes remove."""
 
 
 def start_words(in_s: float | None) -> str:
@@ -69,7 +70,9 @@ def start_words(in_s: float | None) -> str:
 
 
 def change_words(one: Start, stopped: Collection[str]) -> str:
-    """Return what the changes do to a podgroup; `stopped` as in Comparison."""
+    """Return in words what the changes do to a podgroup; `stopped` has the same meaning as in
+    Comparison.
+    """
     if one.podgroup in stopped:
         return "stopped"
     if one.is_new:
@@ -89,7 +92,7 @@ def change_words(one: Start, stopped: Collection[str]) -> str:
 def compare(
     snapshot: Snapshot, changed: Snapshot, submissions: Sequence[Submission] = ()
 ) -> Comparison:
-    """Plan both snapshots, with the submissions after all waiting work of the second."""
+    """Plan both snapshots; the submissions come after all waiting work of the second snapshot."""
     with_new = replace(
         changed,
         podgroups=changed.podgroups + tuple(one.podgroup for one in submissions),
@@ -130,8 +133,8 @@ def _stopped(snapshot: Snapshot, changed: Snapshot) -> tuple[str, ...]:
 def with_nodes(snapshot: Snapshot, count: int, like: str) -> Snapshot:
     """Return the snapshot with `count` more empty nodes like an existing one.
 
-    `like` is that node's name, the beginning of its name, or its host. Raises ValueError for an
-    unknown node and for an invalid count.
+    `like` is the existing node's name, the beginning of that name, or its host. Raises ValueError
+    for an unknown node and for an invalid count.
     """
     model = _nodes_called(snapshot, like)[0]
     bare = replace(model, usage=(), usage_at=None, unschedulable=False)
@@ -162,8 +165,8 @@ def _with_more(snapshot: Snapshot, count: int, model: NodeSpec) -> Snapshot:
 def without_nodes(snapshot: Snapshot, names: Iterable[str]) -> Snapshot:
     """Return the snapshot without these nodes.
 
-    Work that runs there waits again, and its podgroups start over. Raises ValueError for a name of
-    no node, or of several.
+    Work that runs there waits again, and its podgroups start over. Raises ValueError for a name
+    that fits no node or several nodes.
     """
     gone = {_one_node(snapshot, name) for name in names}
     lost = {(t.namespace, t.podgroup) for t in snapshot.tasks if t.node in gone and t.podgroup}

@@ -18,11 +18,12 @@ from phalanx.scheduler.placement.strategy import Asking, Strategy, placed
 
 @dataclass(frozen=True, kw_only=True)
 class NodeAffinity:
-    """The strategy that names one node by its id. If alive and feasible, it is taken even when
-    busy.
+    """The strategy that names one node by its id. An alive and feasible node is taken even when it
+    is busy.
 
-    `soft`: otherwise `otherwise` decides. `spill_on_unavailable` (soft only): `otherwise` also
-    decides when the node is busy. `fail_on_unavailable` (hard only): a busy node is a rejection.
+    `soft`: the strategy `otherwise` decides if the node is dead or infeasible.
+    `spill_on_unavailable` (soft only): `otherwise` also decides if the node is busy.
+    `fail_on_unavailable` (hard only): a busy node is a rejection.
     """
 
     node: str
@@ -40,7 +41,9 @@ class NodeAffinity:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Return the node, or the fallback's choice, or the reasons why a hard affinity fails."""
+        """Return the named node, or the choice of `otherwise`, or the reasons why a hard affinity
+        fails.
+        """
         known = view.of(request)
         row = view.nodes.row_of.get(self.node)
         if row is not None and known.feasible[row]:
@@ -59,9 +62,10 @@ class NodeAffinity:
 
 @dataclass(frozen=True, kw_only=True)
 class WithFallbacks:
-    """A selector with fallbacks: the first selector with an available node wins.
+    """Label selectors in order of preference; the first one with an available node wins.
 
-    When none has one, the request waits on the first selector that has a feasible node.
+    If no selector has an available node, the request waits for a node of the first selector that
+    has a feasible one.
     """
 
     fallbacks: Sequence[LabelSelector] = ()
@@ -70,7 +74,7 @@ class WithFallbacks:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Try `request.selector`, then each fallback in its place."""
+        """Try `request.selector`, then each fallback instead of it."""
         busy: Placed | None = None
         noes: list[Rejection] = []
         for selector in (request.selector, *self.fallbacks):
@@ -93,7 +97,9 @@ def random_flagged(flags: Flags, excluded: list[int], rng: RandomSource) -> int 
 
 
 def _least_final(noes: list[Rejection]) -> Rejection:
-    """Return the first rejection that may still turn into a placement, else the first rejection."""
+    """Return the first rejection that may still turn into a placement; if there is none, the first
+    rejection.
+    """
     turned_away: tuple[TurnedAway, ...] = noes[0].turned_away
     for no in noes:
         if no.reason == "unavailable":

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Average:
-    """An exponential average: each sample moves it by `weight` of the distance to the sample.
+    """An exponential average: each sample moves the average by `weight` of the distance to the
+    sample.
 
-    The first sample is taken whole.
+    The first sample becomes the average.
     """
 
     value: float = 0.0

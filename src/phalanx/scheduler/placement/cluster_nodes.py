@@ -18,7 +18,9 @@ from phalanx.scheduler.placement.waiting_time import Backlog, LeastWaiting
 
 
 class NodeRow(Protocol):
-    """One node as it is reported: amounts by resource, `devices` in units left on each device."""
+    """One node as it is reported: amounts by resource; `devices` has the units left on each
+    device.
+    """
 
     @property
     def node_id(self) -> str: ...
@@ -43,7 +45,8 @@ class NodeRow(Protocol):
 
 
 class ClusterNodes:
-    """The view for the strategies and the waiting times, changed row by row and never rebuilt.
+    """The nodes as the strategies and the waiting times read them; rows are changed and never
+    rebuilt.
 
     Copies lag behind: a decision on a copy is a hint, which the chosen node confirms.
     """
@@ -52,16 +55,17 @@ class ClusterNodes:
         self.view = ClusterView(NodeTable())
         self.waiting = LeastWaiting()
         self.shape = 0
-        """The number of changes that may make work feasible: of nodes, totals or labels."""
+        """The number of changes of nodes, totals or labels: such changes may make work feasible."""
         self._backlogs: dict[str, Backlog] = {}
         self._rows: dict[str, NodeRow] = {}
         self._counted: set[str] = set()
-        self._rng = Seeded(0)  # strategies expect a source, but least-waiting draws nothing
+        self._rng = Seeded(0)  # required, but least-waiting draws no number
 
     def put(self, row: NodeRow, load: ResourceSet = EMPTY) -> bool:
-        """Take over a node's row, or forget a dead node; return whether its resources changed.
+        """Take over a node's row, or forget a dead node; return whether the node's resources
+        changed.
 
-        `load` is what is queued there. Raises ValueError for invalid amounts.
+        `load` has the amounts that are queued there. Raises ValueError for invalid amounts.
         """
         if row.state == DEAD:
             return self.remove(row.node_id)
@@ -91,10 +95,10 @@ class ClusterNodes:
         return is_news
 
     def count_in(self, node_id: str, request: ResourceSet, is_available: bool) -> None:
-        """Count a request that was sent to a node, before the node's next report includes it.
+        """Count a request that was just sent to a node, until the node's next report includes it.
 
-        The request counts as taken if `is_available`, else as waiting. So a series of choices does
-        not pick the same node each time.
+        The request counts as taken if `is_available`, otherwise as waiting. So a series of choices
+        does not pick the same node each time.
         """
         self._counted.add(node_id)
         if is_available:
@@ -104,15 +108,16 @@ class ClusterNodes:
         self._report(node_id, replace(backlog, queue_length=backlog.queue_length + 1))
 
     def count_no_more(self, node_id: str) -> None:
-        """Forget everything counted in since the node's last row, once some of it has ended.
+        """Forget all requests that were counted since the node's last row, once some of them have
+        ended.
 
-        The node need not send another row when its state equals that row again.
+        A node sends no further row while its state equals its last row.
         """
         if node_id in self._counted:
             self.put(self._rows[node_id])
 
     def is_counted(self, node_id: str) -> bool:
-        """Whether something was counted in since the node's last row."""
+        """Whether any request was counted since the node's last row."""
         return node_id in self._counted
 
     def remove(self, node_id: str) -> bool:
@@ -127,11 +132,12 @@ class ClusterNodes:
         return True
 
     def pick_least_wait(self, request: Request, asking: Asking = NOBODY) -> Outcome:
-        """Return the node where a demand would wait least, or what each filter turned away.
+        """Return the node where a demand would wait least, or how many nodes each filter turned
+        away.
 
         The wait is estimated as queue length × mean run time + missing bytes ÷ bandwidth, as the
         global scheduler of Moritz et al., "Ray: A Distributed Framework for Emerging AI
-        Applications", OSDI 2018, section 4.2.2. Among nodes with the same wait, one that has room
+        Applications", OSDI 2018, section 4.2.2. Among nodes with the same wait, a node with room
         now is preferred.
         """
         best = self.waiting.pick(self.view, request, asking, self._rng)
@@ -154,9 +160,9 @@ def _extent(row: NodeRow) -> object:
 
 
 def _whole(row: NodeRow) -> ResourceSet:
-    """Return all that the node may have, including devices that are closed for now.
+    """Return the node's totals, including devices that are closed for now.
 
-    Closed devices count for whether a request could ever run there.
+    Closed devices count, since they may be opened before the request runs.
     """
     counts = {name: float(len(left)) for name, left in row.devices.items()}
     total = dict(row.total)

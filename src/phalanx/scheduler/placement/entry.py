@@ -30,8 +30,8 @@ _MAKERS: Mapping[str, Callable[[PlacementPolicy], Strategy]] = {
 def placement_strategy(placement: PlacementPolicy, waiting: LeastWaiting) -> Strategy:
     """Return the strategy for work that names none, under a cluster's policy.
 
-    `waiting` is the strategy that knows the nodes' reports. Raises ValueError for an unknown
-    policy.
+    `waiting` is the strategy for the policy `least-waiting`, which knows the nodes' reports. Raises
+    ValueError for an unknown policy.
     """
     if placement.policy == "least-waiting":
         return waiting
@@ -54,10 +54,11 @@ def pick_node(
 ) -> Outcome:
     """Return the node for one task or for one actor's creation.
 
-    An actor that asks for nothing goes to a random node: any node would do, and all such actors
-    would pile up on one. This does not hold where a hard affinity names the node; the selector
-    handles such actors itself. DEFAULT takes a preferred, available node at once, used or not: the
-    node that holds most of the arguments, or the local one (unless it weighs the local node).
+    An actor that asks for no resources goes to a random node; otherwise all such actors would pile
+    up on one node. Two cases differ: a hard affinity names the node, and the policy `selector`
+    places such actors itself. DEFAULT takes a preferred, available node at once, whether the node
+    is used or not. The preferred node holds most of the arguments, or is the local node (unless the
+    policy weighs the local node like others).
     """
     is_hard_affinity = isinstance(strategy, NodeAffinity) and not strategy.soft
     chooses_itself = is_hard_affinity or isinstance(strategy, Selector)

@@ -13,12 +13,13 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 @dataclass(frozen=True, kw_only=True)
 class Hybrid:
-    """The strategy that takes nodes in order of utilization before the request, then of ids.
+    """The strategy that takes nodes by their utilization before the request, then by their ids.
 
     `spread_threshold`: a node used less than this counts as unused. `top_k_absolute` and
-    `top_k_fraction` (of all nodes): a random one of this many best nodes is taken; the larger
-    number counts. `avoid_gpu_nodes`: work that asks for no GPU goes to a node with GPUs only when
-    no other is free. `weighs_local`: the local node is weighed like the others (see `pick_node`).
+    `top_k_fraction` (of all nodes): one of this number of best nodes is taken at random; the larger
+    of the two numbers counts. `avoid_gpu_nodes`: work that asks for no GPU goes to a node with GPUs
+    only when no other node is free. `weighs_local`: the local node is weighed like the others (see
+    `pick_node`).
 
     The preferred node wins when its score is no worse than the best. Available nodes come first,
     then feasible, busy ones.
@@ -33,7 +34,9 @@ class Hybrid:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Pick a node by the class's rules. A local node to avoid is not preferred either."""
+        """Pick a node by the rules of the request's class. A local node to avoid is not preferred
+        either.
+        """
         groups = ["available"]
         if self.avoid_gpu_nodes and not request.resources.get("GPU", 0):
             groups.insert(0, "plain")

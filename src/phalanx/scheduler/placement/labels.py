@@ -15,10 +15,10 @@ OPERATORS: Mapping[str, Operator] = {
     "Exists": "exists",
     "DoesNotExist": "does not exist",
 }
-"""The operators by the names that node-label strategies use."""
+"""The operators, by the names that node-label strategies use for them."""
 
 NODE_LABEL = "ray.io/node-id"
-"""The label of every node that holds its id."""
+"""A label that every node has; its value is the node's id."""
 
 _CALL = re.compile(r"(!?)([^()!]*)\((.*)\)")
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
@@ -35,8 +35,9 @@ class LabelCondition:
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels meets the condition; without the key it is in no
-        list."""
+        """Whether a node with these labels meets the condition; a node without the label is in no
+        list.
+        """
         present = labels.get(self.key)
         if self.operator == "in":
             return present in self.values
@@ -60,7 +61,7 @@ class LabelSelector:
     conditions: tuple[LabelCondition, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels is accepted."""
+        """Whether the selector accepts a node with these labels."""
         return all(condition.holds(labels) for condition in self.conditions)
 
     def __and__(self, other: LabelSelector) -> LabelSelector:
@@ -91,7 +92,8 @@ def parse_selector(texts: Mapping[str, str] | None) -> LabelSelector:
 
 
 def parse_condition(key: str, text: str) -> LabelCondition:
-    """Read one label's condition: `v`, `!v`, `in(a,b)` or `!in(a,b)`; empty text asks for "".
+    """Read the condition on one label: `v`, `!v`, `in(a,b)` or `!in(a,b)`; empty text requires the
+    value "".
 
     Raises ValueError for an empty list, an operator other than `in`, an invalid key, and for values
     other than 1 to 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter or

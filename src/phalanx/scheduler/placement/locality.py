@@ -10,10 +10,10 @@ def best_holder(
 ) -> str:
     """Return the node to ask first.
 
-    `bound_to` is the node that an affinity or a selector by node id names; it comes before all
-    others. `by_locality` is off for every strategy but the default one. `bytes_on` has the bytes of
-    the arguments that each node holds. Among equals the local node wins, then the lowest id;
-    without any bytes it is the local node.
+    `bound_to` is the node that an affinity or a selector by node id names; this node comes before
+    all others. `by_locality` is on for the default strategy only. `bytes_on` has the bytes of
+    arguments that each node holds. Among equals the local node wins, then the lowest id. If no node
+    holds any bytes, the local node is returned.
     """
     if bound_to is not None:
         return bound_to

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 MEMORY_LIMIT = 0.95
 """The part of its memory, 0 to 1, that a node may use before it ends a worker."""
 IDLE_WORTH_ENDING_BYTES = 1 << 30
-"""Bytes that an idle worker must hold to be ended before any busy worker."""
+"""The bytes that an idle worker must hold, at least, to be ended before any busy worker."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,9 @@ def kills_by_time(
     """Return the workers to end, in order, until at most `threshold - buffer` would be used.
 
     None while no more than the threshold is used. Large idle workers come first, the largest before
-    the others; then retriable tasks before others, the newest first, so that the least work is
-    lost. Small idle workers are never ended, since a new start would cost more. Ties break by name.
+    the others. Then come workers with retriable tasks, then all others; in both groups the newest
+    task comes first, so that the least work is lost. Small idle workers are never ended, since a
+    new start would cost more. Ties break by name.
     """
     if used_bytes <= threshold_bytes:
         return ()

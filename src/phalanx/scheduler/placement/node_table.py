@@ -27,7 +27,7 @@ from phalanx.scheduler.devices.quantities import SCALE
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 Amounts = npt.NDArray[np.int64]
-"""Units of 1/10000, one for each node, in order of node ids."""
+"""Units of 1/10000, one number for each node, in order of node ids."""
 
 Flags = npt.NDArray[np.bool_]
 AnyArray = npt.NDArray[Any]
@@ -37,11 +37,11 @@ UTILIZED = ("CPU", "memory", "object_store_memory")
 
 
 class NodeState(msgspec.Struct, frozen=True, kw_only=True):
-    """One node as the deciding code sees it.
+    """One node as the placement code sees it.
 
-    `available` may be negative after a blocked task resumed. `load` is what is queued there and not
-    yet running. `devices` are the units left on each numbered device; without it, the available
-    amount is taken as whole devices and one shared one.
+    `available` may be negative after a blocked task resumed. `load` has the amounts that are queued
+    there and not yet running. `devices` has the units left on each numbered device. Without
+    `devices`, the available amount counts as whole devices and one shared device.
     """
 
     id: str
@@ -52,7 +52,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     is_schedulable: bool = True
     devices: Mapping[str, tuple[int, ...]] = {}
     cards: Cards = PLAIN
-    """The facts about its GPUs beyond what is left on each."""
+    """The facts about the node's GPUs beyond the units left on each."""
 
     def units_left(self, name: str) -> tuple[int, ...]:
         """Return the units left on each device of a numbered resource."""
@@ -62,7 +62,9 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         return (SCALE,) * whole + ((share,) if share else ())
 
     def without(self, request: ResourceSet) -> NodeState:
-        """Return this node after `request` was taken; devices by number, lowest first."""
+        """Return this node after `request` was taken. Devices with the lowest numbers are taken
+        first.
+        """
         devices, cards = dict(self.devices), self.cards
         ask = card_ask(request)
         amounts = dict(request)
@@ -86,19 +88,21 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def card_memory(self) -> int:
-        """Bytes of the largest of its GPUs; 0 where they are not known."""
+        """The bytes of the largest GPU of the node; 0 where they are not known."""
         return self.total.get(MEMORY, 0) // SCALE
 
     def pick(self, ask: CardAsk, left: Mapping[int, int] | None = None) -> Taken | None:
-        """Return the cards that a request would get, with `left` units on each; None: too few."""
+        """Return the cards that a request would get, with `left` units on each card; None if there
+        are too few.
+        """
         if left is None:
             left = dict(enumerate(self.units_left(GPU)))
         return pick_cards(left, ask, self.cards, self.card_memory)
 
     def most_on_cards(self, ask: CardAsk, when_empty: bool = False) -> int:
-        """Return the most that as many cards as a request asks for have free, in units of 1/10000:
-        bytes on each card, or the share of each; of whole cards, how many. `when_empty`: with
-        nothing running.
+        """Return the most that a request could get of the cards, in units of 1/10000: bytes on each
+        card, the share of each card, or for whole cards the number of free cards. `when_empty`: as
+        if nothing ran.
         """
         left: Sequence[int] = self.units_left(GPU)
         if when_empty:
@@ -107,7 +111,9 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         return most_free(left, ask, self.cards, self.card_memory)
 
     def utilization(self) -> float:
-        """Return the largest used part of CPU, memory and object store memory; 0 without any."""
+        """Return the largest used part of CPU, memory and object store memory; 0 if the node has
+        none of these.
+        """
         used = [
             1 - self.available.get(name, 0) / self.total[name]
             for name in UTILIZED
@@ -120,13 +126,15 @@ class NodeTable:
     """The nodes in order of their ids, as one array for each resource.
 
     Readers that derive something from the table remember `generation` and a position in `touched`:
-    while the generation stays, only the rows named since that position have changed.
+    while `generation` is unchanged, only the rows that were added to `touched` after that position
+    have changed.
     """
 
     def __init__(
         self, nodes: Iterable[NodeState] = (), numbered: frozenset[str] = frozenset({"GPU"})
     ) -> None:
-        """`numbered` names the resources that come as devices: a share must fit one of them.
+        """`numbered` names the resources that come as devices; a share of such a resource must fit
+        one device.
 
         Raises ValueError when two nodes have one id.
         """
@@ -141,7 +149,7 @@ class NodeTable:
         self.available: dict[str, Amounts] = {}
         self.load: dict[str, Amounts] = {}
         self.whole: dict[str, Amounts] = {}  # units on devices that are free as a whole
-        self.share: dict[str, Amounts] = {}  # most units left on any one device, for time-sharers
+        self.share: dict[str, Amounts] = {}  # most units on one device that shares time
         self.is_schedulable: Flags = np.zeros(len(self.states), np.bool_)
         self.utilization = np.zeros(len(self.states))
         for row, node in enumerate(self.states):
@@ -174,20 +182,22 @@ class NodeTable:
         self._respace(row, lambda column: np.delete(column, row))
 
     def take(self, node_id: str, request: ResourceSet) -> None:
-        """Count `request` as taken from a node, before the node's own next report includes it."""
+        """Count `request` as taken from a node until the node's own next report includes it."""
         self.put(self.states[self.row_of[node_id]].without(request))
 
     def column(self, kind: dict[str, Amounts], name: str) -> Amounts:
-        """Return one resource's amounts out of `total`, `available`, `load`, `whole` or `share`."""
+        """Return the amounts of one resource in `total`, `available`, `load`, `whole` or
+        `share`.
+        """
         found = kind.get(name)
         if found is None:
             found = kind[name] = np.zeros(len(self.states), np.int64)
             if kind is not self.load and name.startswith(IMPLICIT_PREFIX):
-                found += SCALE  # every node has one of it without declaring it
+                found += SCALE  # every node has one unit of this resource without declaring it
         return found
 
     def _respace(self, first: int, moved: Callable[[AnyArray], AnyArray]) -> None:
-        """Open or close the gap of the row `first` in all columns."""
+        """Insert or remove the entry of the row `first` in all columns."""
         for kind in (self.total, self.available, self.load, self.whole, self.share):
             for name in kind:
                 kind[name] = moved(kind[name])
@@ -199,7 +209,7 @@ class NodeTable:
         self.generation += 1
 
     def _write(self, row: int, node: NodeState, before: NodeState | None) -> None:
-        """Write a row; values equal to those `before` are skipped, as most of them are."""
+        """Write a row. Values that equal those `before` are skipped, as most values do."""
         self.is_schedulable[row] = node.is_schedulable
         if before is None or node.load != before.load:
             self._write_amounts(row, node, self.load, node.load)
@@ -234,7 +244,7 @@ class NodeTable:
 
 
 def _in_turns(left: tuple[int, ...], cards: Cards) -> tuple[int, ...]:
-    """Return the units left on each card for a sharer of its time."""
+    """Return the units left on each card for a request that shares the card's time."""
     return tuple(
         units if units == SCALE or cards.mode_of(number) in ("", TIME) else 0
         for number, units in enumerate(left)

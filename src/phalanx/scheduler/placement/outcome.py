@@ -15,14 +15,16 @@ Reason = Literal["infeasible", "unavailable"]
 Filter = Literal[
     "draining", "excluded", "labels", "gpu type", "cpu only", "tried", "rack", "total", "free",
 ]  # fmt: skip
-"""The reasons why a node was not chosen.
+"""The filters that turn nodes away, by the reasons.
 
 Only the selector gives these: "gpu type" (GPUs of another type), "cpu only" (the node has GPUs and
 the work needs none), "tried" (tried a moment ago without success), "rack" (another rack).
 """
 
 GPU_TYPE_RESOURCE = "accelerator_type:"
-"""The prefix of a resource of which the option `accelerator_type` asks for a small amount."""
+"""The prefix of the resources by which the option `accelerator_type` names a type of GPU; a request
+asks for a small amount.
+"""
 
 _WORDS: Mapping[Filter, str] = {
     "draining": "draining or dead",
@@ -37,7 +39,8 @@ _WORDS: Mapping[Filter, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TurnedAway:
-    """How many nodes one filter turned away; each node counts for the first filter that did.
+    """How many nodes one filter turned away. A node counts only for the first filter that turned it
+    away.
 
     `resource`, `asked` and `most` (the most that any of these nodes has or has free) are given by
     the filters `total` and `free`.
@@ -64,7 +67,7 @@ class TurnedAway:
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """A chosen node. `is_available` is False where the request has to wait on it."""
+    """A chosen node. `is_available` is False where the request must wait for room on that node."""
 
     node: str
     is_available: bool
@@ -72,7 +75,7 @@ class Placed:
 
 @dataclass(frozen=True, kw_only=True)
 class Rejection:
-    """No node was chosen; `turned_away` has the reasons in the order of the filters."""
+    """No node was chosen. `turned_away` has the reasons, in the order of the filters."""
 
     reason: Reason
     turned_away: tuple[TurnedAway, ...] = ()

@@ -11,11 +11,11 @@ from phalanx.model.nearest import nearest
 from phalanx.scheduler.placement.selector.settings import SelectorSettings
 
 POLICIES = ("default", "hybrid", "least-waiting", "selector", "two-pass-random")
-"""The built-in policies; see docs/explanation/placement.md. Others come by entry points."""
+"""The built-in policies (see docs/explanation/placement.md). Entry points add others."""
 
 
 class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy's name, and the settings of the policies that have some."""
+    """A policy's name, and the settings of policies that have settings."""
 
     policy: str = "default"
     selector: SelectorSettings = SelectorSettings()
@@ -24,21 +24,21 @@ class PlacementPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def starts_here_first(self) -> bool:
-        """Whether a node starts what it has room for before it considers any other node."""
+        """Whether a node starts work for which it has room without considering any other node."""
         return self.policy in ("default", "least-waiting")
 
     def spreading(self, threshold: float | None) -> PlacementPolicy:
-        """Return this policy; with a threshold, hybrid in place of the default."""
+        """Return this policy; if a threshold is set, `hybrid` instead of the default policy."""
         if threshold is None or self.policy != "default":
             return self
         return PlacementPolicy(policy="hybrid", spread_threshold=threshold)
 
 
 def read_placement_policy(given: str | Mapping[str, Any] | None) -> PlacementPolicy:
-    """Read a policy's name, or `{"policy": "selector", "candidate_factor": 3}`; None is the
-    default.
+    """Read a policy's name, or `{"policy": "selector", "candidate_factor": 3}`; None is the default
+    policy.
 
-    Raises ValueError for an unknown name, and for settings that the policy does not have.
+    Raises ValueError for an unknown name, and for unknown settings.
     """
     if given is None:
         return PlacementPolicy()

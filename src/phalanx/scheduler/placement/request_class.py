@@ -20,7 +20,7 @@ from phalanx.scheduler.placement.outcome import Filter, Reason, Rejection, Turne
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request to one node: an amount of each resource, and the node's labels.
+    """A request to one node: an amount of each resource, and the labels that the node must have.
 
     `exact_devices`: a share of a numbered device must fit one device. Without it only sums are
     compared, as in Ray, and a request may be sent to a node where it never starts.
@@ -32,14 +32,16 @@ class Request:
 
 
 class Ranking:
-    """Rows in order of (score, row), kept sorted while single rows come, go and change."""
+    """Rows in order of (score, row). The order is maintained while single rows come, go and
+    change.
+    """
 
     def __init__(self, scores: Sequence[float], rows: Sequence[int]) -> None:
         self._key_of = {row: (scores[row], row) for row in rows}
         self.order = sorted(self._key_of.values())
 
     def place(self, row: int, score: float | None) -> None:
-        """Put `row` where its score belongs; None takes it out."""
+        """Put `row` where its score belongs; a score of None removes the row."""
         old = self._key_of.pop(row, None)
         if old is not None:
             del self.order[bisect_left(self.order, old)]
@@ -48,33 +50,35 @@ class Ranking:
             insort(self.order, key)
 
     def score_of(self, row: int) -> float | None:
-        """Return the score of `row`, None when it is not ranked."""
+        """Return the score of `row`; None when the row is not ranked."""
         key = self._key_of.get(row)
         return key[0] if key is not None else None
 
     def place_of(self, row: int) -> int | None:
-        """Return how many rows stand before `row`, None when it is not ranked."""
+        """Return how many rows come before `row`; None when the row is not ranked."""
         key = self._key_of.get(row)
         return bisect_left(self.order, key) if key is not None else None
 
 
 class RequestClass:
-    """For one class of requests, the nodes that are feasible, and those that are available now."""
+    """For one class of requests, the feasible nodes and the nodes that are available now."""
 
     def __init__(self, nodes: NodeTable, request: Request) -> None:
-        """Raises ValueError for more than one numbered device and not a whole number of them."""
+        """Raises ValueError for a fractional number above one of numbered devices."""
         if request.exact_devices:
             check_whole(request.resources, nodes.numbered)
         self.request = request
         self._nodes = nodes
         self._ask = _special_ask(request, nodes)
-        """Its request to cards, where the columns of shares and whole devices do not tell."""
+        """The request to cards, where the columns of shares and whole devices do not suffice to
+        answer it.
+        """
         self._decides = MEMORY if self._ask is not None and self._ask.memory else GPU
         self._rankings: dict[tuple[str, float], Ranking] = {}
         self._build()
 
     def catch_up(self) -> None:
-        """Compute the rows again that were touched since the last time."""
+        """Compute again the rows that were touched since the last call."""
         if self._generation != self._nodes.generation:
             self._build()
             return
@@ -97,9 +101,9 @@ class RequestClass:
         return found
 
     def rejection(self, turned_away_before: Mapping[Filter, Flags]) -> Rejection:
-        """Return why no node was chosen: each node counts for the first filter that turns it away.
+        """Return why no node was chosen. Each node counts for the first filter that turns it away.
 
-        `turned_away_before` has nodes that other filters turn away, which are asked after
+        `turned_away_before` has nodes that other filters turn away; those filters come after
         `draining` and before the labels and amounts of this class.
         """
         nodes = self._nodes
@@ -123,7 +127,7 @@ class RequestClass:
         return Rejection(reason=reason, turned_away=tuple(turned_away))
 
     def has_room_beside(self, row: int, taken: ResourceSet) -> bool:
-        """Whether a node has room for the request when `taken` counts as gone."""
+        """Whether a node has room for the request after `taken` is subtracted."""
         return bool(self.available[row]) and all(
             int(self._free(name, units)[row]) - taken.get(name, 0) >= units
             for name, units in self.request.resources.items()
@@ -184,14 +188,15 @@ class RequestClass:
         return self.available & without_gpus
 
     def _has(self, name: str) -> Amounts:
-        """Return what the nodes have of a resource with nothing running."""
+        """Return what the nodes have of a resource when nothing runs."""
         if self._ask is not None and name == self._decides:
             return self._of_cards
         return self._nodes.column(self._nodes.total, name)
 
     def gpu_units(self) -> Amounts:
-        """Return the units of GPUs that each node would give it, by the memory of its largest
-        card."""
+        """Return the units of GPUs that each node would give to the request, by the memory of the
+        node's largest card.
+        """
         ask, nodes = self._ask, self._nodes
         if ask is None or not ask.memory:
             asked = self.request.resources.get(GPU, 0)
@@ -201,8 +206,9 @@ class RequestClass:
         return units
 
     def _free(self, name: str, units: int) -> Amounts:
-        """Return the free amounts of a resource for a demand of `units`: of devices, whole or on
-        one."""
+        """Return the free amounts of a resource for a demand of `units`: on whole devices, or on
+        one device.
+        """
         nodes = self._nodes
         if self._ask is not None:
             if name == self._decides:
@@ -215,7 +221,7 @@ class RequestClass:
 
 
 class ClusterView:
-    """All nodes, and the facts about them for the last `limit` classes of requests."""
+    """All nodes, and for the last `limit` classes of requests what is known of the nodes."""
 
     def __init__(self, nodes: NodeTable, limit: int = 256) -> None:
         self.nodes = nodes
@@ -223,7 +229,7 @@ class ClusterView:
         self._classes: dict[Request, RequestClass] = {}
 
     def of(self, request: Request) -> RequestClass:
-        """Return the class of `request`, up to date with the nodes."""
+        """Return the class of `request`, brought up to date with the nodes."""
         found = self._classes.pop(request, None)
         if found is None:
             found = RequestClass(self.nodes, request)
@@ -231,7 +237,7 @@ class ClusterView:
                 del self._classes[next(iter(self._classes))]
         else:
             found.catch_up()
-        self._classes[request] = found  # at the end: the oldest is dropped first
+        self._classes[request] = found  # moved to the end, since the oldest class is dropped first
         return found
 
 
@@ -241,7 +247,7 @@ def _tell(turned_away: list[TurnedAway], found: TurnedAway) -> None:
 
 
 def _short(kind: Filter, name: str, units: int, has: Amounts) -> TurnedAway:
-    """Return the entry for the nodes that a filter turns away; `has` are their amounts."""
+    """Return the entry for the nodes that a filter turns away; `has` has these nodes' amounts."""
     most = int(has.max()) if has.size else 0
     return TurnedAway(
         filter=kind,
@@ -253,7 +259,9 @@ def _short(kind: Filter, name: str, units: int, has: Amounts) -> TurnedAway:
 
 
 def _special_ask(request: Request, nodes: NodeTable) -> CardAsk | None:
-    """Return what a request asks of cards, unless it is for whole GPUs or a share of one's time."""
+    """Return a request's demand on cards; None for whole GPUs, and for a share of one GPU's
+    time.
+    """
     if GPU not in request.resources or GPU not in nodes.numbered or not request.exact_devices:
         return None
     ask = card_ask(request.resources)

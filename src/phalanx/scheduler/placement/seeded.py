@@ -6,7 +6,9 @@ _MASK = (1 << 64) - 1
 
 
 class Seeded:
-    """SplitMix64 (Steele, Lea and Flood, 2014): the same seed gives the same numbers anywhere."""
+    """SplitMix64 (Steele, Lea and Flood, 2014): the same seed gives the same numbers on every
+    machine.
+    """
 
     def __init__(self, seed: int) -> None:
         self._state = seed & _MASK

@@ -12,9 +12,10 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 
 class Spread:
-    """Round robin over the nodes in order of ids: first those available, then those feasible.
+    """Round robin over the nodes in order of ids: first over available nodes, then over feasible
+    ones.
 
-    The position of the next turn is kept between picks, so each asker keeps one of these.
+    The position of the next turn is kept between picks, so each asker needs its own `Spread`.
     """
 
     def __init__(self) -> None:
@@ -38,12 +39,16 @@ class Spread:
 
 
 class RandomAvailable:
-    """The strategy that starts at a random node, and takes the first available one from there."""
+    """The strategy that starts at a random node and takes the first available node from there
+    on.
+    """
 
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Return an available node, never a busy one: an asker that asks again draws again."""
+        """Return an available node, never a busy one, since an asker that asks again draws
+        again.
+        """
         known = view.of(request)
         if len(view.nodes):
             start = rng.randrange(len(view.nodes))
@@ -54,7 +59,9 @@ class RandomAvailable:
 
 
 def next_flagged(flags: Flags, start: int, excluded: list[int]) -> int | None:
-    """Return the first row from `start` on, around the end, that is flagged and not excluded."""
+    """Return the first row that is flagged and not excluded, from `start` on and then from the
+    beginning.
+    """
     size = len(flags)
     if not size:
         return None

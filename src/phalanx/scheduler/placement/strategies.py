@@ -13,7 +13,9 @@ import msgspec
 from phalanx.scheduler.placement.labels import ANY_NODE, LabelSelector, condition
 
 WHOLE_GROUP = -2
-"""In place of a bundle's index: any bundle, but none while one of them waits for another place."""
+"""Instead of a bundle's index: any bundle, but no bundle while one of them waits for another
+place.
+"""
 
 
 class _Wire(msgspec.Struct, forbid_unknown_fields=True):
@@ -33,7 +35,9 @@ class _Wire(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def check_strategy(wire: Mapping[str, Any]) -> None:
-    """Raise ValueError for a strategy that no policy can read: a process may send anything."""
+    """Raise ValueError for a strategy that no policy can read, since a process may send
+    anything.
+    """
     try:
         read = msgspec.convert(wire, _Wire)
         for named in (read.group, read.near):
@@ -46,7 +50,8 @@ def check_strategy(wire: Mapping[str, Any]) -> None:
 
 
 def selectors_of(wire: Mapping[str, Any]) -> list[LabelSelector]:
-    """Return the label selectors in order of preference; any node when none is asked for.
+    """Return the label selectors in order of preference; one that accepts every node if none is
+    requested.
 
     Raises ValueError for an invalid condition.
     """

@@ -25,9 +25,9 @@ class Asking:
     `local`: the node that decides. `preferred`: the node that wins when it is no worse than the
     best. `require_available`: nodes where the request would have to wait do not count.
     `avoid_local`: the local node is passed over, as its queue is being emptied. `argument_bytes`:
-    the bytes of all large arguments; `held_bytes`: how many of these each node holds. `waiting`:
-    how many requests like this one wait, itself included. `tried`: the amounts that nodes did not
-    give it a moment ago. `beside`: the nodes where its job runs already.
+    the bytes of all large arguments; `held_bytes`: how many of these bytes each node holds.
+    `waiting`: how many requests like this one wait, itself included. `tried`: the amounts that
+    nodes did not give to the asker shortly before. `beside`: the nodes where its job runs already.
     """
 
     local: str | None = None
@@ -42,9 +42,9 @@ class Asking:
 
 
 class Strategy(Protocol):
-    """Chooses a node. Built-in strategies and users' own ones are alike.
+    """Chooses a node. Built-in strategies and users' own strategies have the same interface.
 
-    docs/explanation/placement.md shows a strategy of one's own.
+    docs/explanation/placement.md shows how to write a strategy.
     """
 
     def pick(
@@ -55,7 +55,7 @@ class Strategy(Protocol):
 
 NOBODY_ELSE: Mapping[Filter, Flags] = {}
 NOBODY = Asking()
-"""An asker without terms: no node is local or preferred."""
+"""An asker without terms, for whom no node is local or preferred."""
 
 
 def reject(
@@ -74,23 +74,23 @@ def reject(
 
 
 def excluded_rows(view: ClusterView, asking: Asking) -> list[int]:
-    """Return the row of the local node if it is to be passed over."""
+    """Return the row of the local node if that node must be skipped."""
     if asking.avoid_local and asking.local in view.nodes.row_of:
         return [view.nodes.row_of[asking.local]]
     return []
 
 
 def placed(view: ClusterView, row: int, is_available: bool) -> Placed:
-    """Return the node of one row as an outcome."""
+    """Return an outcome that names the node of one row."""
     return Placed(node=view.nodes.states[row].id, is_available=is_available)
 
 
 def load_strategy(name: str) -> Callable[..., Any]:
     """Return the factory that a distribution offers as entry point `name` of `phalanx.strategies`.
 
-    Raises ValueError that lists the installed ones when none has that name.
+    Raises ValueError, with the installed names, when no strategy has that name.
     """
-    from importlib.metadata import entry_points  # slow to import, and few have their own
+    from importlib.metadata import entry_points  # slow to import and rarely needed
 
     found = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
     if name not in found:

@@ -16,7 +16,9 @@ from phalanx.scheduler.placement.strategy import Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """The terms of one request: the affinity to a named node, and the selectors to try next."""
+    """The terms of one request: the affinity to a named node, and the selectors to try one after
+    another.
+    """
 
     request: Request
     affinity: NodeAffinity | None
@@ -26,8 +28,8 @@ class Terms:
 def terms_of(wire: Mapping[str, Any], place: ResourceSet, otherwise: Strategy) -> Terms:
     """Read what a task asks of a node, by the keys node_id, soft and labels. Raises ValueError.
 
-    A task that must not wait for a busy node is refused by that node itself; until then the node is
-    asked. `otherwise` decides when the named node is not possible and the task is not bound to it.
+    A task that must not wait for a busy node is still sent to that node, which refuses it.
+    `otherwise` decides when the named node is not possible and the task is not bound to that node.
     """
     first, *fallbacks = selectors_of(wire)
     return Terms(
@@ -38,7 +40,9 @@ def terms_of(wire: Mapping[str, Any], place: ResourceSet, otherwise: Strategy) -
 
 
 def affinity_of(wire: Mapping[str, Any], otherwise: Strategy) -> NodeAffinity | None:
-    """Return the affinity to the node that the strategy names, if it names one; see `terms_of`."""
+    """Return the affinity to the node that the strategy names; None if it names no node. See
+    `terms_of`.
+    """
     target = wire.get("node_id")
     if not target:
         return None

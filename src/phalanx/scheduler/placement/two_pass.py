@@ -11,16 +11,19 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 
 class TwoPassRandom:
-    """Uniform among nodes whose available minus load suffices; else uniform among the feasible.
+    """Picks at random among nodes whose available minus load suffices, otherwise among feasible
+    nodes.
 
-    Deciding at random needs no agreement between deciders: weights drawn from stale reports would
-    send all requests to the same node at once.
+    Random choices need no agreement between the deciding processes. With weights from outdated
+    reports, all of them would send their requests to the same node at once.
     """
 
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Pick a node by the class's rules. The caller counts the request into that node's load."""
+        """Pick a node by the rules of the request's class. The caller adds the request to that
+        node's load.
+        """
         excluded = excluded_rows(view, asking)
         row = random_flagged(self._unloaded(view, request), excluded, rng)
         if row is not None:

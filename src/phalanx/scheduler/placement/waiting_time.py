@@ -18,7 +18,7 @@ class Backlog:
     """A node's last report: the tasks in its queue, and its averages.
 
     `run_s`: mean run time of a task in seconds. `bandwidth`: bytes a second at which objects reach
-    it; 0 when none came yet.
+    the node; 0 before the first object.
     """
 
     queue_length: int = 0
@@ -30,12 +30,12 @@ class LeastWaiting:
     """The strategy that minimizes queue length x mean run time + missing argument bytes /
     bandwidth.
 
-    A node that never reported has an empty queue. Ties go to the preferred node, then to the lowest
-    id. The reports are kept as arrays in the order of the nodes.
+    A node that never reported counts as a node with an empty queue. Ties go to the preferred node,
+    then to the lowest id. The reports are kept as arrays in the order of the nodes.
     """
 
     def __init__(self, default_bandwidth: float = 1e9) -> None:
-        """`default_bandwidth`: bytes a second where none was measured."""
+        """`default_bandwidth`: the bytes a second of nodes for which no bandwidth was measured."""
         self._default_bandwidth = default_bandwidth
         self._backlogs: dict[str, Backlog] = {}
         self._laid_out: tuple[NodeTable | None, int] = (None, 0)
@@ -43,7 +43,7 @@ class LeastWaiting:
         self._s_per_byte = np.zeros(0)
 
     def report(self, view: ClusterView, node: str, backlog: Backlog) -> None:
-        """Take over a node's heartbeat report."""
+        """Take over a node's report, which comes with a heartbeat."""
         self._backlogs[node] = backlog
         row = view.nodes.row_of.get(node)
         if row is not None and self._is_laid_out(view.nodes):
@@ -60,9 +60,10 @@ class LeastWaiting:
         return backlog.queue_length * backlog.run_s + self.transfer_s(node, missing)
 
     def starts_within(self, node: str, seconds: float) -> int:
-        """Return how many more tasks than are queued a busy node is likely to start in this time.
+        """Return how many further tasks, behind the queued ones, a busy node is likely to start in
+        this time.
 
-        0 where its run times are unknown.
+        0 if the node's run times are unknown.
         """
         backlog = self._backlogs.get(node, Backlog())
         return int(seconds / backlog.run_s) - backlog.queue_length if backlog.run_s else 0
@@ -76,7 +77,7 @@ class LeastWaiting:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Return the node; `rng` is not used."""
+        """Return the node with the shortest wait; `rng` is not used."""
         self._catch_up(view)
         known = view.of(request)
         flags = known.available if asking.require_available else known.feasible
@@ -96,7 +97,7 @@ class LeastWaiting:
         return placed(view, row, bool(known.available[row]))
 
     def _catch_up(self, view: ClusterView) -> None:
-        """Lay the reports out again after nodes joined or left."""
+        """Arrange the reports in the nodes' order again, after nodes joined or left."""
         if self._is_laid_out(view.nodes):
             return
         self._laid_out = (view.nodes, view.nodes.generation)

@@ -19,10 +19,11 @@ ACCEPTS: Final[Accepted] = {
 
 
 class Terms(NamedTuple):
-    """The terms of billing.
+    """The terms by which usage is billed.
 
-    After `half_life_s` seconds half of the use is forgotten. Started work counts for at least
-    `penalty_s` seconds. `billing` weighs one counted unit of each resource: a core, a GPU, a byte.
+    After `half_life_s` seconds, half of the usage is forgotten. Work that has started counts for at
+    least `penalty_s` seconds. `billing` weighs one counted unit of each resource: a core, a GPU, a
+    byte.
     """
 
     half_life_s: float
@@ -30,9 +31,10 @@ class Terms(NamedTuple):
     billing: Mapping[str, float]
 
     def rate(self, amounts: Iterable[tuple[str, float]]) -> float:
-        """Return the billing units of work with these amounts: the largest of weight times amount.
+        """Return the billing units of work with these amounts: the largest product of weight and
+        amount.
 
-        As with Slurm's MAX_TRES. The place of the work does not matter.
+        Slurm calls this rule MAX_TRES. The node does not matter.
         """
         billing = self.billing
         weighed = (billing[name] * amount for name, amount in amounts if name in billing)
@@ -50,7 +52,9 @@ def terms_of(arguments: Arguments) -> Terms:
 
 
 def terms_in(config: Configuration) -> Terms:
-    """Return the terms of the first plugin that reads users' usage; the defaults without one."""
+    """Return the terms of the first plugin that reads users' usage; the defaults if there is no
+    such plugin.
+    """
     for tier in config.tiers:
         for option in tier:
             if option.name in ("fair-tree", "multifactor"):

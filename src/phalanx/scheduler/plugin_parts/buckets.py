@@ -20,7 +20,9 @@ _MIB = 1024 * 1024
 
 @dataclass(kw_only=True)
 class Wishes:
-    """The pairs of roles to keep together or apart; `order` and `strength` per role."""
+    """Which pairs of roles to keep together or apart; `order` and `strength` have a number for each
+    role.
+    """
 
     together: set[tuple[str, str]] = field(default_factory=set)
     apart: set[tuple[str, str]] = field(default_factory=set)
@@ -29,7 +31,9 @@ class Wishes:
 
 
 def wishes_of(annotations: Mapping[str, str], roles: set[str]) -> Wishes | None:
-    """Return the job's wishes; None if it has none, or names a role that it does not have."""
+    """Return the job's wishes; None if the job has none, or names a role that none of its tasks
+    has.
+    """
     near = annotations.get(_PREFIX + "affinity")
     far = annotations.get(_PREFIX + "anti-affinity")
     order = annotations.get(_PREFIX + "task-order", annotations.get("volcano.sh/task-order"))
@@ -54,7 +58,9 @@ def wishes_of(annotations: Mapping[str, str], roles: set[str]) -> Wishes | None:
 
 
 class Bucket:
-    """Tasks not yet placed, with the sum of their requests, and the nodes of placed ones."""
+    """Tasks that are not yet placed, the sum of their requests, and the nodes of tasks already
+    placed.
+    """
 
     __slots__ = ("index", "on_node", "placed", "request", "roles", "tasks", "weight")
 
@@ -87,12 +93,14 @@ class Buckets:
         return self._bucket_of.get(t)
 
     def role_key(self, t: int) -> tuple[int, int]:
-        """Return a sort key: roles that were ordered first, then the strongest wishes."""
+        """Return a sort key: roles that were ordered come first, then roles with the strongest
+        wishes.
+        """
         role = self._cluster.eq_class[t].shape.role
         return (-self._wishes.order.get(role, 0), -self._wishes.strength.get(role, 0))
 
     def repulsion(self, role: str, node: int) -> int:
-        """Return minus the number of tasks on the node that the role wants to be apart from."""
+        """Return minus the number of tasks on the node from which the role wants to be apart."""
         return self._pull(role, self._on_node.get(node, {}), only_apart=True)
 
     def moved(self, t: int, node: int, sign: int) -> None:

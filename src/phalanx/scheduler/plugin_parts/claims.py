@@ -14,7 +14,7 @@ from phalanx.scheduler.cycle.plan import Rejection
 from phalanx.scheduler.plugin_parts.quota_tree import QuotaNode
 
 _SHOWN = 4
-"""The most queues that a reason names: those that hold most."""
+"""The most queues that a reason names; these are the ones that hold most."""
 
 
 def why_nothing_is_taken_back(
@@ -25,10 +25,11 @@ def why_nothing_is_taken_back(
     count: int,
     resources: Sequence[str],
 ) -> list[Rejection]:
-    """Return the reasons for `count` more tasks of a class, per resource that nodes lack.
+    """Return for each resource that nodes lack the reasons why reclaim makes no room for `count`
+    more tasks.
 
     The reasons are that the job's queue deserves no more, or that the other queues hold the
-    resource by right. A resource of which some other queue holds too much gives no reason.
+    resource by right. A resource gives no reason if some other queue holds too much of it.
     """
     out = []
     for name in resources:
@@ -57,7 +58,9 @@ def why_nothing_is_taken_back(
 
 
 def _holding(nodes: Mapping[int, QuotaNode], r: int) -> list[int]:
-    """Return the queues whose own work holds some of a resource, those that hold most first."""
+    """Return the queues whose own work holds some of a resource; the queue that holds most comes
+    first.
+    """
     held = {q: n.account.allocated.v[r] for q, n in nodes.items() if n.is_leaf()}
     return sorted((q for q, x in held.items() if x >= EPSILON), key=lambda q: (-held[q], q))
 

@@ -13,8 +13,9 @@ from phalanx.scheduler.cycle.session import Session
 def numbered_devices(
     session: Session, plugin: str, counts: Sequence[int] | Counts, most: int
 ) -> Counts:
-    """Return each node's count of devices, at most `most`; the plan gets a warning if a
-    count is cut."""
+    """Return each node's number of devices, at most `most`; if a number is cut, the plan gets a
+    warning.
+    """
     given = np.asarray(counts, dtype=np.int64)
     large = np.flatnonzero(given > most)
     if len(large):

@@ -19,8 +19,8 @@ from phalanx.scheduler.cycle.amounts import EPSILON, Amount, Counts, Dimensions,
 def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:
     """Return the resources that a node lacks.
 
-    Where it lacks none in sum, for example because no single device has enough, return all
-    resources that are asked for.
+    If the node's sums suffice, for example where no single device has enough, return all requested
+    resources.
     """
     asked = (request > 0) & dims.weighed
     short: Flags = asked & (room < request)
@@ -30,8 +30,9 @@ def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:
 def may_take(
     dims: Dimensions, used: Vector, deserved: Amount, request: Vector, short: Flags
 ) -> bool:
-    """Whether a queue that uses `used`, this request included, has a right to the short
-    resources."""
+    """Whether a queue that uses `used`, with this request included, has a right to the short
+    resources.
+    """
     within = used - deserved.v < EPSILON
     named = _named(dims, deserved)
     mine = short & named
@@ -41,7 +42,9 @@ def may_take(
 
 
 def may_lose(dims: Dimensions, held: Vector, deserved: Amount, load: Vector, short: Flags) -> bool:
-    """Whether a task of a queue that holds `held` may have to give up short resources."""
+    """Whether a task of a queue that holds `held` may have to give up some of the short
+    resources.
+    """
     uses = (load > 0) & dims.weighed & short
     within = held - deserved.v < EPSILON
     named = _named(dims, deserved)

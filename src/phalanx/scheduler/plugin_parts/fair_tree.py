@@ -20,7 +20,9 @@ from typing import NamedTuple
 
 
 class Member(NamedTuple):
-    """A user, or with `members` an account; an account's use is the sum of its members' use."""
+    """A user, or (with `members`) an account; an account's usage is the sum of its members'
+    usage.
+    """
 
     name: str
     shares: float
@@ -29,14 +31,16 @@ class Member(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """A user's place: the highest rank is first, and equal users are tied."""
+    """A user's place. The highest rank comes first, and equal users have equal ranks."""
 
     level_fairshare: float
     rank: int
 
 
 def level_fairshares(siblings: Sequence[Member]) -> list[float]:
-    """Return each sibling's level fairshare: S / U, 0 without shares, else infinite without use."""
+    """Return each sibling's level fairshare S / U: 0 without shares, otherwise infinite without
+    usage.
+    """
     shares = sum(one.shares for one in siblings)
     used = sum(one.use for one in siblings)
 
@@ -50,7 +54,9 @@ def level_fairshares(siblings: Sequence[Member]) -> list[float]:
 
 
 def standings(siblings: Sequence[Member]) -> dict[str, Standing]:
-    """Return the standing of every user in and below `siblings`; the names of users must differ."""
+    """Return the standing of every user among `siblings` and below them; users' names must
+    differ.
+    """
     if all(one.members is None for one in siblings):
         return _of_users(siblings)
     out: dict[str, Standing] = {}
@@ -59,7 +65,9 @@ def standings(siblings: Sequence[Member]) -> dict[str, Standing]:
 
 
 def _of_users(siblings: Sequence[Member]) -> dict[str, Standing]:
-    """Return the standings of siblings that are all users; there may be thousands."""
+    """Return the standings of siblings that are all users, in a fast way since there may be
+    thousands.
+    """
     levels = level_fairshares(siblings)
     order = sorted(range(len(levels)), key=levels.__getitem__, reverse=True)
     out: dict[str, Standing] = {}
@@ -82,7 +90,9 @@ def _count(siblings: Iterable[Member]) -> int:
 def _walk(
     level: list[tuple[float, Member]], rank: int, best: int | None, out: dict[str, Standing]
 ) -> None:
-    """Give out ranks from `rank` down; the first that are equal get `best` if it is given."""
+    """Hand out ranks from `rank` downwards. The first siblings and their equals get `best` if it is
+    given.
+    """
     level.sort(key=lambda row: -row[0])
     for fairshare, equals in groupby(level, key=lambda row: row[0]):
         tied = [one for _, one in equals]

@@ -12,7 +12,7 @@ from phalanx.scheduler.cycle.amounts import EPSILON, Counts, Flags, Vector
 
 
 class Branch:
-    """A queue's level, or (with `request` set) a job."""
+    """The level of a queue in the tree, or (if `request` is set) a job."""
 
     __slots__ = ("children", "held", "request", "saturated", "share", "weight")
 
@@ -32,7 +32,7 @@ class Branch:
         return twin
 
     def compare(self, left: list[str], right: list[str]) -> int:
-        """Return which path goes first: negative for the left one."""
+        """Return which of two paths goes first; a negative number stands for the left one."""
         a = b = self
         depth = min(len(left), len(right))
         for i in range(depth):
@@ -49,7 +49,7 @@ class Branch:
 
 
 class ShareTree:
-    """Queues' paths with their jobs as leaves, over a cluster of `total`."""
+    """The tree of the queues' paths, with the jobs as leaves, for a cluster of `total`."""
 
     def __init__(self, total: Vector) -> None:
         self._total = total
@@ -67,7 +67,7 @@ class ShareTree:
 
     @property
     def root(self) -> Branch:
-        """The root of the tree, brought up to date with the jobs."""
+        """The root of the tree, after the levels were brought up to date with the jobs."""
         if self._is_stale:
             self._is_stale = False
             self._refresh(self._root, (self.allocated < self._total) & self._of)
@@ -123,7 +123,9 @@ def weight_of(weights: list[str], i: int) -> float:
 
 
 def _saturated(held: Vector, request: Vector, demanding: Flags) -> bool:
-    """Whether it has all it asked for of some resource, or asks for one that is used up."""
+    """Whether the branch has all it asked for of some resource, or asks for a resource that is used
+    up.
+    """
     asked = request != 0
     has_all = (held != 0) & asked & (held >= request)
     return bool((has_all | (asked & ~demanding)).any())

@@ -19,7 +19,9 @@ from phalanx.scheduler.cycle.specs import PodTerm, Spread
 
 
 class Neighbours:
-    """Answers about tasks on nodes, computed each time: only classes with such rules pay for it."""
+    """Computes answers about tasks on nodes each time, so that only classes with such rules cost
+    time.
+    """
 
     def __init__(self, session: Session) -> None:
         self._cluster = session.cluster
@@ -28,7 +30,7 @@ class Neighbours:
         self.any_required = any(a.pod_required or a.pod_anti_required for a in found)
         self._any_preferred = any(a.pod_preferred or a.pod_anti_preferred for a in found)
         self.absent = not any(a.between_tasks for a in found) and not any(x.spread for x in shapes)
-        """Whether no task has rules about others, so that nothing here changes any answer."""
+        """Whether no task has rules about other tasks, so that nothing here changes any answer."""
         self._domains: dict[str, list[str | None]] = {}
 
     def _domain(self, key: str) -> list[str | None]:
@@ -58,7 +60,7 @@ class Neighbours:
     def near(self, rows: Rows, ask: Ask) -> Flags:
         """Return the nodes whose domain has a match for every required affinity term.
 
-        The first of a group of tasks that require each other may go anywhere in a labelled domain.
+        In a group of tasks that require each other, the first task may go to any labelled domain.
         """
         affinity = ask.eq_class.shape.affinity
         good = np.ones(len(rows), dtype=np.bool_)
@@ -84,7 +86,9 @@ class Neighbours:
         return good
 
     def apart(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes where no anti-affinity is broken, of the asker or of a task in place."""
+        """Return the nodes where no anti-affinity is broken, neither the asker's nor that of a task
+        in place.
+        """
         affinity = ask.eq_class.shape.affinity
         mine = affinity.pod_anti_required if affinity else ()
         taken: dict[str, set[str]] = {}
@@ -142,7 +146,9 @@ class Neighbours:
         return good
 
     def _spread_counts(self, rule: Spread, ask: Ask) -> dict[str, int]:
-        """Return matching tasks per domain, over the domains that the task's selector allows."""
+        """Return the number of matching tasks in each domain, for the domains that the task's
+        selector allows.
+        """
         cluster = self._cluster
         domain = self._domain(rule.topology_key)
         selector = ask.eq_class.shape.selector
@@ -161,7 +167,9 @@ class Neighbours:
         return counts
 
     def spread(self, rows: Rows, ask: Ask) -> Vector:
-        """Return 0..100; the fewer matching tasks in the node's domain, the higher."""
+        """Return scores from 0 to 100; the fewer matching tasks a node's domain has, the higher its
+        score.
+        """
         soft = [x for x in ask.eq_class.shape.spread if not x.hard]
         if not soft:
             return np.zeros(len(rows))
@@ -183,8 +191,9 @@ class Neighbours:
         return ALWAYS if self._any_preferred else NEVER
 
     def affinity(self, rows: Rows, ask: Ask) -> Vector:
-        """Return 0..100 by the weights of preferred terms, the asker's and those of tasks in
-        place."""
+        """Return scores from 0 to 100 by the weights of preferred terms: the asker's, and those of
+        tasks in place.
+        """
         if not self._any_preferred:
             return np.zeros(len(rows))
         sums: dict[tuple[str, str], int] = {}

@@ -16,17 +16,17 @@ from typing import NamedTuple
 
 
 class Use(NamedTuple):
-    """An `amount` (billing units times seconds) that holds at the time `at` (seconds)."""
+    """An amount of usage (billing units times seconds), as it is at the time `at` (seconds)."""
 
     amount: float
     at: float
 
     def left(self, now: float, half_life_s: float) -> float:
-        """Return what is left of it at `now`."""
+        """Return how much of the usage is left at `now`."""
         return self.amount * math.pow(2.0, -max(now - self.at, 0.0) / half_life_s)
 
 
 def accrued(rate: float, elapsed_s: float, half_life_s: float) -> float:
-    """Return what work of this rate adds over the last `elapsed_s` seconds, at their end."""
+    """Return the usage, at their end, from work of this rate over the last `elapsed_s` seconds."""
     decay = math.log(2) / half_life_s
     return rate / decay * -math.expm1(-max(elapsed_s, 0.0) * decay)

@@ -15,11 +15,13 @@ from phalanx.scheduler.plugin_parts.quotas import Holding
 
 ROOT = "root"
 DEEPEST = 100
-"""The most queues above a queue (Volcano admits five)."""
+"""The most levels of queues above a queue (Volcano admits five)."""
 
 
 class QuotaNode(Holding):
-    """One queue's quotas and account; `ancestors` are queue numbers, the root first."""
+    """One queue's quotas and account; `ancestors` has the numbers of the queues above, the root
+    first.
+    """
 
     def __init__(
         self,
@@ -44,7 +46,9 @@ class QuotaNode(Holding):
         self.children: list[int] = []
 
     def with_account(self, account: QueueAccount) -> QuotaNode:
-        """Return the same queue with another account; the quotas are shared and must not change."""
+        """Return the same queue with another account. Both share the quotas, which must not be
+        changed.
+        """
         twin = QuotaNode(
             queue=self.queue,
             name=self.name,
@@ -66,14 +70,14 @@ class QuotaNode(Holding):
 
 
 class QuotaTree:
-    """All queues by number. `ready` is False where the tree is broken: then nothing is let in."""
+    """All queues by number. If the tree is broken, `ready` is False and no job is let in."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, QuotaNode] = {}
         self.ready = True
 
     def connect(self, parents: Mapping[int, str], index: Mapping[str, int]) -> bool:
-        """Set ancestors and children.
+        """Set the ancestors and children of all queues.
 
         Returns False for a missing parent, a cycle, or a tree that is too deep.
         """
@@ -92,10 +96,10 @@ class QuotaTree:
         return True
 
     def descend(self, top: QuotaNode) -> None:
-        """Hand capabilities down to children.
+        """Pass capabilities down to the children.
 
-        Unset resources are the parent's, guarantees of siblings are set aside, and a child's real
-        capability is at most its capability.
+        A child takes unset resources from its parent. Guarantees of siblings are set aside. A
+        child's real capability is at most its capability.
         """
         children = [self.nodes[c] for c in top.children]
         guaranteed = deserved = None

@@ -16,8 +16,9 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class Holding:
-    """A queue's account, what it deserves and what it may have; its share is kept until it
-    changes."""
+    """The account of a queue, and the amounts that it deserves and may have. The computed share is
+    kept until the account changes.
+    """
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class Holding:
         self._share: float | None = None
 
     def share(self) -> float:
-        """Return the maximum of allocated / deserved, over the resources that it deserves."""
+        """Return the maximum of allocated / deserved over the resources that the queue deserves."""
         if self._share is None:
             held, deserved = self.account.allocated.v, self.deserved.v
             of = self.deserved.named()
@@ -51,7 +52,8 @@ class Holding:
 def real_capabilities(cluster: Cluster) -> list[tuple[Amount, Amount]]:
     """Return for every queue its real capability and its guarantee.
 
-    The real capability is total - all guarantees + its own, at most its capability.
+    The real capability is the total, minus the guarantees of all other queues, and at most the
+    queue's capability.
     """
     dims = cluster.dims
     guarantees = [dims.amount(q.guarantee) for q in cluster.queues]
@@ -68,9 +70,9 @@ def real_capabilities(cluster: Cluster) -> list[tuple[Amount, Amount]]:
 
 
 def admit(session: Session, job: Job, chain: Sequence[Holding], plugin: str) -> bool:
-    """Return whether the job's queue and those above it may all use the job's minimum.
+    """Return whether the job's queue and all queues above may use the job's minimum.
 
-    If not, refuse the job in the name of `plugin`, with the amounts.
+    If they may not, refuse the job in the name of `plugin`, with the amounts.
     """
     least = job.min_resources
     if least is None:
@@ -91,7 +93,7 @@ def admit(session: Session, job: Job, chain: Sequence[Holding], plugin: str) -> 
 def above(
     cluster: Cluster, reason: str, queue: int, used: Vector, limit: Vector, request: Vector
 ) -> list[Rejection]:
-    """Return a rejection for each requested resource in which a queue would exceed its limit."""
+    """Return a rejection for each requested resource of which a queue would exceed its limit."""
     dims = cluster.dims
     return [
         Rejection(
@@ -110,8 +112,7 @@ def above(
 
 
 def set_aside(job: Job, chain: Sequence[Holding]) -> None:
-    """Count the minimum of a job that was let in, by whatever plugin, in its queue and those
-    above."""
+    """Add the minimum of a job that some plugin let in to its queue and the queues above."""
     if job.min_resources is not None:
         for node in chain:
             node.account.inqueue.add(job.min_resources)
@@ -120,7 +121,7 @@ def set_aside(job: Job, chain: Sequence[Holding]) -> None:
 def kept_on_trial(session: Session, plugin: str) -> bool:
     """Whether trial evictions can read this plugin's state.
 
-    The state is kept in trials only while the predicate hook is on.
+    Trials update the state only while the predicate hook is on.
     """
     used = session.is_on(plugin, "allocatable") or session.is_on(plugin, "preemptable")
     return session.is_on(plugin, "predicate") or not used

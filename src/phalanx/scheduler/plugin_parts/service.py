@@ -14,32 +14,33 @@ Key = Callable[[Job], Any]
 
 
 class Service:
-    """Times of the session's jobs in seconds, from what their podgroups declare."""
+    """Run times of the session's jobs in seconds, as their podgroups declare them."""
 
     def __init__(self, session: Session) -> None:
         self._now = session.now
         self._gpu = session.cluster.dims.index.get(GPU)
 
     def total_s(self, job: Job) -> float:
-        """Return its total run time; infinite if unknown."""
+        """Return the job's total run time in seconds; infinite if unknown."""
         left = job.spec.run_time_s
         return float("inf") if left is None else job.spec.ran_s + left
 
     def attained_s(self, job: Job) -> float:
-        """Return how long it has run."""
+        """Return how long the job has run, in seconds."""
         started = job.spec.started
         return job.spec.ran_s + (0.0 if started is None else max(0.0, self._now - started))
 
     def remaining_s(self, job: Job) -> float:
-        """Return its remaining run time; infinite if unknown."""
+        """Return the job's remaining run time in seconds; infinite if unknown."""
         left, started = job.spec.run_time_s, job.spec.started
         if left is None:
             return float("inf")
         return left if started is None else max(0.0, left - (self._now - started))
 
     def gpus(self, job: Job) -> float:
-        """Return the GPUs of all its tasks together; 1 for a job without any, so that time alone
-        ranks it."""
+        """Return the GPUs of all the job's tasks together; 1 for a job without GPUs, so that time
+        alone ranks it.
+        """
         asked = 0 if self._gpu is None else int(job.total_request[self._gpu])
         return asked / 1000 if asked else 1.0
 
@@ -47,8 +48,8 @@ class Service:
 def rank_jobs(session: Session, plugin: str, key: Key, *, preemptive: bool) -> None:
     """Order jobs by `key`.
 
-    If `preemptive`, jobs of a larger key are victims of jobs of a smaller one, and a job starves
-    while one of its tasks waits.
+    If `preemptive`, jobs with a smaller key may preempt jobs with a larger key, and a job counts as
+    starving while one of its tasks waits.
     """
     session.add("job_order", plugin, key)
     if not preemptive:

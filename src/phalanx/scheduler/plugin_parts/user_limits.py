@@ -26,7 +26,7 @@ Key = tuple[str, str]
 
 
 class UserRooms:
-    """The room that limits leave each user, as the work of a cycle takes it."""
+    """The room that limits leave to each user; it shrinks while a cycle places work."""
 
     def __init__(self, session: Session) -> None:
         cluster = session.cluster
@@ -43,7 +43,7 @@ class UserRooms:
             self._hold(job, job.held.astype("float64"))
 
     def changed(self, job: Job, count: int, vector: Vector) -> None:
-        """Take note that tasks of a job got places, or (below zero) lost them."""
+        """Record that tasks of a job got places or, with a negative number, lost places."""
         self._move(job, count)
         self._hold(job, vector)
 
@@ -65,7 +65,7 @@ class UserRooms:
         return [(queue, limits_of(rows, user)) for queue, rows in self._paths[job.queue]]
 
     def room(self, job: Job, asked: Vector) -> int:
-        """Return for how many tasks that ask for these amounts there is room."""
+        """Return how many tasks with these amounts the limits still admit."""
         room = _PLENTY
         for queue, limits in self._limited(job):
             if self._is_full(queue, job, limits):
@@ -109,7 +109,7 @@ class UserRooms:
 
 
 def _paths(cluster: Cluster) -> list[tuple[tuple[str, Rows], ...]]:
-    """Return, for each queue, the queues upwards from it that have limits."""
+    """Return for each queue the queues that have limits, from this queue upwards."""
     by_name = {queue.name: queue for queue in cluster.queues}
     found = []
     for queue in cluster.queues:
@@ -127,7 +127,9 @@ def _paths(cluster: Cluster) -> list[tuple[tuple[str, Rows], ...]]:
 
 
 def _readable(text: str) -> Rows:
-    """Return the limits that an annotation says; none for one that no head would have taken."""
+    """Return the limits in an annotation; no limits if the head would have refused the
+    annotation.
+    """
     try:
         return read_user_limits(text)
     except ValueError:

@@ -28,24 +28,25 @@ from phalanx.scheduler.plugin_parts.fair_tree import Member, Standing, standings
 from phalanx.scheduler.plugin_parts.past_use import Use, accrued
 
 _NOBODY = UserShare(name="")
-"""The share of a user that no ledger lists."""
+"""The share of a user whom no ledger lists."""
 BOOKS = "books"
-"""The name under which a ledger is lent."""
+"""The name under which the caller lends a usage ledger."""
 
 
 class LentLedger(Protocol):
-    """A usage ledger."""
+    """A usage ledger that the caller lends."""
 
     def users(self, queue: str, now: float) -> Mapping[str, UserShare]:
         """Return the users of a queue by name.
 
-        `use` holds at `now`, with running work and the penalty of work that has just begun.
+        `use` is the usage at `now`. It includes running work, and the penalty of work that has just
+        begun.
         """
         ...
 
 
 class Users:
-    """The users of all queues of a session, as they stand when it begins."""
+    """The users of all queues of a session, in their state at its beginning."""
 
     def __init__(self, session: Session, terms: Terms) -> None:
         self._session = session
@@ -68,21 +69,22 @@ class Users:
         self._standings = self._stand()
 
     def standing(self, job: Job) -> Standing | None:
-        """Return the standing of a waiting job among all that wait in its queue; None if it has
-        none."""
+        """Return the standing of a waiting job among all jobs that wait in its queue; None if the
+        job has none.
+        """
         return self._standings.get(job.uid)
 
     def count(self, job: Job) -> int:
-        """Return the number of places in its queue."""
+        """Return the number of places in the job's queue."""
         return self._counts[job.queue]
 
     def of(self, job: Job) -> UserShare:
-        """Return its user, with the use up to now."""
+        """Return the job's user, with the usage up to now."""
         user = job.spec.user
         return self._users[job.queue].get(user) or UserShare(name=user)
 
     def used(self, job: Job) -> float:
-        """Return the use of all users of its queue together."""
+        """Return the usage of all users of the job's queue together."""
         return sum(user.use for user in self._users[job.queue].values())
 
     def rate(self, vector: Vector) -> float:
@@ -133,7 +135,9 @@ class Users:
         ]
 
     def _running(self, job: Job, since: float | None) -> float:
-        """Return what the job's running tasks have used since its user's ledger entry was kept."""
+        """Return what the job's running tasks have used since its user's ledger entry was last
+        updated.
+        """
         cluster, now = self._session.cluster, self._session.now
         half_life_s, penalty_s = self._terms.half_life_s, self._terms.penalty_s
         out = 0.0
@@ -149,7 +153,9 @@ class Users:
         return out
 
     def _stand(self) -> dict[str, Standing]:
-        """Return the standings of waiting jobs by queue, each a sibling with its user's shares."""
+        """Return the standings of waiting jobs, by queue. Each job counts as a sibling with its
+        user's shares.
+        """
         siblings: list[list[Member]] = [[] for _ in self._users]
         ahead: dict[tuple[int, str], float] = {}
         penalty_s = self._terms.penalty_s

@@ -20,10 +20,10 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class _Asked(NamedTuple):
-    """The resources that count for a class of tasks, its request of each, and their weights.
+    """The resources that count for a class of tasks: the class's request of each, and the weights.
 
-    `weights` is None if all weights are 1. `whole_nodes`: every node has some of each of these
-    resources.
+    `weights` is None if all weights are 1. `whole_nodes` tells whether every node has some of each
+    of these resources.
     """
 
     resources: list[int] | slice

@@ -32,7 +32,7 @@ _NAMED = 3
 
 
 class CalendarPlugin:
-    """Honours the snapshot's `reservations`, and podgroups' `reservation`."""
+    """Enforces the snapshot's `reservations` and the podgroups' `reservation`."""
 
     name = "calendar"
     accepts: ClassVar[Accepted] = {}
@@ -51,17 +51,19 @@ class CalendarPlugin:
             return
         begins = {max(w.begin_s, now) for one in kept for w in one.windows if w.end_s > now}
         self._times = sorted(begins)
-        """The times at which strangers get less room than before, in seconds."""
+        """The times in seconds at which work without a reservation gets less room than before."""
         self._there: list[list[Kept]] = [
             [one for one in kept if one.window_at(time) is not None] for time in self._times
         ]
-        """The reservations that hold at each of the times."""
+        """The reservations that hold, for each of the times."""
         self._left: Counts = np.repeat(cluster.future[None], max(len(self._times), 1), axis=0)
-        """The amounts of each node that strangers and reservations leave, at each of the times."""
+        """The amounts of each node that reservations and work outside them leave free, for each of
+        the times.
+        """
         self._of_guests: dict[str, Counts] = {
             name: one.claim.copy() for name, one in self._calendar.kept.items()
         }
-        """The amounts of each reservation that its guests leave now."""
+        """The amounts of each reservation that the jobs inside it leave free now."""
         for at, there in enumerate(self._there):
             for one in there:
                 self._left[at] -= one.claim
@@ -83,8 +85,9 @@ class CalendarPlugin:
             session.add("filter", self.name, rule)
 
     def _count_running(self) -> None:
-        """Enter running work: a guest is inside the reserved amounts; a stranger may end in
-        time."""
+        """Enter running work: a job inside a reservation takes reserved amounts; other jobs may end
+        in time.
+        """
         cluster = self._session.cluster
         for job in self._session.cluster.jobs:
             if not job.holding_count():
@@ -105,12 +108,12 @@ class CalendarPlugin:
                     self._left[first:, node] += load
 
     def _begun(self, job: Job) -> Kept | None:
-        """Return the reservation that a job may be in now."""
+        """Return the reservation inside which a job may run now."""
         kept = self._calendar.host(job)
         return kept if kept is not None and kept.window_at(self._session.now) else None
 
     def _kind(self, job: Job) -> Hashable:
-        """Return a value that is equal for jobs that run into the same reservations."""
+        """Return a value that is equal for jobs that meet the same reservations."""
         return job.spec.reservation, self._begun(job) is not None, self._until(job)
 
     def _until(self, job: Job) -> int:
@@ -147,7 +150,7 @@ class CalendarPlugin:
     # ---- nodes -------------------------------------------------------------------------------
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes on which the job leaves the amounts reserved for others free."""
+        """Return the nodes on which the job leaves free what is reserved for others."""
         until, own = self._until(ask.job), self._begun(ask.job)
         good = ~self._kept_whole(own, until)[rows.index]
         if own is not None or not until:
@@ -158,11 +161,13 @@ class CalendarPlugin:
             on_top = future[rows.index, r] - rows.free(r)
             left = self._left[:until, rows.index, r].min(axis=0) - on_top
             has_room &= left >= ask.eq_class.request[r]
-        # Where nothing is reserved, evictions may make room on a full node.
+        # Where nothing is reserved, a full node may still get room by evictions.
         return good & (has_room | ~self._reserved(until)[rows.index])
 
     def _is_inside(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes with room inside the reservation that the job names; all without one."""
+        """Return the nodes with room inside the reservation that the job names; all nodes if it
+        names none.
+        """
         if not ask.job.spec.reservation:
             return np.ones(len(rows), dtype=np.bool_)
         own = self._begun(ask.job)
@@ -176,8 +181,9 @@ class CalendarPlugin:
         return good
 
     def _kept_whole(self, own: Kept | None, until: int) -> Flags:
-        """Return the nodes reserved entirely, at one of the first `until` times, by others than
-        `own`."""
+        """Return the nodes that reservations other than `own` reserve entirely at one of the first
+        `until` times.
+        """
         key = (own.spec.name if own is not None else "", until)
         found = self._whole.get(key)
         if found is None:
@@ -190,7 +196,7 @@ class CalendarPlugin:
         return found
 
     def _reserved(self, until: int) -> Flags:
-        """Return the nodes of which something is reserved at one of the first `until` times."""
+        """Return the nodes of which any amount is reserved at one of the first `until` times."""
         found = np.zeros(len(self._session.cluster.nodes), dtype=np.bool_)
         for there in self._there[:until]:
             for one in there:

@@ -132,7 +132,7 @@ class Capacity:
         return [node, *(self._nodes[a] for a in reversed(node.ancestors))]
 
     def _unusable(self, queue: int) -> Rejection | None:
-        """Return why nothing may start in the queue at all; None if work may start."""
+        """Return why no work at all may start in the queue; None if work may start."""
         spec = self._cluster.queues[queue]
         if spec.state != "Open":
             return Rejection(reason="queue-closed", detail={"queue": spec.name})
@@ -172,7 +172,9 @@ class Capacity:
         )
 
     def _quotas(self, queue: int) -> list[tuple[str, Vector]]:
-        """Return what is left of each quota that holds for a queue, the queue's own first."""
+        """Return what is left of each quota that limits a queue; the queue's own quota comes
+        first.
+        """
         if self._unusable(queue) is not None:
             return [(f"{self.name}/unusable", np.zeros(len(self._cluster.dims)))]
         return [
@@ -268,9 +270,10 @@ class Capacity:
         return none or above_where_named(dims, held, node.deserved, load)
 
     def _stays_in_family(self, mine: QuotaNode, theirs: QuotaNode, request: Vector) -> bool:
-        """Whether neither side deserves any of the request below a common ancestor.
+        """Whether both queues are below a near common ancestor and `mine` deserves none of the
+        request.
 
-        If so, there is nothing to take back.
+        Then there is nothing to reclaim.
         """
         if not self._hierarchy or self._level == 0:
             return False
@@ -310,8 +313,9 @@ class Capacity:
     # -- books ----------------------------------------------------------------------------------
 
     def _dry_run(self, queue: int) -> bool:
-        """Whether trials can place work in the queue: only in leaves, and if trials' state is
-        kept."""
+        """Whether trials can place work in the queue: only in leaf queues, and if trials update the
+        state.
+        """
         on = self._session.is_on
         if not (on(self.name, "allocatable") or on(self.name, "preemptable")):
             return True
@@ -353,7 +357,7 @@ def _flat(cluster: Cluster) -> QuotaTree:
 
 
 def _tree_of(cluster: Cluster) -> QuotaTree:
-    """Return the tree of queues with their jobs' holdings, which count in the queues above, too."""
+    """Return the tree of queues with their jobs' holdings; these also count in the queues above."""
     quotas = cluster.of_queues("quotas", _quotas)
     tree = QuotaTree()
     tree.ready = quotas.ready
@@ -369,7 +373,7 @@ def _tree_of(cluster: Cluster) -> QuotaTree:
 
 
 def _quotas(cluster: Cluster) -> QuotaTree:
-    """Return the tree of queues as if they had no jobs."""
+    """Return the tree of queues without any jobs."""
     dims = cluster.dims
     tree = QuotaTree()
     for i, queue in enumerate(cluster.queues):

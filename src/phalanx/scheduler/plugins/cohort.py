@@ -55,7 +55,7 @@ class Cohort:
         session.add("changed", self.name, self._changed)
 
     def _limit(self, written: Amounts | None) -> Vector:
-        """Return the limit as a vector; resources that it does not name are unlimited."""
+        """Return the limit as a vector; resources without a limit are unlimited."""
         out = np.full(len(self._cluster.dims), np.inf)
         dims = self._cluster.dims
         for name, _ in written or ():
@@ -80,7 +80,9 @@ class Cohort:
         return above(self._cluster, "queue-quota", queue, used, most, eq_class.vector * count)
 
     def _most(self, queue: int) -> Vector | None:
-        """Return what the queue may hold now; None where the plugin does not limit the queue."""
+        """Return the most that the queue may hold now; None if the plugin does not limit the
+        queue.
+        """
         spec = self._cluster.queues[queue]
         if not spec.cohort and not spec.deserved:
             return None
@@ -90,8 +92,9 @@ class Cohort:
         return most
 
     def _lendable(self, queue: int) -> Vector:
-        """Return what the rest of the cohort lends, less what queues other than `queue` have
-        borrowed."""
+        """Return what the rest of the cohort lends, minus what queues other than `queue` have
+        borrowed.
+        """
         total = np.zeros(len(self._cluster.dims))
         name = self._cluster.queues[queue].cohort
         for i, other in enumerate(self._cluster.queues):

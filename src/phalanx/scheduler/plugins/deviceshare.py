@@ -32,13 +32,14 @@ CARDS, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 PERCENT, CORES = "volcano.sh/vgpu-memory-percentage", "volcano.sh/vgpu-cores"
 _ALL = 100.0
 MAX_CARDS = 256
-"""The most cards of a node that are used where the node only declares their number."""
+"""The most cards of a node that are used if the node declares only their number."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """The number of cards, and on each the MiB (or percent of its memory) and percent of its
-    cores."""
+    """A number of cards, and for each card the MiB (or percent of its memory) and the percent of
+    its cores.
+    """
 
     cards: int
     memory: float = 0.0
@@ -49,7 +50,7 @@ class Need:
 
 
 class Card:
-    """One device: its MiB, and the amounts taken."""
+    """One device: its MiB, and the amounts that are taken."""
 
     __slots__ = ("cores", "memory", "taken", "tasks")
 
@@ -60,7 +61,7 @@ class Card:
         self.tasks = 1 if used > 0 else 0
 
     def asked(self, need: Need) -> float:
-        """Return the MiB that the need takes on this card."""
+        """Return the MiB of this card that the need takes."""
         return need.memory or self.memory * need.percent / _ALL
 
     def admits(self, need: Need) -> bool:
@@ -151,7 +152,7 @@ class DeviceShare:
         )
 
     def _choose(self, node: int, need: Need) -> list[Card]:
-        """Return cards for the task, as many as it needs; empty if too few admit it."""
+        """Return as many cards as the task needs; empty if too few cards admit the task."""
         cards = self._cards[node]
         fitting = [c for c in (cards[::-1] if need.virtual else cards) if c.admits(need)]
         return fitting[: need.cards] if len(fitting) >= need.cards else []
@@ -194,8 +195,9 @@ class DeviceShare:
 
 
 def _counted(node: NodeSpec) -> tuple[int, float]:
-    """Return the number of a node's cards by its capacity, and the MiB of each; 0 if it lists
-    them."""
+    """Return the number of a node's cards by its capacity, and each card's MiB; 0 if the node lists
+    its cards.
+    """
     capacity = dict(node.capacity)
     for memory, number in ((SHARED_MEMORY, SHARED_CARDS), (MEMORY, CARDS)):
         count = int(capacity.get(number, 0))

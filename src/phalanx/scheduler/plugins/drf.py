@@ -39,7 +39,7 @@ class DominantShare:
         self._total = session.cluster.total.v
         self._of = np.flatnonzero(self._total >= EPSILON)
         self._moved: dict[int, Vector] = {}
-        """The present holdings of jobs that gained or lost places in this cycle."""
+        """The present holdings of the jobs that gained or lost places in this cycle."""
         self._shares: list[float | None] = [None] * len(session.cluster.jobs)
         session.add("preemptable", self.name, self._victims)
         session.add("job_order", self.name, lambda job: self.share(job.index))

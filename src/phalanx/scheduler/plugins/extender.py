@@ -87,7 +87,9 @@ class Extender:
                 session.add(hook, self.name, fn)
 
     def _opens(self, session: Session) -> bool:
-        """Notify the server of the session; return False if its answer is required and missing."""
+        """Tell the server that the session opens; return False if the server must answer and does
+        not.
+        """
         cluster = session.cluster
         self._call(
             "onSessionOpen",
@@ -102,8 +104,9 @@ class Extender:
         return self._ignorable or not self._silent
 
     def _call(self, point: str, key: str, payload: Mapping[str, Any], good: type) -> Any:
-        """Return the server's answer if it is of type `good`, else None; each question is sent
-        once."""
+        """Return the server's answer if it has the type `good`, otherwise None; each question is
+        sent once.
+        """
         if (point, key) in self._known:
             return self._known[point, key]
         answer = None
@@ -181,8 +184,9 @@ class Extender:
 
 
 def _number(given: Any) -> float:
-    """Return a score that can be added; anything else, and scores of _BEYOND or more, count as
-    0."""
+    """Return a score that can be added. Scores of _BEYOND or more, and values that are no scores,
+    count as 0.
+    """
     if isinstance(given, bool) or not isinstance(given, int | float):
         return 0.0
     return float(given) if abs(given) < _BEYOND else 0.0

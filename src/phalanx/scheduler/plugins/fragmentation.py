@@ -34,7 +34,7 @@ from phalanx.scheduler.plugin_parts.devices import numbered_devices
 
 MIB = 2**20
 MAX_GPUS = 64
-"""The most GPUs of a node that are used."""
+"""The most GPUs of a node that the plugin uses."""
 SEED = 0
 """The seed of the policy's random choices: the same snapshot gives the same choices."""
 
@@ -99,8 +99,9 @@ class Fragmentation:
             session.add("best_node", self.name, self._best_node)
 
     def _shape(self, eq_class: EquivalenceClass, gpu: int) -> Shape:
-        """Return a class as the policy sees it; several GPUs and a part of one are rounded up to
-        whole ones."""
+        """Return a class as the policy sees it. A request for more than one GPU is rounded up to
+        whole GPUs.
+        """
         milli = int(eq_class.request[gpu])
         count = -(-milli // WHOLE)
         return Shape(
@@ -112,8 +113,9 @@ class Fragmentation:
         )
 
     def _models(self, eq_class: EquivalenceClass) -> tuple[str, ...]:
-        """Return the GPU models that its selector or required affinity names; empty for any
-        model."""
+        """Return the GPU models that the class's selector or required affinity names; empty for any
+        model.
+        """
         for key, value in eq_class.shape.selector:
             if key == self._label:
                 return (value,)
@@ -129,7 +131,9 @@ class Fragmentation:
         return tuple(sorted(named))
 
     def _settle(self, cluster: Cluster) -> None:
-        """Book the tasks on nodes, but not leaving ones: their places may be promised already."""
+        """Book the tasks that are on nodes, except leaving tasks: their GPUs may be promised
+        already.
+        """
         standing = [
             t
             for t, node in enumerate(cluster.node_of)
@@ -141,15 +145,18 @@ class Fragmentation:
             self._book(t, cluster.node_of[t], self._shapes[cluster.eq_class[t].index], packer)
 
     def _book(self, task: int, node: int, shape: Shape, policy: NodePolicy) -> None:
-        """Take GPUs for a task; a task that does not fit (promised on GPUs still held) gets
-        none."""
+        """Take GPUs for a task. A task that does not fit, because its GPUs are promised and still
+        held, gets none.
+        """
         if self._nodes.fits(np.array([node]), shape)[0]:
             devices = policy.pick_devices(node, shape)
             self._nodes.take(node, devices, shape)
             self._held[task] = (node, devices)
 
     def _passes(self, rows: Rows, ask: Ask) -> Flags:
-        """Whether enough single GPUs have the share left; the session checks the totals."""
+        """Whether enough single GPUs have the requested share left; the session checks the
+        totals.
+        """
         shape = self._shapes[ask.eq_class.index]
         left = self._nodes.gpu_left[rows.index]
         good = (left >= max(shape.gpu_milli, 1)).sum(axis=1) >= shape.num_gpu

@@ -40,11 +40,13 @@ MAX_CARDS = 256
 """The most cards of a node that are counted."""
 _MIB = 2**20
 _THERE = (j.BOUND, j.BINDING, j.ALLOCATED, j.PIPELINED, j.RUNNING)
-"""Leaving tasks are not among them: the sums of the cycle know when their cards are free."""
+"""States of tasks that hold cards. Leaving tasks are left out: the cycle's sums tell when their
+cards are free.
+"""
 
 
 class _Book:
-    """The cards of one node: what is left on each, and how it is shared."""
+    """The cards of one node: what is left on each card, and how the card is shared."""
 
     __slots__ = ("cards", "left", "memory")
 
@@ -121,7 +123,7 @@ class GpuSharing:
         return book
 
     def _fill(self, book: _Book, node: int) -> None:
-        """Enter the tasks that stand on a node, whole cards first, and the work of others."""
+        """Enter the tasks on a node, those with whole cards first, and then the work of others."""
         cluster = self._cluster
         there = [
             (t, ask)
@@ -174,7 +176,7 @@ class GpuSharing:
         for t, node in zip(change.tasks, change.nodes, strict=True):
             book = self._books.get(node)
             if book is None:
-                continue  # it is filled from the columns when it is asked for
+                continue  # the book is filled from the columns when it is asked for
             if change.sign > 0 and t not in self._held:
                 self._held[t] = book.take(ask)
             elif change.sign < 0 and (taken := self._held.pop(t, None)) is not None:
@@ -186,7 +188,7 @@ def _is_special(eq_class: EquivalenceClass) -> bool:
 
 
 def _ask(eq_class: EquivalenceClass) -> CardAsk | None:
-    """Return what a class asks of cards; None if it asks for none."""
+    """Return what a class asks of cards; None if the class asks for no cards."""
     request = {
         GPU if name in (GPUS, "gpu") else name: to_units(x)
         for name, x in eq_class.shape.request

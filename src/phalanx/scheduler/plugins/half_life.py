@@ -17,9 +17,10 @@ from phalanx.scheduler.cycle.session import Session
 
 
 def decayed(past: float, held: float, elapsed_s: float, half_life_s: float) -> float:
-    """Return past use after `elapsed_s` seconds in which the share `held` (0..1) was in use.
+    """Return past usage after `elapsed_s` seconds in which the share `held` (0 to 1) was in use.
 
-    Constant use equals its own past. Raises ValueError for a half-life that is not positive.
+    If usage is constant, past usage becomes equal to it. Raises ValueError for a half-life that is
+    not positive.
     """
     if half_life_s <= 0:
         raise ValueError(f"a half-life must be a positive number of seconds, not {half_life_s}")

@@ -23,7 +23,7 @@ _NAMED = 5
 
 
 class Licenses:
-    """Honours the snapshot's `licenses`, and podgroups' `licenses`."""
+    """Enforces the snapshot's `licenses` by the podgroups' `licenses`."""
 
     name = "licenses"
     accepts: ClassVar[Accepted] = {}
@@ -39,7 +39,7 @@ class Licenses:
             return
         self._held = dict.fromkeys(self._total, 0)
         self._places: dict[str, int] = {}
-        """How many tasks of each podgroup that asks for licenses have places."""
+        """How many tasks have places, for each podgroup that asks for licenses."""
         self._holders: dict[str, dict[str, int]] = {}
         for job in asking:
             self._places[job.uid] = 0
@@ -51,7 +51,7 @@ class Licenses:
         session.add("changed", self.name, self._changed)
 
     def _move(self, job: Job, more: int) -> None:
-        """Change how many of its tasks have places by `more`.
+        """Add `more` to the number of the job's tasks that have places.
 
         The first task with a place takes the job's licenses; the last one gives them back.
         """
@@ -75,8 +75,9 @@ class Licenses:
         return lacking[0] if lacking else None
 
     def _before_node(self, task: int) -> Rejection | None:
-        """Turn the task away for lack of licenses; this covers tasks that request nothing of a
-        node."""
+        """Turn the task away if licenses are missing. This also covers tasks that request nothing
+        of a node.
+        """
         return self._held_back(self._session.job(task))
 
     def _room(self, _: int, job: Job, eq_class: EquivalenceClass) -> int:

@@ -28,8 +28,8 @@ from phalanx.scheduler.plugin_parts.user_limits import UserRooms
 class Limits:
     """Arguments: `users: {name: {cpu: 4, ...}}` and `groups: ...`.
 
-    The name `*` stands for all users (or groups) that are not named. A limit without a number does
-    not count.
+    The name `*` stands for all users (or groups) that are not named. A limit that is not a number
+    is ignored.
     """
 
     name = "limits"
@@ -71,8 +71,9 @@ class Limits:
         return lacking[0] if lacking else None
 
     def _before_node(self, task: int) -> Rejection | None:
-        """Turn the task away for lack of a running job's place; this covers tasks that request
-        nothing of a node."""
+        """Turn the task away if it would exceed the number of running jobs. This also covers tasks
+        that request nothing of a node.
+        """
         return self._held_back(self._session.job(task))
 
     def _keys(self, job: Job) -> list[tuple[str, str]]:

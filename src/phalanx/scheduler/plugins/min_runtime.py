@@ -17,8 +17,8 @@ from phalanx.scheduler.cycle.session import Session
 class MinRuntime:
     """Arguments: `preempt` and `reclaim`, durations ("10m"), none by default.
 
-    `queues: {name: {preempt: ..., reclaim: ...}}` overrides them for a queue. Gang evictions honour
-    the longer of the two.
+    `queues: {name: {preempt: ..., reclaim: ...}}` overrides both for a queue. Gang evictions use
+    the longer of the two durations.
     """
 
     name = "min-runtime"

@@ -25,10 +25,10 @@ class Multifactor:
     """Arguments: `ageWeight`, `fairshareWeight`, `sizeWeight`, `classWeight`; `maxAge` (168h);
     `halfLife`, `penalty` and `billing` as for fair-tree.
 
-    age: the time that it has waited, as a part of `maxAge`. fairshare: Fair Tree's rank over the
-    number of places. size: its request as a part of all nodes' capacity, in billing units. class:
-    its priority over the largest priority of any job. A queue's priority is not a factor: it orders
-    queues.
+    age: the job's waiting time as a part of `maxAge`. fairshare: Fair Tree's rank divided by the
+    number of places. size: the job's request as a part of all nodes' capacity, in billing units.
+    class: the job's priority divided by the largest priority of any job. A queue's priority is not
+    a factor, since it orders queues.
     """
 
     name = "multifactor"

@@ -27,9 +27,13 @@ from phalanx.scheduler.cycle.specs import NetworkTopology
 
 _EVICT = "evict"
 _MAX_TIERS = 100
-"""The number of tiers, from the lowest up, that fade into a score; higher tiers do not count."""
+"""The number of tiers, from the lowest up, that count in a faded score; higher tiers do not
+count.
+"""
 _MAX_FADING = 100.0
-"""The largest fading; the power of a larger one could overflow for the highest of those tiers."""
+"""The largest allowed fading; powers of a larger number could overflow at the highest of those
+tiers.
+"""
 
 
 class NetworkTopologyAware:
@@ -86,7 +90,7 @@ class NetworkTopologyAware:
         session.add("subjob_gradient", self.name, self._subjob_levels)
         scorer = Scorer(name=self.name, score=self._score, changes=always, scope="job")
         if not is_asked and not (self._plain and self._tree.given):
-            # All scores are 0 then, so the combined scores may outlast the cycle.
+            # Then all scores are 0, so the combined scores may be kept beyond the cycle.
             scorer = Scorer(name=self.name, score=self._score, changes=never, lasting=True)
         session.add("scorer", self.name, scorer)
 
@@ -147,7 +151,7 @@ class NetworkTopologyAware:
         return self._widest_first(levels) if purpose == _EVICT else levels
 
     def _search_root(self, bound: int, allocated: str, within: str) -> str | None:
-        """Return the widest domain that holds what is allocated and is within both limits."""
+        """Return the widest domain that contains what is allocated and that both limits allow."""
         if not allocated:
             return within
         highest = ""
@@ -189,7 +193,9 @@ class NetworkTopologyAware:
     # -- scores ---------------------------------------------------------------------------------
 
     def _ratio(self, name: str, request: Vector) -> float:
-        """Return how full a domain would be with the request on it; 0 if it would not fit."""
+        """Return how full a domain would be with the request added; 0 if the request would not
+        fit.
+        """
         total, weights = 0.0, 0
         for r, weight in self._of.items():
             if request[r] <= 0 or r == PODS:

@@ -35,7 +35,7 @@ class NodeGroup:
     """Arguments: `strict` (true), `enablePreferredOrder` (false).
 
     With `strict`, a queue that declares no groups may use no node, and nodes without a group take
-    no tasks. Otherwise, such queues use such nodes.
+    no tasks. Otherwise, queues without groups use nodes without a group.
     """
 
     name = "nodegroup"
@@ -157,7 +157,9 @@ class GroupLimits:
 
 
 def _limits_of(queue: QueueSpec, cluster: Cluster) -> Mapping[str, dict[int, float]] | None:
-    """Return group -> resource -> limit, in the cluster's units; None if it cannot be read."""
+    """Return group -> resource -> limit, in the cluster's units; None if the annotation cannot be
+    read.
+    """
     written = dict(queue.annotations).get(LIMITS)
     if not written:
         return {}

@@ -31,12 +31,14 @@ from phalanx.scheduler.plugin_parts.neighbours import Neighbours
 
 _MIB = 1024 * 1024
 _MIN_BYTES, _MAX_BYTES = 23 * _MIB, 1000 * _MIB
-"""Bytes of images below which there is no score, and above which one image counts no more."""
+"""The bytes of images below which a node has no score, and the bytes above which one image counts
+no more.
+"""
 _EXACT = 1 << 45
-"""An amount of which a hundredfold still fits the 53 bits of a double.
+"""The largest amount whose hundredfold still fits the 53 bits of a double.
 
-Below it, a quotient up to 100 that is not whole is further from the next whole number than the
-rounding error.
+For smaller amounts, a quotient up to 100 that is not whole differs from the next whole number by
+more than the rounding error.
 """
 
 DEFAULTS = {
@@ -125,7 +127,9 @@ class NodeOrder:
             )
 
     def _wishes(self, session: Session, cluster: Cluster) -> None:
-        """Register the scorers of node affinity and taints, which no placement changes."""
+        """Register the scorers of node affinity and of taints; placements do not change these
+        scores.
+        """
         near, taints = self.weights["nodeaffinity"], self.weights["tainttoleration"]
         soft = cluster.described("soft taints", _soft_taints)
         tainted = any(soft)
@@ -169,25 +173,25 @@ class NodeOrder:
 
 
 class _Nodes(NamedTuple):
-    """Facts about the nodes that allow faster scoring."""
+    """Facts about the nodes that make scoring faster."""
 
     whole: bool
     """Whether every node has some cpu and some memory."""
     small: bool
-    """Whether every node has less than `_EXACT` of both."""
+    """Whether every node has less than `_EXACT` of both cpu and memory."""
 
     def mean(self, amounts: Counts, capacity: Counts) -> Vector:
         """Return the mean of cpu and memory in whole hundredths of the capacity, rounded down.
 
-        Each of the two is rounded down first; a resource that a node lacks is left out. Overwrites
-        `amounts`.
+        Both values are rounded down before the mean is taken; a resource that a node lacks is left
+        out. Overwrites `amounts`.
         """
         amounts *= 100
         counted: Counts | int = 2
         if not self.whole:
             counted = np.maximum((capacity > 0).sum(axis=0), 1)
             capacity = np.maximum(capacity, 1)
-        # Processors divide doubles several times as fast as whole numbers.
+        # Processors divide doubles several times as fast as integers.
         parts = np.floor(amounts / capacity) if self.small else amounts // capacity
         mean: Vector = (parts[CPU] + parts[MEMORY]) / counted
         return np.floor(mean, out=mean)
@@ -199,7 +203,7 @@ def _nodes(cluster: Cluster) -> _Nodes:
 
 
 class Images:
-    """Scores nodes by the images that they need not fetch; images on many nodes count more."""
+    """Scores nodes by the images that they already have; images that many nodes have count more."""
 
     def __init__(self, here: Sequence[Mapping[str, float]]) -> None:
         self._here = here
@@ -227,7 +231,7 @@ def _soft_taints(nodes: Sequence[NodeSpec]) -> list[list[Taint]]:
 
 
 def _tagged(image: str) -> str:
-    """Return an image's name with its tag, which stands behind the last slash."""
+    """Return an image's name with a tag; a name without a tag gets the tag `latest`."""
     return image if ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 
@@ -278,7 +282,7 @@ def _balance(rows: Rows, eq_class: EquivalenceClass, gpu: int | None, *, nodes: 
 
 
 def _deviation(fractions: Vector) -> Vector:
-    """Return the standard deviation of the three fractions, node by node."""
+    """Return the standard deviation of the three fractions for each node."""
     mean = (fractions[0] + fractions[1] + fractions[2]) / 3
     away = (fractions - mean) ** 2
     deviation: Vector = np.sqrt((away[0] + away[1] + away[2]) / 3)
@@ -286,7 +290,7 @@ def _deviation(fractions: Vector) -> Vector:
 
 
 def _spread(fractions: Vector, counted: Flags) -> Vector:
-    """Return half the distance where two resources count, the standard deviation where more do."""
+    """Return half the distance if two resources count, and the standard deviation if more do."""
     n = np.maximum(counted.sum(axis=0), 1)
     mean = (fractions * counted).sum(axis=0) / n
     squares = (((fractions - mean) ** 2) * counted).sum(axis=0) / n

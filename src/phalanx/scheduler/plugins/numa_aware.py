@@ -25,14 +25,16 @@ from phalanx.scheduler.cycle.session import Session
 POLICY = "volcano.sh/numa-topology-policy"
 _STRICT = ("restricted", "single-numa-node")
 _MAX_PARTS = 8
-"""Up to this number of NUMA nodes (the kubelet's own limit) every combination is tried."""
+"""The number of NUMA nodes up to which every combination is tried (the kubelet has the same
+limit).
+"""
 
 
 class NumaAware:
     """Argument: `weight` (1).
 
-    Nodes declare the free amounts of each NUMA node in `numa`; other nodes take no task with a
-    policy.
+    Nodes declare the free amounts of each NUMA node in `numa`; nodes without `numa` take no task
+    that has a policy.
     """
 
     name = "numa-aware"
@@ -85,12 +87,15 @@ class NumaAware:
         return out
 
     def _spread(self, node: int, eq_class: EquivalenceClass) -> int:
-        """Return how many NUMA nodes the task needs on a node as it is; 0 if they cannot hold
-        it."""
+        """Return how many NUMA nodes of a node the task needs now; 0 if they cannot hold the
+        task.
+        """
         return len(self._choose(self._free[node], eq_class))
 
     def _fewest(self, node: int, eq_class: EquivalenceClass) -> int:
-        """Return how many NUMA nodes it would need if the machine were empty and cut evenly."""
+        """Return how many NUMA nodes the task would need if the node were empty and evenly
+        divided.
+        """
         parts = len(self._free[node])
         if parts == 0:
             return 0
@@ -99,10 +104,11 @@ class NumaAware:
         return max(need, default=1)
 
     def _choose(self, free: list[Counts], eq_class: EquivalenceClass) -> tuple[int, ...]:
-        """Return the first of the smallest sets of NUMA nodes that together have the request.
+        """Return the first of the smallest sets of NUMA nodes that together can hold the request.
 
-        With more than eight NUMA nodes, those that have most of it are taken, which may be more
-        than necessary. Empty if all together have too little.
+        On a machine with more than eight NUMA nodes, those that have most of the request are taken;
+        this may be more than necessary. The result is empty if all NUMA nodes together have too
+        little.
         """
         of = _aligned(eq_class)
         need = eq_class.request[of]
@@ -134,14 +140,17 @@ class NumaAware:
 
 @cache
 def _sets(size: int) -> Counts:
-    """Return every set of `size` NUMA nodes as a row of 0 and 1, the smallest first, then in
-    order."""
+    """Return every set of NUMA nodes up to `size` as a row of 0 and 1, the smallest sets first,
+    then in order.
+    """
     chosen = [c for n in range(1, size + 1) for c in combinations(range(size), n)]
     return np.array([[i in c for i in range(size)] for c in chosen], dtype=np.int64)
 
 
 def _fullest(free: Counts, need: Counts) -> tuple[int, ...]:
-    """Return NUMA nodes that cover the need; the one that covers most of the rest is taken next."""
+    """Return NUMA nodes that cover the need. The NUMA node that covers most of what is left is
+    taken next.
+    """
     left = need.astype(np.float64)
     chosen: list[int] = []
     while True:
@@ -154,7 +163,9 @@ def _fullest(free: Counts, need: Counts) -> tuple[int, ...]:
 
 
 def _aligned(eq_class: EquivalenceClass) -> list[int]:
-    """Return the resources to keep on few NUMA nodes: whole cores, and devices."""
+    """Return the resources to keep on few NUMA nodes: devices, and CPUs if whole cores are
+    requested.
+    """
     whole_cores = eq_class.request[CPU] % 1000 == 0
     return [r for r in eq_class.asked if r not in (MEMORY, PODS) and (r != CPU or whole_cores)]
 

@@ -19,7 +19,7 @@ from phalanx.scheduler.cycle.session import Session
 
 
 class DisruptionBudgets:
-    """Takes no arguments; the snapshot's `disruption_budgets` are the budgets."""
+    """Enforces the snapshot's `disruption_budgets`. Takes no arguments."""
 
     name = "pdb"
     accepts: ClassVar[Accepted] = {}

@@ -105,7 +105,7 @@ class Proportion:
     def _quotas(self, queue: int) -> list[tuple[str, Vector]]:
         """Return what is left of the queue's real capability.
 
-        The deserved amount is not a quota here, since it moves with what other queues ask for.
+        The deserved amount is not a quota here, since it changes with the requests of other queues.
         """
         entry = self.entries[queue]
         return [(f"{self.name}/{queue}", entry.real_capability.v - entry.account.allocated.v)]
@@ -137,8 +137,9 @@ class Proportion:
 
 
 def _entries(cluster: Cluster) -> dict[int, Holding]:
-    """Return the holdings by queue, in the order of queues, so that sums are always rounded
-    alike."""
+    """Return the holdings by queue, in the order of queues, so that sums are always rounded in the
+    same way.
+    """
     limits = real_capabilities(cluster)
     return {
         queue: Holding(

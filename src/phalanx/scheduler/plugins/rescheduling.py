@@ -92,7 +92,9 @@ def _limits(given: Any, default: float) -> Any:
 
 
 def _fractions(cluster: Cluster) -> Any:
-    """Return the percentage in use per node: measured if it is measured, otherwise as promised."""
+    """Return the percentage in use of each node: the measured one if there is one, otherwise the
+    promised one.
+    """
     rows = []
     for i, node in enumerate(cluster.nodes):
         measured = dict(node.usage)

@@ -24,13 +24,13 @@ from phalanx.scheduler.cycle.rows import Ask, Change, Filter, Rows, touched
 from phalanx.scheduler.cycle.session import Session
 
 PLANNER = "planner"
-"""The name under which a planner is lent."""
+"""The name under which the caller lends a planner."""
 _NOT_HELD_BACK = -1.0
 _NO_ROOM_YET = Rejection(reason="no-room-yet")
 
 
 class Promises(Protocol):
-    """A planner's promises for one cycle."""
+    """The promises of a planner for one cycle."""
 
     @property
     def held_back(self) -> Mapping[str, float | None]:
@@ -39,29 +39,29 @@ class Promises(Protocol):
 
     @property
     def places(self) -> Mapping[str, Mapping[int, Counts]]:
-        """For podgroups that start now, by class of tasks, the number of tasks on each node."""
+        """For podgroups that start now: by class of tasks, the number of tasks on each node."""
         ...
 
     def spare(self, length_s: float | None) -> Vector:
-        """Return what each node has left over for work of this length that begins now."""
+        """Return what each node has left for work of this length that begins now."""
         ...
 
 
 class LentPlanner(Protocol):
-    """A planner for a session whose actions have moved nothing yet."""
+    """Makes promises for a session whose actions have moved nothing yet."""
 
     def promises(self, session: Session, promised: int, minimum: int) -> Promises:
         """Plan and return the promises.
 
-        Places are kept for up to `promised` podgroups of each queue, and for none that needs fewer
-        tasks than `minimum`.
+        Places are kept for up to `promised` podgroups of each queue. A podgroup that needs fewer
+        tasks than `minimum` gets no promise.
         """
         ...
 
 
 class Reservation:
     """Arguments: `promised` (32), the number of podgroups of each queue, the first that wait, for
-    which places are kept; `minimum` (1): gangs of fewer tasks get none. Podgroups declare
+    which places are kept; `minimum` (1): gangs with fewer tasks get no places. Podgroups declare
     `run_time_s`.
     """
 
@@ -83,7 +83,9 @@ class Reservation:
         self._before: Counts = session.cluster.future
         """The free amounts when the plan was made."""
         self._begun: Counts = session.cluster.future
-        """The amounts taken since then by podgroups that the plan starts now."""
+        """The amounts that podgroups which the plan starts now have taken since the plan was
+        made.
+        """
         session.add("held_back", self.name, self._held_back)
         session.add("changed", self.name, self._changed)
         session.add(
@@ -93,7 +95,7 @@ class Reservation:
         )
 
     def _promises(self) -> Promises:
-        """Return the promises, made on first use, when all plugins are registered."""
+        """Return the promises. They are made on first use, when all plugins are registered."""
         if self._known is None:
             assert self._planner is not None
             known = self._planner.promises(self._session, self._promised, self._minimum)
@@ -139,8 +141,9 @@ class Reservation:
         return good
 
     def _within(self, rows: Rows, eq_class: EquivalenceClass, left: Counts) -> Flags:
-        """Return the rows on which no more tasks of the class are placed than the plan puts
-        there."""
+        """Return the rows on which the class stays within the number of tasks that the plan puts
+        there.
+        """
         r = eq_class.asked[-1]
         on_top = (self._session.cluster.future[rows.index, r] - rows.free(r)) // eq_class.request[r]
         return np.asarray(on_top < left)

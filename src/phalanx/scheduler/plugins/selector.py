@@ -100,8 +100,9 @@ class Selector:
     # -- filters --------------------------------------------------------------------------------
 
     def _typed(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes whose GPUs are of a type that the class asks for, by label or by
-        resource."""
+        """Return the nodes whose GPUs have a type that the class asks for, by label or by
+        resource.
+        """
         cluster, shape = self._cluster, ask.eq_class.shape
         good = np.ones(len(cluster.nodes), dtype=np.bool_)
         for key, value in shape.selector:
@@ -115,13 +116,13 @@ class Selector:
         return good[rows.index]
 
     def _not_wasted(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes without GPUs, for a job that asks for none; else all nodes."""
+        """Return the nodes without GPUs for a job that asks for no GPUs; otherwise all nodes."""
         if self._gpu is None or ask.job.total_request[self._gpu]:
             return np.ones(len(rows), dtype=np.bool_)
         return np.asarray(rows.capacity(self._gpu) == 0, dtype=np.bool_)
 
     def _untried(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes with room in addition to what they refused the gang before."""
+        """Return the nodes that have room beyond the amounts that they refused the gang before."""
         cluster, request = self._cluster, ask.eq_class.request
         good = np.ones(len(rows), dtype=np.bool_)
         for name, amounts in ask.job.spec.tried:
@@ -134,8 +135,9 @@ class Selector:
         return good
 
     def _near(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes in the gang's racks; all nodes if it has no rack or may leave its
-        racks."""
+        """Return the nodes in the gang's racks; all nodes if the gang is in no rack or may leave
+        its racks.
+        """
         own = {self._racks[node] for node in self._places.of(ask.job)} - {None}
         near = np.array([self._racks[n] in own for n in rows.index], dtype=np.bool_)
         if not own or (self._settings.same_rack == "prefer" and not self._has_room_near(own, ask)):
@@ -149,14 +151,15 @@ class Selector:
         return bool(fits.any())
 
     def _with_ports(self, rows: Rows, ask: Ask) -> Flags:
-        """Return the nodes where the gang's ports are free; before it has ports, where enough
-        are."""
+        """Return the nodes where the gang's ports are free; if it has no ports yet, nodes with
+        enough free ports.
+        """
         return self._ports.passes(rows.index, ask.job)
 
     # -- choosing -------------------------------------------------------------------------------
 
     def _columns(self, index: Indexes) -> Columns:
-        """Return the columns of these nodes, which every filter has passed already."""
+        """Return the columns of these nodes, which have already passed every filter."""
         passed = np.ones(len(index), dtype=np.bool_)
         none: Counts = np.zeros(len(index), dtype=np.int64)
         future, gpu = self._cluster.future, self._gpu
@@ -172,8 +175,9 @@ class Selector:
         )
 
     def _fullest_first(self, rows: Rows, ask: Ask) -> Vector:
-        """Return the scores by which evicting actions rank nodes: their places in the packing
-        order."""
+        """Return the scores by which actions that evict rank nodes: the nodes' places in the
+        packing order.
+        """
         score = np.zeros(len(rows))
         score[self._columns(rows.index).packing_order()] = -np.arange(float(len(rows)))
         return score
@@ -189,7 +193,7 @@ class Selector:
 
 
 class _Places:
-    """The nodes of each job, with the number of its tasks on each."""
+    """For each job the nodes where its tasks are, with the number of tasks on each node."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._of: dict[int, Counter[int]] = {}
@@ -198,11 +202,11 @@ class _Places:
                 self._of.setdefault(cluster.job_of[t], Counter())[cluster.node_of[t]] += 1
 
     def of(self, job: Job) -> set[int]:
-        """Return the nodes of a job."""
+        """Return the nodes where a job has tasks."""
         return set(self._of.get(job.index, ()))
 
     def change(self, job: Job, nodes: Sequence[int], sign: int) -> None:
-        """Count tasks of the job that came to these nodes (`sign` 1) or left them (-1)."""
+        """Record that tasks of the job came to these nodes (`sign` 1) or left them (-1)."""
         mine = self._of.setdefault(job.index, Counter())
         for node in nodes:
             mine[node] += sign
@@ -211,7 +215,7 @@ class _Places:
 
 
 class _GangPorts:
-    """The nodes that a gang may use so that its ports are free on all of its nodes.
+    """Keeps a gang on nodes where the same ports are free for it.
 
     No two gangs share a port. The ports of a gang are chosen when it is placed.
     """
@@ -227,8 +231,8 @@ class _GangPorts:
     def passes(self, index: Indexes, job: Job) -> Flags:
         """Return the nodes where the ports of the gang's running members are free.
 
-        Before any member runs, return those where enough ports are free that are free on its other
-        nodes, too.
+        Before any member runs, return the nodes where enough ports are free that are also free on
+        the gang's other nodes.
         """
         count, own, here = job.spec.port_count, _ports(job.spec.ports), self._places.of(job)
         others = self._held - own

@@ -29,7 +29,7 @@ TYPE = "volcano.sh/resource-strategy-scoring-type"
 WEIGHTS = "volcano.sh/resource-strategy-weight"
 _PACK, _SPREAD = "MostAllocated", "LeastAllocated"
 Strategy = tuple[bool, int]
-"""(whether to pack, weight)"""
+"""(whether to pack, weight); without packing, the strategy spreads."""
 
 
 class StrategyFit:
@@ -39,7 +39,7 @@ class StrategyFit:
     {name.cpu: 1, name.memory: 1}}`.
 
     A task's annotations volcano.sh/resource-strategy-scoring-type and -weight (JSON of resource ->
-    weight) replace `resources` for it; unreadable weights give the task no score.
+    weight) replace `resources` for this task; a task whose weights cannot be read gets no score.
     """
 
     name = "resource-strategy-fit"
@@ -163,8 +163,9 @@ class StrategyFit:
 
 
 def _strategies(written: Arguments) -> dict[str, Strategy]:
-    """Read `{name: {type, weight}}`; without a type it spreads, and a weight below 1 counts as
-    1."""
+    """Read `{name: {type, weight}}`. Without a type the strategy spreads; a weight below 1 counts
+    as 1.
+    """
     out: dict[str, Strategy] = {}
     for name in written:
         given = table(written, name)
@@ -177,9 +178,10 @@ def _strategies(written: Arguments) -> dict[str, Strategy]:
 def _own(
     annotations: Mapping[str, str], strategies: Mapping[str, Strategy]
 ) -> Mapping[str, Strategy]:
-    """Return the task's own strategies, if it declares a type.
+    """Return the task's own strategies if its annotations declare a type; otherwise the given
+    strategies.
 
-    Resources to which the task gives no weight then have no strategy.
+    Resources to which the task gives no weight have no strategy.
     """
     how = annotations.get(TYPE)
     if how not in (_PACK, _SPREAD):
@@ -192,7 +194,9 @@ def _own(
 
 
 def _lookup(strategies: Mapping[str, Strategy], name: str) -> Strategy | None:
-    """Return the strategy of that name, else of the longest beginning that covers it."""
+    """Return the strategy of that name, or else that of the longest pattern `beginning*` that
+    fits.
+    """
     if name in strategies:
         return strategies[name]
     fitting = [p for p in strategies if p.endswith("*") and name.startswith(p[:-1])]

@@ -25,7 +25,7 @@ from phalanx.scheduler.plugin_parts.service import Service, rank_jobs
 LIMITS = (3_250.0, 7_200.0)
 """GPU-seconds at which a job leaves the first and the second queue."""
 CLOSE = 1e-6
-"""GPU-seconds by which added-up times may miss the limit that they should reach."""
+"""The GPU-seconds by which a sum of times may miss the limit because of rounding."""
 
 
 def _rising(given: Any) -> TypeGuard[Sequence[float]]:
@@ -40,7 +40,9 @@ RISING = Kind(says="rising positive numbers", good=_rising)
 
 
 class Tiresias:
-    """Argument: `limits` ([3250, 7200]), GPU-seconds, one number fewer than there are queues."""
+    """Argument: `limits` ([3250, 7200]), GPU-seconds. There is one more queue than there are
+    limits.
+    """
 
     name = "tiresias"
     accepts: ClassVar[Accepted] = {"limits": RISING}
@@ -62,13 +64,15 @@ class Tiresias:
 
 
 def limits_of(arguments: Arguments) -> tuple[float, ...]:
-    """Return the argument `limits` as rising numbers; anything else leaves the default."""
+    """Return the argument `limits` as rising numbers; the default limits for any other value."""
     given = arguments.get("limits")
     return tuple(float(x) for x in given) if _rising(given) else LIMITS
 
 
 class ServiceQueues:
-    """The order in the service queues, kept from event to event. Jobs are named by their uid."""
+    """The jobs in the order of the service queues; the order is kept between events. Jobs are named
+    by uid.
+    """
 
     def __init__(self, limits: Sequence[float] = LIMITS) -> None:
         self._limits = tuple(limits)
@@ -87,10 +91,10 @@ class ServiceQueues:
             self._queues[self._level.pop(uid)].remove(uid)
 
     def serve(self, service: Mapping[str, float]) -> None:
-        """Move running jobs at their queue's limit to the end of the next queue, one step at a
-        time.
+        """Move running jobs that reached their queue's limit to the end of the next queue, one
+        queue at a time.
 
-        `service` has the GPU-seconds that each has attained, in order of arrival.
+        `service` has the GPU-seconds that each job has attained, in order of arrival.
         """
         for uid, attained in service.items():
             level = self._level[uid]
@@ -100,11 +104,11 @@ class ServiceQueues:
                 self._level[uid] = level + 1
 
     def order(self) -> list[str]:
-        """Return all jobs, the first to be served first; a podgroup's position is its `turn`."""
+        """Return all jobs in the order of service; a podgroup's position is its `turn`."""
         return [uid for queue in self._queues for uid in queue]
 
     def settle(self, running: frozenset[str]) -> None:
-        """Put running jobs before waiting ones in each queue, else keep the order."""
+        """Put running jobs before waiting jobs in each queue; the order is otherwise unchanged."""
         for i, queue in enumerate(self._queues):
             front = [uid for uid in queue if uid in running]
             self._queues[i] = front + [uid for uid in queue if uid not in running]

@@ -28,15 +28,17 @@ from phalanx.scheduler.cycle.session import Session
 
 FRESH_S = 300.0
 UNSEEN_S = 30.0
-"""Volcano's interval between measurements: no measurement covers a younger task yet."""
+"""Seconds between two measurements in Volcano; a task that is younger than this is not measured
+yet.
+"""
 _OF = (CPU, MEMORY)
 
 
 class Usage:
     """Arguments: `thresholds: {cpu: 80, mem: 80}` (0 to 100), `usage.weight` (5), `cpu.weight` (1),
     `memory.weight` (1), `estimator: {request_ratio: 0.7, burst_ratio: 0, risk_threshold: 0.6 (each
-    0 to 1), risk_factor: 1.2 (1 or more), be_cpu: 250m, be_mem: 200Mi}`. A value out of bounds
-    leaves the default.
+    0 to 1), risk_factor: 1.2 (1 or more), be_cpu: 250m, be_mem: 200Mi}`. For a value out of bounds,
+    the default is used.
     """
 
     name = "usage"
@@ -95,7 +97,7 @@ class Usage:
 
 
 class Estimator:
-    """Estimates what a task will use until it is measured, in milli-cores and bytes."""
+    """Estimates, in milli-cores and bytes, what a task will use until the task is measured."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._request = within(arguments, "request_ratio", 0.7, 0, 1)
@@ -122,7 +124,7 @@ class Estimator:
 
 
 class Load:
-    """The load of every node as parts of 1, measured and estimated."""
+    """The measured and estimated load of every node, as parts of 1."""
 
     def __init__(
         self,

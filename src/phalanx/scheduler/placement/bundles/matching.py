@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 
 
 def match(choices: Mapping[int, Sequence[int]]) -> dict[int, int] | None:
-    """Return a different row for every bundle out of its `choices`, or None when that is
-    impossible.
+    """Return a different row for every bundle from its `choices`; None when that is impossible.
 
-    Bundles are taken in the mapping's order and rows in each sequence's order; a bundle that finds
-    all its rows taken makes others move along a shortest chain of moves.
+    Bundles choose in the mapping's order, and each takes its first free row. If all rows of a
+    bundle are taken, other bundles move to other rows by the fewest moves.
     """
     holder: dict[int, int] = {}
     for bundle in choices:

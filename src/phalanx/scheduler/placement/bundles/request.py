@@ -15,7 +15,7 @@ BundleStrategy = Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"]
 _STRATEGIES = get_args(BundleStrategy)
 
 Compat = Literal["none", "ray"]
-"""`ray`: PACK takes the emptiest node and STRICT_SPREAD gives up where a greedy choice does."""
+"""`ray`: PACK takes the emptiest node, and STRICT_SPREAD fails where a greedy choice fails."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +23,9 @@ class BundleRequest:
     """Bundles that are placed together: all of them, or none.
 
     `selectors`: one for each bundle, or none at all. `soft_target`: the node that STRICT_PACK takes
-    if possible. `occupied`: nodes of bundles that are placed already, which STRICT_SPREAD avoids.
-    `domain_label`: all bundles go to nodes that share one value of this label, and to `domain` when
-    that is given.
+    if possible. `occupied`: nodes of bundles that are already placed; STRICT_SPREAD avoids these
+    nodes. `domain_label`: all bundles go to nodes that share one value of this label; that value is
+    `domain` if it is given.
 
     Raises ValueError for a request that no cluster could place.
     """
@@ -61,13 +61,13 @@ class BundleRequest:
         return self.selectors[bundle] if self.selectors else ANY_NODE
 
     def summed(self) -> ResourceSet:
-        """Return what all bundles ask for together, without terms, which cards meet one by one."""
+        """Return the sum of all bundles' requests, without terms: cards meet terms one by one."""
         return sum(map(without_terms, self.bundles), EMPTY)
 
     def hardest_first(self) -> list[int]:
-        """Return the bundles' numbers by the scarcest resource that each needs.
+        """Return the bundles' numbers, ordered by the scarcest resource that each bundle needs.
 
-        In this order: GPU, custom resources, object store, memory, CPU.
+        GPU is the scarcest; then come custom resources, object store, memory and CPU.
         """
         if len(self.bundles) == 1:
             return [0]
@@ -82,7 +82,7 @@ class BundleRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class BundlesPlaced:
-    """The node of each bundle, in the bundles' order; `domain` if one was asked for."""
+    """The node of each bundle, in the bundles' order; `domain` if the group asked for a domain."""
 
     nodes: tuple[str, ...]
     domain: str | None = None
@@ -90,7 +90,9 @@ class BundlesPlaced:
 
 @dataclass(frozen=True, kw_only=True)
 class BundleRejection(Rejection):
-    """No placement. `bundle` is the first that found no node; None when it concerns all of them."""
+    """No placement was found. `bundle` is the first bundle that found no node; None if all bundles
+    are concerned.
+    """
 
     bundle: int | None = None
     detail: str = ""

@@ -20,8 +20,9 @@ Scores = npt.NDArray[np.float64]
 
 
 def leftover(view: ClusterView, resources: ResourceSet, rows: Rows) -> Scores:
-    """Return for each row the part of what is available that would be left, summed over
-    resources."""
+    """Return for each row the part of the available amounts that would be left, summed over
+    resources.
+    """
     scores = np.zeros(rows.size)
     for name, units in without_terms(resources).items():
         available = view.nodes.column(view.nodes.available, name)[rows]
@@ -30,7 +31,7 @@ def leftover(view: ClusterView, resources: ResourceSet, rows: Rows) -> Scores:
 
 
 def leftover_of(available: ResourceSet, resources: ResourceSet) -> float:
-    """Return `leftover` of one node; -1 when the resources do not fit."""
+    """Return `leftover` of one node; -1 if the resources do not fit."""
     score = 0.0
     for name, units in without_terms(resources).items():
         has = available.get(name, 0)
@@ -43,9 +44,10 @@ def leftover_of(available: ResourceSet, resources: ResourceSet) -> float:
 def stuffed(
     view: ClusterView, requests: Sequence[Request], rows: Rows
 ) -> tuple[npt.NDArray[np.int64], Scores]:
-    """Return for each row how many of the requests fit one after the other, and what part is left.
+    """Return for each row how many of the requests fit one after another, and what part is then
+    left.
 
-    Shares of devices are counted as if no device were opened for them; `Room` is exact.
+    Here shares of devices count as sums, without regard to single devices; `Room` is exact.
     """
     nodes = view.nodes
     plain = [without_terms(request.resources) for request in requests]
@@ -83,10 +85,10 @@ def stuffed(
 
 
 class Room:
-    """The amounts left on one node while bundles are put on it, device by device."""
+    """The amounts left on one node while bundles are placed there, device by device."""
 
     def __init__(self, node: NodeState, numbered: frozenset[str], exact_devices: bool) -> None:
-        """Without `exact_devices` only sums are compared, except for what cards alone can tell."""
+        """Without `exact_devices` only sums are compared, except for terms of cards."""
         self.node = node
         self.available = node.available
         self._cards = node.cards
@@ -98,10 +100,10 @@ class Room:
         }
 
     def add(self, resources: ResourceSet) -> bool:
-        """Put a bundle here if there is room for all of it; return whether there was."""
+        """Put a bundle on this node if all of it fits; return whether it did."""
         left, amounts = self.available, without_terms(resources)
         if any(units > left.get(name, 0) for name, units in amounts.items()):
-            return False  # an overdrawn resource that it does not ask for does not matter
+            return False  # an overdrawn resource that the bundle does not ask for does not matter
         has_terms = amounts is not resources
         if has_terms and any(
             resources[t] > self.node.total.get(t, 0) for t in TERMS & {*resources}

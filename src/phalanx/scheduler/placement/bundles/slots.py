@@ -12,7 +12,7 @@ from phalanx.scheduler.placement.outcome import Rejection, TurnedAway
 
 @dataclass(frozen=True, kw_only=True)
 class PlacedBundle:
-    """One bundle on its node: what it reserved, and how much of that tasks have not taken."""
+    """One bundle on its node: what it reserved, and which part of that is not taken by tasks."""
 
     node: str
     total: ResourceSet
@@ -21,7 +21,7 @@ class PlacedBundle:
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """The bundle that takes the task, and whether the task has to wait for room in it."""
+    """The bundle that takes the task, and whether the task must wait there for room."""
 
     bundle: int
     node: str
@@ -31,11 +31,12 @@ class Slot:
 def pick_bundle(
     bundles: Sequence[PlacedBundle], request: ResourceSet, index: int = -1
 ) -> Slot | Rejection:
-    """Return the bundle `index`, or with -1 the first with room, else the first that ever could.
+    """Return the bundle `index`; for -1 the first bundle with room, or else the first that could
+    ever have room.
 
-    Bundles that hold resources which are not asked for, such as devices, come after the others:
-    they are left to tasks that use those resources. Nodes choose in the same way. One bundle serves
-    all resources of a task. Raises ValueError for an index out of range.
+    A bundle that holds resources which the task does not ask for, such as devices, comes after the
+    others, so that it is left to tasks that use these resources. Nodes choose in the same way. One
+    bundle serves all resources of a task. Raises ValueError for an index out of range.
     """
     if not -1 <= index < len(bundles):
         raise ValueError(

@@ -30,13 +30,16 @@ from phalanx.scheduler.placement.request_class import ClusterView, Request, Requ
 BundleOutcome = BundlesPlaced | BundleRejection
 
 _AFTER_OTHERS = 1e6
-"""Added to a score to put nodes with GPUs behind all others; scores are far below it."""
+"""Added to a node's score to put nodes with GPUs behind all others; scores are far below this
+number.
+"""
 
 
 def place(view: ClusterView, asked: BundleRequest, within: Flags | None = None) -> BundleOutcome:
     """Return a node for every bundle, or the reason why not all of them have one.
 
-    `within` flags the nodes to choose from; without it all of them. Nothing is reserved.
+    `within` flags the nodes to choose from; without it, all nodes may be chosen. Nothing is
+    reserved.
     """
     if (only := _only_one(view, asked, within)) is not None:
         return only
@@ -57,7 +60,9 @@ def place(view: ClusterView, asked: BundleRequest, within: Flags | None = None) 
 def _only_one(
     view: ClusterView, asked: BundleRequest, within: Flags | None
 ) -> BundlesPlaced | None:
-    """Return the node of a single bundle that has room on just one; no strategy decides there."""
+    """Return the node of a single bundle if only that node has room; no strategy has to decide
+    then.
+    """
     if len(asked.bundles) > 1 or asked.occupied or asked.strategy == "STRICT_PACK":
         return None
     available = view.of(_request(asked, 0)).available
@@ -74,7 +79,7 @@ def _request(asked: BundleRequest, bundle: int) -> Request:
 
 
 class _Choice:
-    """One choice for one group: nodes are used up while bundles are placed."""
+    """The placement of one group; room on the nodes shrinks while bundles are placed."""
 
     def __init__(self, view: ClusterView, asked: BundleRequest, among: Flags) -> None:
         self.order = asked.hardest_first()
@@ -89,14 +94,15 @@ class _Choice:
         return self._view.of(self._request(bundle))
 
     def no(self, reason: Reason, bundle: int | None = None, detail: str = "") -> BundleRejection:
-        """Return the rejection, with the filters' counts for the bundle or for all bundles
-        together."""
+        """Return the rejection, with the filters' counts for one bundle or for all bundles
+        together.
+        """
         about = self._summed() if bundle is None else self._request(bundle)
         turned_away = self._view.of(about).rejection({}).turned_away
         return BundleRejection(reason=reason, bundle=bundle, turned_away=turned_away, detail=detail)
 
     def strict_pack(self) -> BundleOutcome:
-        """Put all bundles on one node: the soft target if possible, else the best."""
+        """Put all bundles on one node: the soft target if possible, otherwise the best node."""
         summed = self._summed()
         known = self._view.of(summed)
         rows = np.flatnonzero(known.available & self._unused)
@@ -113,7 +119,9 @@ class _Choice:
         return self.no("infeasible", detail="no one node could hold all bundles")
 
     def pack(self) -> BundleOutcome:
-        """Use as few nodes as possible: node after node, each filled with what still fits."""
+        """Use as few nodes as possible: fill one node after another with the bundles that still
+        fit.
+        """
         left = list(self.order)
         while left:
             row = self._emptiest(left[0]) if self._like_ray else self._takes_most(left)
@@ -124,7 +132,9 @@ class _Choice:
         return self._done_by_name()
 
     def spread(self) -> BundleOutcome:
-        """Give each bundle a node of its own while there are any, then use the same nodes again."""
+        """Give each bundle its own node while unused nodes are left, then use the same nodes
+        again.
+        """
         rooms: list[Room] = []
         for bundle in self.order:
             own = self._on_emptiest(bundle)
@@ -140,7 +150,7 @@ class _Choice:
         return self._done_by_name()
 
     def strict_spread(self) -> BundleOutcome:
-        """Give each bundle a node of its own, away from the nodes of its placed siblings."""
+        """Give each bundle its own node, away from the nodes of bundles that are already placed."""
         nodes = self._view.nodes
         for occupied in sorted(self._asked.occupied):
             if occupied in nodes.row_of:
@@ -157,8 +167,9 @@ class _Choice:
         return self._done_by_name()
 
     def _matched(self, among: Flags, failed: int) -> BundleOutcome:
-        """Find a choice that the greedy one missed: bundles may have to leave their best nodes to
-        others."""
+        """Find a choice that the greedy search missed, in which bundles leave their best nodes to
+        others.
+        """
         rows = {
             bundle: np.flatnonzero(self.known(bundle).available & among).tolist()
             for bundle in self.order
@@ -175,12 +186,13 @@ class _Choice:
         selector = ANY_NODE
         for bundle in range(len(self.order)):
             selector = selector & self._asked.selector(bundle)
-        # Shares of several bundles may add up to a device and a half, so only sums are compared.
+        # Shares of several bundles may add up to more than one device, so only sums are compared.
         return Request(resources=self._asked.summed(), selector=selector, exact_devices=False)
 
     def _scores(self, resources: ResourceSet, rows: Rows, *, emptiest: bool) -> Scores:
-        """Return scores, lower is better: the most left first if `emptiest`, else the least
-        left."""
+        """Return scores, lower is better: nodes with most left come first if `emptiest`, otherwise
+        nodes with least left.
+        """
         scores = leftover(self._view, resources, rows)
         return -scores if emptiest else scores + self._gpu_nodes_last(resources, rows)
 
@@ -196,9 +208,9 @@ class _Choice:
         return int(rows[scores.argmin()]) if rows.size else None
 
     def _on_emptiest(self, bundle: int) -> Room | None:
-        """Put the bundle on the emptiest unused node that takes it.
+        """Put the bundle on the emptiest unused node that can take it.
 
-        A node that is overdrawn in sum may have a free device and still take nothing.
+        A node whose sum is overdrawn may have a free device and still take no bundle.
         """
         full: list[int] = []
         own = None
@@ -212,8 +224,9 @@ class _Choice:
         return own
 
     def _takes_most(self, left: list[int]) -> int | None:
-        """Return the node that takes most of the bundles left; among equals, the one filled
-        best."""
+        """Return the node that takes most of the remaining bundles; among equals, the node that
+        they fill best.
+        """
         requests = [self._request(bundle) for bundle in left]
         rows = np.flatnonzero(self._unused)
         counts, parts = stuffed(self._view, requests, rows)
@@ -251,7 +264,9 @@ class _Choice:
 
 
 def _best_first(rows: Rows, scores: Scores) -> Iterator[int]:
-    """Yield rows by ascending score, the lower row among equals; only as many as are consumed."""
+    """Yield rows by ascending score, the lower row first among equals. Only the consumed rows are
+    computed.
+    """
     scores = scores.copy()
     for _ in range(rows.size):
         at = int(scores.argmin())

@@ -13,7 +13,7 @@ from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 Past = Iterable[Shape] | Mapping[Shape, int]
 Maker = Callable[[GpuNodes, Past, published.Draws], NodePolicy]
-"""Makes a policy from the nodes, the pods seen in the past and a source of randomness."""
+"""Makes a policy from the nodes, the pods seen in the past, and a source of randomness."""
 
 POLICIES: dict[str, Maker] = {
     "random": lambda nodes, past, draws: published.Random(nodes, draws),

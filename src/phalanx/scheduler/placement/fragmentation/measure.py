@@ -18,7 +18,7 @@ from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 
 class Fragmentation:
-    """The measure for one mix on one set of nodes, in thousandths of a GPU."""
+    """The fragmentation measure for one mix on one set of nodes, in thousandths of a GPU."""
 
     def __init__(self, nodes: GpuNodes, mix: Mix) -> None:
         self._nodes = nodes
@@ -30,8 +30,9 @@ class Fragmentation:
         return self._nodes.gpu_sum[rows] - self._usable.now(rows)
 
     def growth(self, rows: Rows, shape: Shape) -> tuple[Rows, Rows, Floats]:
-        """Return how much it would grow with one more pod; entries as those of
-        `Potential.falls`."""
+        """Return how much the fragmentation would grow with one more pod; entries as in
+        `Potential.falls`.
+        """
         where, device, fall = self._usable.falls(rows, shape)
         return where, device, fall - shape.milli
 

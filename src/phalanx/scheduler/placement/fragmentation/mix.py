@@ -12,7 +12,7 @@ from phalanx.scheduler.placement.fragmentation.nodes import Flags, Floats, Ints,
 from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 COVERED = 0.95
-"""The share of pods that the typical shapes cover (FGD, USENIX ATC 2023)."""
+"""The share of all pods that the typical shapes must cover (FGD, USENIX ATC 2023)."""
 
 
 class Mix:
@@ -23,7 +23,9 @@ class Mix:
     """
 
     def __init__(self, shares: Mapping[Shape, float]) -> None:
-        """`shares` in the order to keep; raises ValueError when it is empty."""
+        """`shares` has the shapes with their popularity, in the order to keep. Raises ValueError
+        when it is empty.
+        """
         if not shares:
             raise ValueError("a mix needs at least one shape")
         self.shapes = tuple(shares)
@@ -37,8 +39,9 @@ class Mix:
         self.level: Rows = np.searchsorted(self.thresholds, self.milli).astype(np.intp)
 
     def accepted(self, model_names: tuple[str, ...]) -> Flags:
-        """Return (models, M): which shapes can run on which GPU model; those without GPUs on
-        none."""
+        """Return (models, M): which shapes can run on which GPU model; shapes without GPUs run on
+        no model.
+        """
         table = [
             [s.num_gpu > 0 and (not s.models or name in s.models) for s in self.shapes]
             for name in model_names
@@ -59,8 +62,9 @@ def typical_mix(pods: Iterable[Shape] | Mapping[Shape, int], covered: float = CO
 
 
 def heaviest_mix(weights: Mapping[Shape, int], covered: float) -> Mix:
-    """Return the shapes of most weight until they have `covered` of the total, by falling
-    weight."""
+    """Return the shapes of most weight, until they have `covered` of the total weight; the heaviest
+    comes first.
+    """
     ranked = sorted(weights.items(), key=lambda item: (-item[1], *_numbers(item[0])))
     enough = covered * sum(weights.values())
     chosen: dict[Shape, float] = {}

@@ -53,17 +53,20 @@ class GpuNodes:
 
     @property
     def capacity_milli(self) -> int:
-        """Thousandths of GPUs in all."""
+        """Thousandths of GPUs of all nodes together."""
         return int(self.gpus.sum()) * WHOLE
 
     @property
     def largest(self) -> tuple[int, int]:
-        """Thousandths of cores and of GPUs of the nodes that have most; amounts are measured
-        against these."""
+        """The most thousandths of cores and of GPUs that a node has; amounts are divided by these
+        numbers.
+        """
         return int(self.cpu_total.max(initial=1)), int(self.gpus.max(initial=1)) * WHOLE
 
     def accepting(self, models: tuple[str, ...]) -> Flags:
-        """Return (N,): the nodes whose GPU model is one of `models`; all for an empty choice."""
+        """Return (N,): the nodes whose GPU model is one of `models`; all nodes if `models` is
+        empty.
+        """
         known = self._accepting.get(models)
         if known is None:
             wanted = np.array(
@@ -85,7 +88,7 @@ class GpuNodes:
         return np.asarray(good, dtype=np.bool_)
 
     def take(self, row: int, devices: Sequence[int], shape: Shape) -> None:
-        """Book a pod on a node and its GPUs. Raises ValueError when it does not fit there."""
+        """Book a pod on a node and its GPUs. Raises ValueError when the pod does not fit there."""
         self._check(row, devices, shape)
         left = self.gpu_left[row, list(devices)]
         if (

@@ -10,9 +10,11 @@ from phalanx.scheduler.placement.fragmentation.nodes import Floats, GpuNodes, Ro
 from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 NEVER = -np.inf
-"""The score of a node that cannot take the pod."""
+"""The score of a node without room for the pod."""
 MAX_REMEMBERED = 4096
-"""Shapes whose scores are kept; a workload with more loses time, not correctness."""
+"""The most shapes whose scores are remembered. A workload with more shapes takes more time, with
+equal results.
+"""
 
 
 class NodePolicy(Protocol):
@@ -20,19 +22,22 @@ class NodePolicy(Protocol):
 
     name: str
     generation: int
-    """Rises when scores given before are void on every node."""
+    """A number that rises when all earlier scores are outdated on every node."""
 
     def observe(self, shape: Shape, count: int = 1) -> None:
-        """Learn that `count` pods of this shape arrived, to be placed soon or placed already."""
+        """Learn that `count` pods of this shape arrived; they are placed already or will be
+        soon.
+        """
         ...
 
     def score(self, rows: Rows, shape: Shape) -> Floats:
-        """Return one number for each node in `rows`, all of which have room; higher is better."""
+        """Return one score for each node in `rows`, all of which have room; higher is better."""
         ...
 
     def pick_node(self, scores: Floats) -> int:
-        """Return the chosen row; `scores` is -inf for nodes without room, and some node has
-        room."""
+        """Return the chosen row. `scores` is -inf for nodes without room; at least one node has
+        room.
+        """
         ...
 
     def pick_devices(self, row: int, shape: Shape) -> tuple[int, ...]:
@@ -50,7 +55,7 @@ class _Scored:
 
 
 class Placer:
-    """Places pods on `nodes` by `policy`; scores are remembered by shape."""
+    """Places pods on `nodes` by `policy`; remembers scores by shape."""
 
     def __init__(self, nodes: GpuNodes, policy: NodePolicy) -> None:
         self._nodes = nodes
@@ -59,7 +64,7 @@ class Placer:
         self._all: Rows = np.arange(len(nodes), dtype=np.intp)
 
     def place(self, shape: Shape) -> tuple[int, tuple[int, ...]] | None:
-        """Pick and book; None when no node has room now."""
+        """Pick a node and GPUs for a pod, and book them; None when no node has room now."""
         self._policy.observe(shape)
         scores = self.scores(shape)
         if not len(scores) or scores.max() == NEVER:
@@ -70,7 +75,7 @@ class Placer:
         return row, devices
 
     def scores(self, shape: Shape) -> Floats:
-        """Return (N,): the policy's present scores; -inf where there is no room."""
+        """Return (N,): the policy's present scores; -inf for nodes without room."""
         nodes = self._nodes
         known = self._scored.get(shape)
         if known is None:

@@ -15,16 +15,16 @@ class Worth(Protocol):
     """Rates room, in thousandths of a GPU."""
 
     def __call__(self, cpu: Ints, memory: Ints, hosts: Flags, idle: Ints) -> Floats:
-        """Return (T,), for T nodes.
+        """Return (T,): the worth of room on T nodes.
 
         `cpu` and `memory` (T,) are the cores and MiB left. `hosts` (T, M) tells which shapes of the
-        mix would fit. `idle` (T, M) is what is idle on the GPUs on which each would fit.
+        mix would fit. `idle` (T, M) has what is idle on the GPUs on which each shape would fit.
         """
         ...
 
 
 class Potential:
-    """The worth of nodes as they are, and of what they would be with one more pod."""
+    """The worth of nodes in their present state, and with one more pod."""
 
     def __init__(self, nodes: GpuNodes, mix: Mix, worth: Worth) -> None:
         self._nodes = nodes
@@ -38,7 +38,7 @@ class Potential:
         return self._worth(*self.room(rows))
 
     def room(self, rows: Rows) -> tuple[Ints, Ints, Flags, Ints]:
-        """Return the arguments of `Worth` for nodes as they are."""
+        """Return the arguments of `Worth` for nodes in their present state."""
         count, idle = self._by_threshold(self._nodes.gpu_left[rows])
         cpu, memory = self._nodes.cpu_left[rows], self._nodes.memory_left[rows]
         return self._for_shapes(rows, cpu, memory, count, idle)
@@ -46,9 +46,9 @@ class Potential:
     def falls(self, rows: Rows, shape: Shape) -> tuple[Rows, Rows, Floats]:
         """Return how much worth a pod would take from nodes that have room for it.
 
-        Returns (which of `rows`, GPU, fall): for a part of a GPU one entry for each GPU that has a
-        different amount left, the first of equal ones; else one entry a node, with whole GPUs taken
-        from the lowest number up.
+        Returns (which of `rows`, GPU, fall): for a part of a GPU, one entry for each different
+        amount left on a node's GPUs (the first such GPU); otherwise one entry a node, with whole
+        GPUs taken from the lowest number up.
         """
         nodes = self._nodes
         left = nodes.gpu_left[rows]
@@ -71,8 +71,9 @@ class Potential:
         return where, device, before[where] - after
 
     def _by_threshold(self, left: Ints) -> tuple[Ints, Ints]:
-        """Return (T, K) each: how many GPUs have at least a threshold left, and what is idle on
-        them."""
+        """Return two arrays (T, K): how many GPUs have at least a threshold left, and how much is
+        idle on them.
+        """
         at = left[:, :, None] >= self._mix.thresholds
         return at.sum(axis=1), np.where(at, left[:, :, None], 0).sum(axis=1)
 
@@ -89,7 +90,9 @@ class Potential:
 
 
 def _repeated(left: Ints) -> Flags:
-    """Return (T, G): True where a GPU further to the left in the row has as much left."""
+    """Return (T, G): True where a GPU with a lower number on the same node has an equal amount
+    left.
+    """
     order = left.argsort(axis=1, kind="stable")
     ranked = np.take_along_axis(left, order, axis=1)
     out = np.zeros(left.shape, dtype=np.bool_)

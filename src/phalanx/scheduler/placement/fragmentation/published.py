@@ -17,7 +17,7 @@ from phalanx.scheduler.placement.fragmentation.shape import WHOLE, Shape
 
 
 class Draws(Protocol):
-    """The part of numpy's Generator that is used."""
+    """The methods of numpy's Generator that the policies use."""
 
     def integers(self, high: int, /) -> Any:
         """Return a whole number from 0 up to, not including, `high`."""
@@ -25,7 +25,9 @@ class Draws(Protocol):
 
 
 class FirstFit:
-    """The policy that takes the first node with room, and its tightest GPU. Base of the others."""
+    """The policy that takes the first node with room, and its tightest GPU; the other policies
+    derive from it.
+    """
 
     name = "firstfit"
     generation = 0
@@ -34,7 +36,7 @@ class FirstFit:
         self.nodes = nodes
 
     def observe(self, shape: Shape, count: int = 1) -> None:
-        """Do nothing: this policy learns nothing."""
+        """Do nothing, since this policy does not learn."""
 
     def score(self, rows: Rows, shape: Shape) -> Floats:
         return np.zeros(len(rows))
@@ -70,7 +72,7 @@ class Random(FirstFit):
 
 
 class BestFit(FirstFit):
-    """The policy that leaves the least cores and GPU share on a node, each weighed by half."""
+    """The policy that leaves the least cores and GPU share on a node; both count half."""
 
     name = "bestfit"
 
@@ -82,7 +84,9 @@ class BestFit(FirstFit):
 
 
 class DotProd(FirstFit):
-    """The policy that takes the node whose rests point least in the direction of the request."""
+    """The policy that takes the node whose free amounts point least in the direction of the
+    request.
+    """
 
     name = "dotprod"
 
@@ -116,8 +120,9 @@ class GpuPacking(FirstFit):
 
 
 class GpuClustering(FirstFit):
-    """The policy that prefers nodes hosting pods of the same number of GPUs (or also sharing
-    one)."""
+    """The policy that prefers nodes with pods of the same number of GPUs (or with pods that also
+    share a GPU).
+    """
 
     name = "gpuclustering"
 
@@ -134,7 +139,9 @@ class GpuClustering(FirstFit):
 
 
 class FragmentationDescent(FirstFit):
-    """FGD: the node and GPU where the measure grows least, by a score of 0 to 100."""
+    """FGD: the policy that takes the node and GPU where the measure grows least. Scores are 0 to
+    100.
+    """
 
     name = "fgd"
 
@@ -154,25 +161,27 @@ class FragmentationDescent(FirstFit):
 
 
 def best_of(where: Rows, scores: Floats, count: int) -> Floats:
-    """Return (count,): the best score of the entries that belong to each node."""
+    """Return (count,): the best score among the entries of each node."""
     best = np.full(count, -np.inf)
     np.maximum.at(best, where, scores)
     return best
 
 
 def lowest_free(nodes: GpuNodes, row: int, shape: Shape) -> tuple[int, ...]:
-    """Return the free GPUs with the lowest numbers, as many as a pod asks for."""
+    """Return the free GPUs with the lowest numbers, as many GPUs as the pod asks for."""
     free = np.flatnonzero(nodes.gpu_left[row] >= WHOLE)
     return tuple(int(d) for d in free[: shape.num_gpu])
 
 
 def _hundredths(growth: Floats) -> Floats:
-    """Return growth in thousandths of a GPU as the original's whole number from 0 to 100."""
-    # No growth must give 50, however its sum was rounded.
+    """Return growth in thousandths of a GPU as a whole number from 0 to 100, as the original
+    program does.
+    """
+    # Without growth the result must be 50, whatever rounding did to the sum.
     return np.trunc(100 / (1 + np.exp(growth / WHOLE)) + 1e-9)
 
 
 def _tightest(left: Ints, shape: Shape) -> Ints:
-    """Return (T, num_gpu): what is left on the GPUs that best fit would choose."""
+    """Return (T, num_gpu): the amounts left on the GPUs that best fit would choose."""
     fitting = np.where(left >= shape.gpu_milli, left, np.iinfo(np.int64).max)
     return np.sort(fitting, axis=1)[:, : shape.num_gpu]

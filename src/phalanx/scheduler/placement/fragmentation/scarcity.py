@@ -38,19 +38,20 @@ from phalanx.scheduler.placement.fragmentation.shape import WHOLE, Shape
 
 POWER = 0.6
 DEMAND_POWER = 0.4
-"""The power with which a pod's request counts for its shape's demand."""
+"""The power to which a pod's request is raised for its shape's demand."""
 REFERENCE_MILLI = 4 * WHOLE
-"""The room, in thousandths of a GPU, at which f has slope 1."""
+"""The room, in thousandths of a GPU, at which f has the slope 1."""
 COMMON_PART = 0.5
 """The weight of the second sum."""
 STEP_MILLI = 40
-"""Thousandths of a GPU; falls of value within one such step are equal."""
+"""The step, in thousandths of a GPU, to which losses of value are rounded."""
 MIN_ROOM_MILLI = 8 * WHOLE
-"""Room below this counts as equal, so that a shape that fits nowhere does not outweigh all
-others."""
+"""Smaller amounts of room count as this amount, so that a shape that fits nowhere does not outweigh
+all others.
+"""
 TINY = 1e-12
 RENEWED_AFTER = 0.03
-"""The share of the cluster that arrivals ask for before weights are computed again."""
+"""The share of the cluster that arrivals must ask for before weights are computed again."""
 
 
 class ScarcityDescent(FirstFit):
@@ -73,7 +74,7 @@ class ScarcityDescent(FirstFit):
         self._arrivals += count
         if shape.num_gpu and count:
             if not self._seen:
-                self.generation += 1  # scores were FirstFit's as long as nothing was learned
+                self.generation += 1  # scores were those of FirstFit while nothing was learned
             kind = replace(shape, memory_mib=0)
             self._seen[kind] += count
             self._memory_mib[kind] += count * shape.memory_mib
@@ -99,8 +100,9 @@ class ScarcityDescent(FirstFit):
         return (int(device[_steps(fall).argmax()]),)
 
     def _learned(self) -> Potential:
-        """Return the potential, made again from the present mix and room if it is out of
-        date."""
+        """Return the potential; it is computed again from the present mix and room if it is out of
+        date.
+        """
         if self._value is None:
             seen = {
                 replace(kind, memory_mib=round(self._memory_mib[kind] / count)): count
@@ -115,7 +117,7 @@ class ScarcityDescent(FirstFit):
 
 
 class _Usable:
-    """V(n) for a mix, from what its shapes could use of a node."""
+    """V(n) for a mix, computed from what the mix's shapes could use of a node."""
 
     def __init__(self, mix: Mix) -> None:
         asked = mix.num * mix.milli
@@ -126,12 +128,12 @@ class _Usable:
         self._milli_per_mib = asked / np.maximum(mix.memory, 1)
 
     def weigh(self, room: Floats) -> None:
-        """Set the shapes' weights by scarcity, from the room for each, (M,)."""
+        """Set the shapes' weights by scarcity, from the room for each shape, (M,)."""
         weight = np.where(room > 0, self._demand / np.maximum(room, MIN_ROOM_MILLI), 0.0)
         self._weight = weight / max(weight.sum(), TINY)
 
     def fed(self, cpu: Ints, memory: Ints, hosts: Flags, idle: Ints) -> Floats:
-        """Return (T, M): u_m of each node."""
+        """Return (T, M): the u_m of each node."""
         fed = np.minimum(cpu[:, None] * self._milli_per_core, memory[:, None] * self._milli_per_mib)
         return np.where(hosts, np.minimum(idle, fed), 0.0)
 
@@ -143,5 +145,7 @@ class _Usable:
 
 
 def _steps(fall: Floats) -> Floats:
-    """Return the fall in whole steps, as a score; the tolerance keeps rounding from deciding."""
+    """Return the loss in whole steps as a score; a tolerance keeps rounding errors from
+    deciding.
+    """
     return np.floor(-fall / STEP_MILLI + 1e-9)

@@ -36,15 +36,17 @@ class Shape:
 
     @property
     def is_shared(self) -> bool:
-        """Whether it takes a part of one GPU."""
+        """Whether the pod takes a part of one GPU."""
         return self.num_gpu == 1 and self.gpu_milli < WHOLE
 
     @property
     def kind(self) -> int:
-        """The number of GPUs that it has to itself; 0 for a part of one, and without any."""
+        """The number of whole GPUs that the pod takes; 0 for a part of one GPU, and without
+        GPUs.
+        """
         return 0 if self.is_shared else self.num_gpu
 
     @property
     def milli(self) -> int:
-        """Thousandths of GPUs in all."""
+        """Thousandths of all its GPUs together."""
         return self.num_gpu * self.gpu_milli

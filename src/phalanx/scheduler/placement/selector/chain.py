@@ -21,10 +21,10 @@ from phalanx.scheduler.placement.selector.settings import SelectorSettings
 class Columns:
     """All nodes, one entry each, in order of their names.
 
-    `labelled` and `typed`: has the requested labels, and the requested GPU type. `has_room`: has
-    room for the request; `is_untried`: has room even if its recent failed requests count as taken.
-    `near`: in a rack where the job is already; None when the job is nowhere, or racks do not
-    matter.
+    `labelled`: the node has the requested labels; `typed`: it has the requested GPU type.
+    `has_room`: it has room for the request; `is_untried`: it has room even if its recent failed
+    requests count as taken. `near`: it is in a rack where the job already runs; None when the job
+    runs nowhere, or racks do not matter.
     """
 
     labelled: Flags
@@ -38,25 +38,29 @@ class Columns:
     near: Flags | None = None
 
     def packing_order(self) -> npt.NDArray[np.intp]:
-        """Return rows, the fullest node first: by free GPUs, total GPUs, free CPU, free memory,
-        name."""
+        """Return the rows with the fullest node first: by free GPUs, total GPUs, free CPU, free
+        memory, name.
+        """
         columns = (self.free_memory, self.free_cpu, self.total_gpus, self.free_gpus)
-        return np.lexsort(columns)  # stable; the last column counts first
+        return np.lexsort(columns)  # a stable sort in which the last column counts first
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The result of the chain.
+    """The candidates that the chain of filters leaves.
 
     `rows`: the candidates, the fullest first. `turned_away`: the nodes that each filter turned
-    away, each node once. Lack of room is left out, since a request's class explains it in full.
+    away, each node once. Lack of room is left out, since the request's class explains that lack in
+    full.
     """
 
     rows: tuple[int, ...]
     turned_away: dict[Filter, Flags]
 
     def draw(self, settings: SelectorSettings, rng: RandomSource) -> int | None:
-        """Return one of the candidates, at random or the fullest; None when there is none."""
+        """Return one of the candidates, a random one or the fullest; None when there is no
+        candidate.
+        """
         if len(self.rows) <= 1 or settings.pick == "fullest":
             return self.rows[0] if self.rows else None
         return self.rows[rng.randrange(len(self.rows))]
@@ -67,8 +71,8 @@ def select(
 ) -> Selection:
     """Return the candidates for one task.
 
-    `is_cpu_only`: the whole job asks for no GPU. `waiting`: waiting tasks like it, this one
-    included.
+    `is_cpu_only`: the whole job asks for no GPU. `waiting`: the number of waiting tasks like this
+    one, itself included.
 
     Filters, in order: labels, GPU type, GPU nodes for work without GPUs, room, recent failures,
     rack. The fullest nodes are kept, `waiting` x `candidate_factor` of them.

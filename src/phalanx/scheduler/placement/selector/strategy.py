@@ -22,10 +22,10 @@ from phalanx.scheduler.placement.strategy import Asking, excluded_rows, placed, 
 
 @dataclass(frozen=True, kw_only=True)
 class Selector:
-    """The strategy that draws one of the fullest nodes that the chain of filters leaves.
+    """The strategy that draws one of the fullest nodes among those that pass the chain of filters.
 
-    A request without room now waits for the fullest node that could have it. A request for nothing
-    goes to any node that is left, as it would never fill one.
+    If no node has room now, the request waits for the fullest node that could take it. A request
+    for no resources goes to any node that passes, since it would never fill a node.
     """
 
     settings: SelectorSettings = field(default_factory=SelectorSettings)
@@ -33,7 +33,7 @@ class Selector:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Pick a node by the class's rules."""
+        """Pick a node by the rules of the request's class."""
         found = self._select(view, request, asking, now=True)
         row = found.draw(self.settings, rng)
         if row is not None:
@@ -58,7 +58,9 @@ class Selector:
 def columns(
     view: ClusterView, request: Request, asking: Asking, settings: SelectorSettings, *, now: bool
 ) -> Columns:
-    """Return the chain's columns from a view; `now`: with free room, else with room at all."""
+    """Return the chain's columns; with `now` nodes count that have free room, otherwise nodes that
+    would have room if empty.
+    """
     nodes = view.nodes
     plain, typed = _apart(request.selector)
     types = ResourceSet(
@@ -92,7 +94,9 @@ def columns(
 
 
 def _apart(selector: LabelSelector) -> tuple[LabelSelector, LabelSelector]:
-    """Return the conditions on other labels, and those on the type of the GPUs."""
+    """Divide the conditions into those on the type of the GPUs and all others; return the others
+    first.
+    """
     typed = tuple(one for one in selector.conditions if one.key == GPU_TYPE_LABEL)
     plain = tuple(one for one in selector.conditions if one.key != GPU_TYPE_LABEL)
     return LabelSelector(plain), LabelSelector(typed)

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 IN_VAIN_AFTER_S = 5.0
-"""Seconds after which a node that has not given what it was asked for counts as tried."""
+"""Seconds after which a node counts as tried if it has not given what it was asked for."""
 
 FORGOTTEN_AFTER_S = 30.0
 """Seconds for which a tried node is passed over."""
@@ -23,19 +23,19 @@ Asker = TypeVar("Asker", bound=Hashable)
 class _Attempt(NamedTuple):
     amounts: ResourceSet
     until: float
-    """When the request counts as tried, or when that is forgotten."""
+    """The time when the request counts as tried, or the time when a tried request is forgotten."""
 
 
 class TriedPlaces(Generic[Asker]):
-    """The amounts that each asker has asked of each node. Times are in seconds on one clock."""
+    """The amounts that each asker requested from each node. Times are in seconds on one clock."""
 
     def __init__(self) -> None:
         self._open: dict[Asker, dict[str, _Attempt]] = {}
         self._tried: dict[Asker, dict[str, _Attempt]] = {}
 
     def asked(self, who: Asker, amounts: Mapping[str, ResourceSet], now: float) -> None:
-        """Record that `who` waits for these amounts of nodes that showed them as free, and nothing
-        else.
+        """Record that `who` now waits for these amounts, which their nodes showed as free, and for
+        nothing else.
 
         The time counts from the first request to each node.
         """
@@ -49,11 +49,11 @@ class TriedPlaces(Generic[Asker]):
             }
 
     def given(self, who: Asker, node: str) -> None:
-        """Record that the node gave something, so it does not count as tried."""
+        """Record that the node gave something, so that it does not count as tried."""
         self._open.get(who, {}).pop(node, None)
 
     def refused(self, who: Asker, node: str, amounts: ResourceSet, now: float) -> None:
-        """Record that the node refused."""
+        """Record that the node refused the request."""
         self.given(who, node)
         tried = self._tried.setdefault(who, {})
         before = tried[node].amounts if node in tried else EMPTY
@@ -75,7 +75,7 @@ class TriedPlaces(Generic[Asker]):
         return {node: attempt.amounts for node, attempt in tried.items()}
 
     def is_overdue(self, now: float) -> bool:
-        """Whether any request has become overdue since the last look."""
+        """Whether any request has become overdue since the last call."""
         attempts = (one for nodes in self._open.values() for one in nodes.values())
         return any(now >= one.until for one in attempts)
 
