@@ -62,9 +62,9 @@ def run(
 ) -> int:
     """Measure and print; return the exit code: 0, 1 when a row failed, 2 when it could not start.
 
-    `rows` keeps the rows whose name contains any of the texts. `peer` names the systems that are
-    measured alternately, row by row, for instance "ray,dask"; without Ray, only the rows of pools
-    are measured. `group` is one of GROUPS; `all` leaves out those that take minutes or much memory
+    `rows` keeps the rows whose name contains any of the texts. `peer` names the systems to compare
+    with, row by row in turns, for instance "ray,dask"; without Ray, only the rows of pools are
+    measured. `group` is one of GROUPS; `all` leaves out the groups that take minutes or much memory
     (LONG of `deciding`).
     """
     complaint = _complaint(group, rows)
@@ -81,7 +81,7 @@ def run(
     if complaint is not None:
         print(complaint, file=sys.stderr)
         return 2
-    # Everything is measured on separate runtimes, whatever cluster runs on this machine.
+    # Every row runs on a runtime of its own, whatever cluster runs on this machine.
     os.environ["PHALANX_ADDRESS"] = "local"
     ours = phalanx_side()
     effort_name = "quick" if quick else "full"
@@ -114,8 +114,8 @@ def _complaint(group: str, rows: Sequence[str] | None) -> str | None:
 
 
 def _choose(group: str, rows: Sequence[str] | None) -> list[Row]:
-    """Return the group's rows with these texts; Ray's release benchmarks only where they are
-    named.
+    """Return the group's rows whose names contain the texts; Ray's release benchmarks only if they
+    are named.
     """
     if group not in ("engine", "all", RELEASE):
         return []
@@ -130,7 +130,7 @@ def _failed(result: Result) -> bool:
 def _measure(
     chosen: Sequence[Row], ours: Side, peers: Sequence[Side], effort_name: str
 ) -> list[Result]:
-    """Measure, and print a plain line for each row on standard error as soon as it is done."""
+    """Measure the rows, and print a plain line on standard error as soon as a row is done."""
     results = []
     for count, result in enumerate(
         compare(chosen, ours=ours, peers=peers, effort_name=effort_name), start=1

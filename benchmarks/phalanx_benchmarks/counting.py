@@ -28,20 +28,20 @@ USUAL, UNCOUNTED, UNRECORDED = "as always", "without metrics", "without metrics 
 
 
 class _Timed:
-    """Metrics that count as usual, and measure how long that takes this thread."""
+    """Metrics that count as usual, and that measure how long counting takes in this thread."""
 
     def __init__(self, counts: OwnerMetrics) -> None:
         self._counts = counts
         self.took_s = 0.0
 
     def tick(self, now: float) -> None:
-        """Count and measure an update by time."""
+        """Count an update by time, and measure how long that takes."""
         begun = time.thread_time()
         self._counts.tick(now)
         self.took_s += time.thread_time() - begun
 
     def say(self) -> None:
-        """Count and measure a report."""
+        """Count a report, and measure how long that takes."""
         begun = time.thread_time()
         self._counts.say()
         self.took_s += time.thread_time() - begun
@@ -56,7 +56,8 @@ def _pid() -> int:
 
 
 def run(clock: Callable[[], float]) -> list[dict[str, Any]]:
-    """Return the rows: CPU time of a task in each way, and what a way saves of the usual time.
+    """Return the rows: CPU time of a task in each way of counting, and what each way saves of the
+    usual time.
 
     `clock` is not used, because it would include the time of other programs.
     """
@@ -85,8 +86,8 @@ def _cpu_s(pid: int) -> float:
 
 
 def _measured() -> tuple[dict[str, float], float, float]:
-    """Return CPU seconds per task of each way, the part for counting, and a task's cost for its
-    worker.
+    """Return the CPU seconds per task in each way of counting, the seconds of counting itself, and
+    a task's cost for its worker.
     """
     owner: Any = running_engine().runtime.owner  # type: ignore[attr-defined]
     journal, counts = owner.journal, _Timed(owner.counts)
@@ -106,7 +107,7 @@ def _measured() -> tuple[dict[str, float], float, float]:
             begun, before = time.process_time(), _cpu_s(worker)
             phalanx.get([task.remote() for _ in range(BATCH)])
             if way == USUAL:
-                counts.tick(0.0)  # count what is left, too
+                counts.tick(0.0)  # the remaining updates are counted, too
             cost = time.process_time() - begun
             worked_s += _cpu_s(worker) - before
             journal._transitions, journal._runs, journal._uncounted = kept

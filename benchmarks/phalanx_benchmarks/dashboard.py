@@ -48,11 +48,13 @@ _PAINTED = """() => new Promise((done) => {
   };
   look();
 })"""
-"""Waits for the first paint, and returns when it was, in milliseconds since the page was opened."""
+"""A script that waits for the first paint and returns its time, in milliseconds since the page was
+opened.
+"""
 
 
 class _Head(FedHead):
-    """The head, asked from two threads."""
+    """A head that two threads call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +62,7 @@ class _Head(FedHead):
         self.answering_s = 0.0
 
     def ask(self, request: Request[R], process: bytes = b"") -> R:
-        """Answer a request as FedHead does; the time that it takes counts."""
+        """Answer a request as FedHead does; the time that the answer takes is measured."""
         with self.lock:
             begun = time.thread_time()
             answer = super().ask(request, process)
@@ -90,7 +92,7 @@ class _Head(FedHead):
 
 
 def run(clock: Clock) -> list[Row]:
-    """Return the rows: what viewing costs the head, and how long each page and its changes take."""
+    """Return the rows: what viewers cost the head, and how long each page and its changes take."""
     head = _Head()
     head.fill()
     head.answering_s = 0.0
@@ -136,8 +138,8 @@ def run(clock: Clock) -> list[Row]:
 
 
 def first_paints(base: str, session: str) -> dict[str, list[float]]:
-    """Return the milliseconds until Chromium first shows something of each page; none where
-    Chromium or Playwright is missing.
+    """Return the milliseconds until Chromium first shows anything of each page; empty without
+    Chromium or Playwright.
     """
     chromium = shutil.which("chromium")
     if chromium is None or find_spec("playwright") is None:
@@ -150,7 +152,7 @@ def first_paints(base: str, session: str) -> dict[str, list[float]]:
         context = browser.new_context(viewport={"width": 1600, "height": 1000})
         context.add_cookies([{"name": "c", "value": session, "url": base}])
         page = context.new_page()
-        for path in PAGES[:-1]:  # the last one is for monitors, not for people
+        for path in PAGES[:-1]:  # the last page is for monitoring systems, not for people
             for _ in range(ASKED):
                 page.goto(base + path)
                 found.setdefault(path, []).append(page.evaluate(_PAINTED))
@@ -160,7 +162,7 @@ def first_paints(base: str, session: str) -> dict[str, list[float]]:
 
 @contextlib.contextmanager
 def _served(head: _Head) -> Iterator[tuple[int, str]]:
-    """Yield (port, cookie) of a page of that head, served in a thread of its own."""
+    """Yield (port, cookie) of a page of this head, served in its own thread."""
     import uvicorn
 
     from phalanx.dashboard.app import Dashboard
@@ -201,7 +203,7 @@ def _served(head: _Head) -> Iterator[tuple[int, str]]:
 
 
 def _get(clock: Clock, port: int, path: str, cookie: str) -> tuple[float, int]:
-    """Return the seconds that an answer took, and its size."""
+    """Return the seconds until an answer was there, and the answer's size."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     headers = {"Cookie": cookie, "Authorization": f"Bearer {_TOKEN}"}
     begun = clock()

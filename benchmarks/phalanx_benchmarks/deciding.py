@@ -43,16 +43,16 @@ LONG = ("day", "history", "scale", "processes", "objects", "jobs", "short-comman
 PURE = ("placement", "batch", "plan", "cluster")
 """Groups that compute in one thread and wait for nothing.
 
-They are measured in CPU time, which other work on the machine stretches less than the clock's time.
+They are measured in CPU time, which other work on the machine affects less than elapsed time.
 """
 NEEDS = {"ray-engine": "ray", "ray-calls": "ray", "dashboard": "uvicorn"}
-"""The module that must be installed for a group."""
+"""The module that must be installed for each of these groups."""
 
 Figures = dict[str, Any]
 
 
 def decision_groups(group: str) -> list[str]:
-    """Return the groups that `group` names and that this build has, in a fixed order."""
+    """Return the groups that `group` stands for and that can run here, in a fixed order."""
     return [
         name
         for name, module in MODULES.items()
@@ -71,7 +71,7 @@ def measure_group(name: str) -> list[Figures]:
 def decision_table(name: str, rows: Sequence[Figures]) -> Table:
     """Return a table with a column for each figure that is a number or a text.
 
-    Parts and other details are left out.
+    Nested parts and other details are left out.
     """
     columns = [
         column

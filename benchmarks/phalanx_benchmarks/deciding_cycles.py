@@ -54,10 +54,10 @@ tiers:
 
 
 def run(clock: Clock, sizes: Sequence[int] = SIZES) -> list[Row]:
-    """Return the whole table.
+    """Return the rows of the whole table.
 
-    For each size: a full cycle, a steady one, the same on columns kept from the cycle before (as in
-    a head), preempt and reclaim.
+    For each size: a full cycle, a steady cycle, a steady cycle on columns kept from the cycle
+    before (as in a head), preempt and reclaim.
     """
     rows = []
     for nodes in sizes:
@@ -75,7 +75,7 @@ def run(clock: Clock, sizes: Sequence[int] = SIZES) -> list[Row]:
 
 def _measure(clock: Clock, name: str, snapshot: Snapshot) -> tuple[Row, Plan]:
     start = clock()
-    plan = run_cycle(snapshot, clock=clock, times_hooks=False)  # each reading takes a while
+    plan = run_cycle(snapshot, clock=clock, times_hooks=False)  # reading the clock takes time
     return _row(name, snapshot, plan, clock() - start), plan
 
 
@@ -97,8 +97,8 @@ def _row(name: str, snapshot: Snapshot, plan: Plan, took: float) -> Row:
 def _measure_kept(clock: Clock, name: str, before: Snapshot, now: Snapshot) -> Row:
     """Measure a cycle on kept columns.
 
-    Before the cycle, the columns are patched with the additions of `now` to `before`; after it, its
-    promises are withdrawn.
+    Before the cycle, the columns are patched with what `now` has in addition to `before`. After the
+    cycle, its promises are withdrawn.
     """
     kept = KeptCluster(before)
     kept.take_back(run_cycle(before, cluster=kept, explains=False))
@@ -115,12 +115,12 @@ def _measure_kept(clock: Clock, name: str, before: Snapshot, now: Snapshot) -> R
 
 
 def settings() -> Configuration:
-    """Return Volcano's default configuration with binpack, as its chart installs it."""
+    """Return the configuration that Volcano's chart installs, with the plugin binpack."""
     return parse_volcano(CHART_YAML, known_plugins())
 
 
 def cluster(nodes: int) -> tuple[NodeSpec, ...]:
-    """Return machines of four kinds, mixed."""
+    """Return nodes of four kinds, in mixed order."""
     kinds = (
         (("cpu", 64.0), ("memory", 256e9), ("pods", 110.0)),
         (("cpu", 96.0), ("memory", 768e9), ("pods", 110.0), ("nvidia.com/gpu", 8.0)),
@@ -154,7 +154,7 @@ def shapes(count: int = SHAPES) -> list[Shape]:
 
 
 def gang_sizes(total: int) -> list[int]:
-    """Return sizes from 1 to 512, small ones often, that sum to `total`."""
+    """Return gang sizes from 1 to 512 that sum to `total`; small sizes are frequent."""
     out: list[int] = []
     left, step = total, 0
     while left > 0:
@@ -212,7 +212,8 @@ def _gangs(
 
 
 def evicting(nodes: int, action: str, victims: int) -> Snapshot:
-    """Return a full cluster of one-node tasks, and gangs that need `victims` of them evicted.
+    """Return a full cluster of tasks that each fill a node, and gangs that need `victims`
+    evictions.
 
     The victims are of the same queue with lower priority (preempt), or of a queue that exceeds its
     share (reclaim).

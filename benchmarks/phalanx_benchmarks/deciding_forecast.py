@@ -29,7 +29,7 @@ Clock = Callable[[], float]
 Row = dict[str, Any]
 
 SIZES = ((10, 500), (100, 5_000))
-"""Nodes of eight GPUs, and waiting gangs."""
+"""Pairs of the number of nodes with eight GPUs and the number of waiting gangs."""
 GPU = "nvidia.com/gpu"
 QUEUES = 8
 NOW = 1_000_000.0
@@ -51,7 +51,7 @@ def run(clock: Clock, sizes: Sequence[tuple[int, int]] = SIZES) -> list[Row]:
     """Measure plans and cycles for each size.
 
     The rows are a whole plan, the promises of a first cycle and of the next one, and whole cycles
-    with and without promises. `count`: the number of planned or started gangs.
+    with and without promises. `count` is the number of planned or started gangs.
     """
     return [row for nodes, gangs in sizes for row in _rows(clock, nodes, gangs)]
 

@@ -26,25 +26,26 @@ from phalanx.scheduler.placement.two_pass import TwoPassRandom
 from phalanx.scheduler.placement.waiting_time import LeastWaiting
 
 Clock = Callable[[], float]
-"""Returns seconds on any clock that only rises."""
+"""A function that returns seconds on any clock that only rises."""
 
 Row = dict[str, str | float]
-"""One line of the table: the name of the measurement, and a figure for each column that applies."""
+"""One line of the table: the name of the measurement, and the figures by column."""
 
 SIZES = (10, 100, 1_000, 10_000)
 
 _DECISIONS = 300
 _CHANGED = 5
-"""Nodes whose availability changes before each decision."""
+"""How many nodes change their availability before each decision."""
 
 _MACHINES = ("dgx1v", "pcie8_2socket", "dgx2", "k80x16")
 
 
 def run(clock: Clock) -> list[Row]:
-    """Return decisions per second by strategy and number of nodes, then the device rule's times.
+    """Return decisions per second by strategy and number of nodes, then the times of the device
+    rule.
 
-    Each decision of a strategy is for a class that was seen before, after `_CHANGED` nodes have
-    reported again; the time to take in these reports is included. Figures are medians.
+    Each decision is for a known class of requests, after `_CHANGED` nodes have reported again; the
+    time for handling these reports is included. Figures are medians.
     """
     rows: list[Row] = []
     for name, strategy in _strategies().items():
@@ -88,7 +89,9 @@ def _strategies() -> dict[str, Strategy]:
 
 
 def _decisions(strategy: Strategy, size: int) -> list[Callable[[], object]]:
-    """Return decisions to run one after the other, each after a few nodes have reported again."""
+    """Return decisions that are run one after another, each after a few nodes have reported
+    again.
+    """
     rng = Seeded(size)
     view = ClusterView(NodeTable(_node(at, rng) for at in range(size)))
     request = Request(resources=ResourceSet.from_mapping({"CPU": 4, "memory": 1000}))
@@ -114,7 +117,7 @@ def _decisions(strategy: Strategy, size: int) -> list[Callable[[], object]]:
 
 
 def _node(at: int, rng: Seeded) -> NodeState:
-    """Return a node of 64 CPUs, used at random; every fourth has eight GPUs."""
+    """Return a node of 64 CPUs, some of them in use at random; every fourth node has eight GPUs."""
     total = {"CPU": 64, "memory": 2**38, "GPU": 8 if at % 4 == 0 else 0}
     free = {name: rng.randrange(amount + 1) for name, amount in total.items()}
     return NodeState(
@@ -126,7 +129,9 @@ def _node(at: int, rng: Seeded) -> NodeState:
 
 
 def _device_rows(clock: Clock, name: str) -> Iterator[Row]:
-    """Yield the times of first picks from each set of free devices, which no cache shortens."""
+    """Yield the times of the first picks from each set of free devices; no cache helps these
+    picks.
+    """
     wiring = machine(name)
     count = wiring.device_count
     tables = PackTables(wiring.affinity, wiring.weights)
@@ -151,7 +156,7 @@ def _median_s(clock: Clock, calls: Sequence[Callable[[], object]]) -> float:
 
 
 def _times_s(clock: Clock, calls: Sequence[Callable[[], object]]) -> list[float]:
-    """Return the seconds that each call took, ascending."""
+    """Return the seconds that each call took, in ascending order."""
     times = []
     for call in calls:
         start = clock()

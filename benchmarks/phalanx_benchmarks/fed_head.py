@@ -49,19 +49,19 @@ from phalanx_research.virtual_time import VirtualClock, VirtualTime
 
 R = TypeVar("R")
 Clock = Callable[[], float]
-"""Returns seconds on any clock that only rises."""
+"""A function that returns seconds on any clock that only rises."""
 
 GPUS = 8
 TOTAL = {"CPU": 64.0, "GPU": float(GPUS), "memory": 512 * 2.0**30}
 _ORDERS = (PrepareBundles, CommitBundles, StartMember, PlaceActor)
 _TURN_S = 0.001
-"""Seconds of a turn, too short for silent nodes to be missed."""
+"""The seconds of one turn: too short for a silent node to be declared dead."""
 
 
 class FedHead:
-    """The head, and nodes 1, 2, … of 64 CPUs and 8 GPUs, which never give anything back.
+    """A head with nodes 1, 2, … of 64 CPUs and 8 GPUs each. The nodes never give anything back.
 
-    `store`: the file of its tables; empty: nothing is kept.
+    `store` is the file of the head's tables; empty: nothing is stored.
     """
 
     def __init__(self, store: str = "") -> None:
@@ -70,7 +70,7 @@ class FedHead:
         self._held: dict[bytes, int] = {}
         """The number of GPUs that jobs hold on each node."""
         self._workers = 0
-        with made_to_stay() if store else nullcontext():  # as a head process does
+        with made_to_stay() if store else nullcontext():  # as in the head's process
             storage = open_storage(store) if store else None
             stored = NOTHING_STORED if storage is None else read_state(storage)
             self._journal = None if storage is None else Journal(storage)
@@ -93,9 +93,9 @@ class FedHead:
             self._journal.close()
 
     def ask(self, request: Request[R], process: bytes = b"") -> R:
-        """Return the answer to a request, through the same bytes as over a socket.
+        """Return the answer to a request, encoded and decoded as over a socket.
 
-        `process`: the process that asks; empty for a visitor.
+        `process` is the process that asks; empty for a command without a session.
         """
         replies: list[tuple[msgspec.Raw, WireError | None]] = []
         role = Role.PROCESS if process else Role.VISITOR
@@ -107,7 +107,7 @@ class FedHead:
         return read_result(request, *replies[0])
 
     def join(self, node: int) -> None:
-        """Let a node join and report."""
+        """Let a node join the head and send its first report."""
         prefix = prefix_of(node)
         row = ViewRow(
             node_id=prefix.hex().ljust(56, "0"), prefix=prefix, host="10.0.0.1", port=7000,
@@ -118,7 +118,9 @@ class FedHead:
         self.report(node, 0)
 
     def report(self, node: int, second: int) -> None:
-        """Let a node report what is available; tasks use a changing number of its CPUs, too."""
+        """Let a node report its available resources, of which tasks use a changing number of
+        CPUs.
+        """
         self.control.on_message(prefix_of(node), self.reported(node, second))
 
     def reported(self, node: int, second: int) -> NodeReport:
@@ -128,7 +130,7 @@ class FedHead:
         return NodeReport(available=free, devices={"GPU": [0] * held + [SCALE] * (GPUS - held)})
 
     def _send(self, prefix: bytes, message: Any) -> None:
-        if not isinstance(message, View):  # messages to all nodes that nobody here reads
+        if not isinstance(message, View):  # messages to all nodes, which no simulated node reads
             self._sent.append((prefix, message))
 
     def settle(self) -> None:
@@ -137,7 +139,9 @@ class FedHead:
             pass
 
     def _turn(self) -> bool:
-        """Let a moment pass while nodes carry out orders; return whether they received any."""
+        """Let one turn of time pass in which nodes carry out orders; return whether they received
+        any.
+        """
         self.time.now += _TURN_S
         self.control.on_tick(self.time.now)
         self.control.on_round(self.time.now)
@@ -181,7 +185,7 @@ def prefix_of(node: int) -> bytes:
 
 
 def gpu_job(name: str, members: int = 1) -> JobSpec:
-    """Return a job whose members, all of which have to run, hold one CPU and one GPU each."""
+    """Return a job whose members hold one CPU and one GPU each; all of the members have to run."""
     process = Process(command=("train",), requests=(("CPU", 1.0), ("GPU", 1.0)))
     group = TaskGroup(
         name="worker",

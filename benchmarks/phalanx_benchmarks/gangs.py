@@ -33,7 +33,7 @@ def nothing() -> None:
 def run(
     clock: Clock, gangs: int = GANGS, starts: int = STARTS, pending: int = PENDING
 ) -> list[Row]:
-    """Return three rows: gangs per second, the start of a command, and an explanation among many
+    """Return three rows: gangs per second, the start of a command, and one explanation among many
     waiting jobs.
     """
     with phalanx.init(num_cpus=16, log_to_driver=False):
@@ -61,7 +61,9 @@ def _gangs(clock: Clock, count: int) -> Row:
 
 
 def _starts(clock: Clock, count: int) -> Row:
-    """Measure from `submit` to the moment at which the member runs, by the records of both."""
+    """Measure the time from `submit` to the start of the member, by the clocks of both
+    processes.
+    """
     import time
 
     used = _cpu_s()
@@ -102,7 +104,7 @@ def _explains(clock: Clock, count: int) -> Row:
 
 
 def _cpu_s() -> float:
-    """Return the CPU seconds of this process and of every process of its sessions so far."""
+    """Return the CPU seconds used so far by this process and by every process of its sessions."""
     import psutil
 
     times = os.times()

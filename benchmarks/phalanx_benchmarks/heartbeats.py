@@ -21,12 +21,14 @@ Row = dict[str, Any]
 
 SIZES = (100, 1_000, 10_000)
 ROUNDS = 10
-"""Simulated seconds; the quickest counts, as other work on the machine can only make one longer."""
+"""Simulated seconds. The fastest one counts, since other work on the machine only makes seconds
+slower.
+"""
 GIB = 2.0**30
 
 
 class _Nobody:
-    """A shell that stores and sends nothing."""
+    """A shell of the head that stores and sends nothing."""
 
     def node_changed(self, record: NodeRecord) -> None: ...
 
@@ -36,7 +38,7 @@ class _Nobody:
 
 
 def run(clock: Clock, sizes: Sequence[int] = SIZES) -> list[Row]:
-    """Measure nodes on which everything changes each second, and nodes on which nothing does."""
+    """Measure nodes on which everything changes each second, and nodes on which nothing changes."""
     return [_measure(clock, size, is_busy=is_busy) for size in sizes for is_busy in (True, False)]
 
 

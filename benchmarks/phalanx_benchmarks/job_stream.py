@@ -28,7 +28,7 @@ Row = dict[str, Any]
 RATE = 500
 SECONDS = 600
 KEPT_S = 30.0
-"""Seconds for which an ended job is remembered."""
+"""Seconds for which the head remembers an ended job."""
 _CPUS = 512
 _ONE_IN = 50
 _SUBMITTERS = 8
@@ -70,7 +70,7 @@ def _stream(clock: Clock, rate: int, seconds: float, pids: dict[str, int]) -> Ro
     begun = clock()
 
     def submit_in_turn() -> None:
-        # next() of a range's iterator is atomic: no two threads get the same number
+        # next() of a range's iterator is atomic, so no two threads get the same number
         for number in numbers:
             pause_s = begun + number / rate - clock()
             if pause_s > 0:
@@ -111,7 +111,7 @@ def _stream(clock: Clock, rate: int, seconds: float, pids: dict[str, int]) -> Ro
 
 
 def _in_flight() -> int:
-    """Return how many jobs have yet to end."""
+    """Return how many jobs have not yet ended."""
     queues = phalanx.queues()
     return sum(one.pending + one.inqueue + one.running + one.unknown for one in queues)
 
@@ -121,7 +121,7 @@ def _look(
     latencies: list[float],
     after_s: float = _LOOK_AFTER_S,
 ) -> None:
-    """Record the latencies of jobs that were submitted a while ago and have ended."""
+    """Record the latencies of the jobs that were submitted a while ago and have ended."""
     for _ in range(len(looked_at)):
         asked, handle = looked_at[0]
         if time.time() - asked < after_s:
@@ -135,8 +135,8 @@ def _look(
 
 
 def _cpu_s(pids: dict[str, int]) -> dict[str, float]:
-    """Return the CPU seconds of each of these processes, and of the node's helpers and their
-    commands.
+    """Return the CPU seconds of each of these processes, and of the node's helper processes with
+    their commands.
 
     The fork server includes the time of its commands once they have ended.
     """

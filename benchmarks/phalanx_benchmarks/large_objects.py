@@ -35,7 +35,7 @@ def run(
     parts: int = PARTS,
     store_mib: int = STORE_MIB,
 ) -> list[Row]:
-    """Return a row for the broadcast and one for the shuffle."""
+    """Return one row for the broadcast and one row for the shuffle."""
     return [
         _broadcast(clock, broadcast_mib, nodes),
         _shuffle(clock, shuffle_gb, parts, store_mib),
@@ -44,7 +44,7 @@ def run(
 
 @phalanx.remote(num_cpus=1)
 def length(array: Any) -> int:
-    """Return the length of an array that arrived here."""
+    """Return the length of an array, to show that it arrived."""
     return len(array)
 
 
@@ -58,7 +58,7 @@ def make_parts(seed: int, parts: int) -> list[Any]:
 
 @phalanx.remote
 def take_parts(*parts: Any) -> int:
-    """Return how many bytes arrived."""
+    """Return how many bytes arrived in all parts."""
     return sum(part.nbytes for part in parts)
 
 
@@ -83,7 +83,7 @@ def _broadcast(clock: Clock, mib: int, count: int) -> Row:
             )
             for one in made
         ]
-        phalanx.get([one.remote(b"") for one in there])  # a worker runs on each node
+        phalanx.get([one.remote(b"") for one in there])  # now a worker runs on each node
         ref = phalanx.put(np.ones(mib * _MIB, np.uint8))
         begun = clock()
         phalanx.get([one.remote(ref) for one in there])
@@ -122,7 +122,7 @@ def _shuffle(clock: Clock, gigabytes: float, parts: int, store_mib: int) -> Row:
 
 @contextmanager
 def _peaks() -> Iterator[dict[str, float]]:
-    """Yield the peaks of memory of this process and its descendants, and of /dev/shm."""
+    """Yield the highest memory use of this process and its descendants, and of /dev/shm."""
     import psutil
 
     def shared() -> float:

@@ -29,16 +29,16 @@ PATIENCE_S = 300.0
 
 @phalanx.remote
 class Idle:
-    """An actor that answers."""
+    """An actor that only answers calls."""
 
     def answer(self) -> int:
-        """Answer."""
+        """Answer a call."""
         return 1
 
 
 @phalanx.remote
 def nothing() -> None:
-    """Do nothing: a task."""
+    """Do nothing: an empty task."""
 
 
 @phalanx.remote
@@ -71,8 +71,8 @@ def run(
     tasks: int = TASKS,
     owners: int = OWNERS,
 ) -> list[Row]:
-    """Return four rows: nodes of one cluster, actors of one driver, tasks of one owner and of
-    many.
+    """Return four rows: nodes of one cluster, actors of one driver, tasks of one owner, and tasks
+    of many owners.
     """
     return [
         _nodes(clock, nodes),
@@ -83,7 +83,7 @@ def run(
 
 
 def _nodes(clock: Clock, count: int) -> Row:
-    """Start node processes that join one head; then run a task on each."""
+    """Start node processes that join one head; then run a task on each node."""
     from phalanx.cluster_utils import Cluster
 
     cluster = Cluster()
@@ -106,7 +106,7 @@ def _nodes(clock: Clock, count: int) -> Row:
 
 
 def _actors(clock: Clock, count: int) -> Row:
-    """Start actors until each has answered; then call each."""
+    """Start actors until each has answered; then call each actor."""
     with phalanx.init(num_cpus=count, log_to_driver=False):
         begun = clock()
         made: list[Any] = []
@@ -122,7 +122,7 @@ def _actors(clock: Clock, count: int) -> Row:
 
 
 def _tasks(clock: Clock, count: int) -> Row:
-    """Queue tasks for the one CPU, which another task holds until all are submitted."""
+    """Queue tasks for the only CPU, which another task holds until all of them are submitted."""
     with _named_pipe() as pipe, phalanx.init(num_cpus=1, log_to_driver=False):
         holding = hold.remote(pipe)
         begun = clock()
@@ -137,7 +137,7 @@ def _tasks(clock: Clock, count: int) -> Row:
 
 
 def _owners(clock: Clock, count: int, each: int) -> Row:
-    """Queue tasks of many owners at once, each a process."""
+    """Queue tasks of many owners at once; each owner is a process."""
     with _named_pipe() as pipe, phalanx.init(num_cpus=1, log_to_driver=False):
         holding = hold.remote(pipe)
         made = [Owner.remote() for _ in range(count)]
@@ -166,7 +166,7 @@ def _named_pipe() -> Iterator[str]:
 
 
 def _until_full(count: int, often: int) -> Iterator[int]:
-    """Yield 1 to `count`, or to the number at which memory is full.
+    """Yield 1 to `count`, but stop earlier when memory is full.
 
     Memory is measured once per `often` numbers.
     """

@@ -13,10 +13,10 @@ IN_MEANS = (MICROBENCHMARK, PROGRAMS)
 
 
 def geometric_means(results: Sequence[Result], peer: str) -> dict[str, tuple[float, int]]:
-    """Return the geometric mean of the ratios to a peer, and the number of its rows.
+    """Return the geometric means of the ratios to a peer, each with the number of its rows.
 
-    One mean is of rows of calls and of values between processes, without rows that are `aside`; the
-    other includes the gigabyte rows, which memory itself limits.
+    One mean is over the rows of calls and of values between processes, without rows that are
+    `aside`. The other mean also includes the gigabyte rows, which are limited by memory itself.
     """
     ratios = [
         (result.row.unit, ratio.median)
@@ -35,7 +35,9 @@ def geometric_means(results: Sequence[Result], peer: str) -> dict[str, tuple[flo
 
 
 def shares_of_floor(results: Sequence[Result]) -> list[tuple[str, str, float]]:
-    """Return both names and the share, for each row and each of its floors measured in this run."""
+    """Return for each row, and each of its floors measured in this run, both names and the row's
+    share of the floor.
+    """
     medians = {result.row.name: result.phalanx.median for result in results}
     shares = []
     for result in results:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How long to measure.
+    """How long measuring may take.
 
     `warm_up_s` and `repetition_s` are seconds. `limit_s` is the time after which a row with at
-    least one repetition takes no more. `scale` shrinks the large counts (a million tasks). `rounds`
-    is how often each side measures a row, each time in a new process.
+    least one repetition starts no further repetition. `scale` shrinks the large counts (a million
+    tasks). `rounds` is how often each side measures a row, each time in a new process.
     """
 
     rounds: int
@@ -47,8 +47,8 @@ def rates(
     """Return units per second of `work`, which does `per_call` units: one sample per repetition.
 
     The warm-up, of `effort.warm_up_s` and at least `warm_up_calls` calls, shows how many calls fit
-    a tenth of that time. The clock is read once per that many calls, so that reading it does not
-    weigh on short calls.
+    a tenth of that time. The clock is read once per that many calls, so that reading the clock does
+    not slow short calls.
     """
     began = clock()
     calls = 0

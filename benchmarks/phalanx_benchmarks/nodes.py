@@ -21,14 +21,14 @@ CPUS = 2
 TASKS = 1000
 EFFORT = Effort(rounds=1, warm_up_s=0.3, repetitions=3, repetition_s=0.3, limit_s=30.0, scale=1.0)
 LAYOUTS = {"no head": 0, "1 node": 1, "2 nodes": 2}
-"""Name -> nodes; 0 is a plain `init()`."""
+"""The number of nodes for each layout; 0 stands for a plain `init()`."""
 
 Clock = Callable[[], float]
 
 
 def run(clock: Clock) -> list[dict[str, Any]]:
-    """Return the rows of the group `nodes`: medians of calls per second, and the share of `no
-    head`.
+    """Return the rows of the group `nodes`: medians of calls per second, and the share of the rate
+    without a head.
     """
     samples: dict[str, dict[str, list[float]]] = {name: {} for name in LAYOUTS}
     for _ in range(ROUNDS):
@@ -40,8 +40,7 @@ def run(clock: Clock) -> list[dict[str, Any]]:
     for name, found in samples.items():
         row: dict[str, Any] = {"layout": name}
         for work, all_of_it in found.items():
-            # Both figures come from one round, so that whatever slowed the machine down slowed
-            # both.
+            # Both figures come from one round, so that a slow machine slows both.
             plain = samples["no head"][work]
             shares = [one / other for one, other in zip(all_of_it, plain, strict=True)]
             row[f"{work}_per_s"] = statistics.median(all_of_it)

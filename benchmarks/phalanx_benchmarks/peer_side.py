@@ -14,9 +14,9 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Measure, on the peer named first, the row named second with the effort named third."""
+    """Measure one row on a peer; the arguments are the peer, the row and the effort."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Otherwise the peer's workers would yield to everything else on the machine, and Phalanx's
+    # Without this, the peer's workers would yield to everything else on the machine, and Phalanx's
     # would not.
     os.environ.setdefault("RAY_worker_niceness", "0")
     from phalanx_benchmarks.side import serve

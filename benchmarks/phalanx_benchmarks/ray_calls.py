@@ -29,12 +29,14 @@ PLAIN, THROUGH, OF_QUEUE = "Ray's own", "Phalanx, no queue", "Phalanx, of a queu
 def run(
     clock: Clock, rounds: int = ROUNDS, at_once: int = AT_ONCE, one_by_one: int = ONE_BY_ONE
 ) -> list[Row]:
-    """Return microseconds per task in each way: to submit it, with its result, and one by one."""
+    """Return microseconds per task in each way of calling: to submit a task, with its result, and
+    one task at a time.
+    """
     with _tasks() as (ways, get):
         took: dict[str, list[list[float]]] = {way: [] for way in ways}
         order = list(ways)
         for _ in range(rounds):
-            order.append(order.pop(0))  # each way goes first as often as the others
+            order.append(order.pop(0))  # each way of calling goes first equally often
             for way in order:
                 took[way].append(_round(clock, ways[way], get, at_once, one_by_one))
     return [

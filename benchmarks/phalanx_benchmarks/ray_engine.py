@@ -40,12 +40,12 @@ POLL_S = 0.01
 STORE_BYTES = 80 << 20
 SMALL = {"CPU": 0.01}
 ME = b"phalanx-bench".ljust(16)
-"""The id of the process that asks, as the scheduler knows it."""
+"""The id of the process that sends requests, as the scheduler knows it."""
 
 
 def run(clock: Clock, gangs: int = GANGS, jobs: int = JOBS, repeated: int = REPEATED) -> list[Row]:
-    """Return rows for one gang on all nodes by stages, queued gangs per second, and a killed
-    scheduler.
+    """Return rows for one gang on all nodes (by stages), for queued gangs per second, and for a
+    killed scheduler.
 
     `clock` must be the machine's monotonic clock, because the scheduler's own times are compared
     with it.
@@ -106,7 +106,9 @@ def _wait_for_none(client: Any) -> None:
 
 
 def _one_gang(clock: Clock, client: Any, repeated: int) -> list[Row]:
-    """Measure from the call that creates a gang to the message that all its members may start."""
+    """Measure the time from the call that creates a gang to the message that all its members may
+    start.
+    """
     needs = [{"CPU": CPUS / 2}] * MEMBERS
     stages: dict[str, list[float]] = {
         "asked for to decided": [],
@@ -142,7 +144,7 @@ def _one_gang(clock: Clock, client: Any, repeated: int) -> list[Row]:
 
 
 def _many_gangs(clock: Clock, client: Any, count: int) -> list[Row]:
-    """Let gangs wait for one that holds every node; measure from its end to their last
+    """Let gangs wait for a gang that holds every node; measure from its end to the last gang's
     reservation.
     """
     blocker = _create(client, [{"CPU": float(CPUS)}] * NODES)
@@ -183,7 +185,9 @@ def _workers() -> list[str]:
 
 
 def _rays_own(nodes: list[str], needs: list[dict[str, float]]) -> Any:
-    """Create a placement group pinned to nodes like a gang's, with as many bundles on each."""
+    """Create a placement group that is pinned to nodes like a gang's, with as many bundles on each
+    node.
+    """
     from ray.util.placement_group import placement_group
 
     pins = [nodes[at * len(nodes) // len(needs)] for at in range(len(needs))]
@@ -196,7 +200,7 @@ def _rays_own(nodes: list[str], needs: list[dict[str, float]]) -> Any:
 
 
 def _remove(made: list[Any]) -> None:
-    """Remove placement groups, and wait until Ray shows their resources as available."""
+    """Remove placement groups, and wait until Ray reports their resources as available."""
     import ray
     from ray.util.placement_group import remove_placement_group
 

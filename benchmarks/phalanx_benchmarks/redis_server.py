@@ -16,8 +16,8 @@ _START_S = 20.0
 class RedisServer:
     """Debian's redis-server on a Unix socket, or a loopback port, with a random password.
 
-    It keeps its data under `directory` and writes each change to disk before it answers, so that it
-    may be killed and restarted. It is a context manager: at the end the process is killed.
+    The server keeps its data under `directory` and writes each change to disk before it answers, so
+    that it may be killed and restarted. It is a context manager: at the end, the process is killed.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class RedisServer:
     ) -> None:
         """Prepare a server without starting it.
 
-        `settings` are further lines of its configuration file.
+        `settings` are further lines of the server's configuration file.
         """
         program = shutil.which("redis-server")
         if program is None:
@@ -54,15 +54,15 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """The address of its socket, which names the file with the password."""
+        """The address of the server's socket, which names the file with the password."""
         return f"unix://{self.socket}?password_file={self.password_file}"
 
     def is_running(self) -> bool:
-        """Whether its process is alive."""
+        """Whether the server's process is alive."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start the server, and return when it answers."""
+        """Start the server; return when it answers."""
         assert not self.is_running()
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
         deadline_s = time.monotonic() + _START_S

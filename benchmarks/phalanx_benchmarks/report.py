@@ -18,7 +18,7 @@ from phalanx_benchmarks.sides import Side
 
 
 def machine() -> dict[str, Any]:
-    """Return the facts about this machine on which the figures depend."""
+    """Return the facts about this machine that affect the figures."""
     model = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
@@ -48,7 +48,9 @@ def shown(value: float | None, unit: str) -> str:
 
 
 def _cell(outcome: Outcome | None, unit: str) -> str:
-    """Write the median, and how far the middle half of the samples lies from it."""
+    """Return a cell with the median, and how far the middle half of the samples reaches from the
+    median.
+    """
     if outcome is None:
         return "–"
     if outcome.error:
@@ -58,7 +60,7 @@ def _cell(outcome: Outcome | None, unit: str) -> str:
 
 
 def times(ratio: Ratio | None) -> str:
-    """Write how many times better, and in brackets the worst and the best round."""
+    """Return how many times better a side is, with the worst and the best round in brackets."""
     if ratio is None:
         return "–"
     if ratio.low == ratio.high:
@@ -71,7 +73,7 @@ def _title(side: Side) -> str:
 
 
 def _split(results: Sequence[Result]) -> tuple[list[Result], list[Result]]:
-    """Split results into those measured on systems, and the plain work with which they are
+    """Divide results into those of systems and those of plain work, with which the systems are
     compared.
     """
     systems = [result for result in results if result.row.group != FLOOR]
@@ -97,7 +99,9 @@ def _cells(result: Result, peers: Sequence[Side]) -> list[str]:
 
 
 def as_tables(results: Sequence[Result], peers: Sequence[Side]) -> list[Table]:
-    """Return the tables for a terminal: the systems, a section for each group, and plain work."""
+    """Return the tables for a terminal: the systems, with a section for each group, and plain
+    work.
+    """
     systems, floors = _split(results)
     tables = [_system_table(systems, peers)] if systems else []
     if floors:
@@ -124,8 +128,8 @@ def _system_table(results: Sequence[Result], peers: Sequence[Side]) -> Table:
 
 
 def closing_lines(results: Sequence[Result], peers: Sequence[Side]) -> list[str]:
-    """Return the geometric means, the rows that no mean includes, and the shares of a plain
-    memory copy.
+    """Return lines with the geometric means, the rows that no mean includes, and the shares of a
+    plain memory copy.
     """
     lines = [
         f"geometric mean beside {_title(peer)}, {name}: {mean:.1f}× ({count} rows)"
@@ -139,7 +143,7 @@ def closing_lines(results: Sequence[Result], peers: Sequence[Side]) -> list[str]
 
 
 def as_markdown(results: Sequence[Result], peers: Sequence[Side]) -> str:
-    """Return the table for a document, with the machine and the date below it."""
+    """Return the table for a document, with the machine and the date below the table."""
     systems, floors = _split(results)
     heads = _heads(peers)
     lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
@@ -158,7 +162,7 @@ def as_markdown(results: Sequence[Result], peers: Sequence[Side]) -> str:
 def as_document(
     results: Sequence[Result], *, ours: Side, peers: Sequence[Side], effort_name: str
 ) -> dict[str, Any]:
-    """Return everything, samples included, ready for JSON."""
+    """Return all results, with their samples, as data for JSON."""
 
     def outcome(each: Outcome) -> dict[str, Any]:
         if each.error:

@@ -10,24 +10,24 @@ from typing import Any
 from phalanx_benchmarks.measure import Effort, rates
 
 Api = Any
-"""The module under test: `phalanx` or `ray`, which have the same names on purpose.
+"""The module under test: `phalanx` or `ray`, which have the same names.
 
 A row of the group POOLS gets a function that creates a pool (`pools/pool.py`).
 """
 
 Build = Callable[[Api], Callable[[], object]]
-"""Prepares a running session and returns the call to repeat."""
+"""A function that prepares a running session and returns the call to repeat."""
 
 MICROBENCHMARK = "microbenchmark"
 """Rows of Ray's own microbenchmark."""
 PROGRAMS = "programs"
-"""Rows of common work in programs that the microbenchmark leaves out."""
+"""Rows of common work in programs that is not in the microbenchmark."""
 POOLS = "pools"
-"""Rows of work that every system can do that runs functions in processes."""
+"""Rows of work that every system that runs functions in processes can do."""
 RELEASE = "release"
 """Rows of Ray's release benchmarks, at the size of one machine."""
 FLOOR = "floor"
-"""Rows of plain work without any engine."""
+"""Rows of plain work that uses no engine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +36,9 @@ class Row:
 
     `sample(api, effort)` returns the samples, in `unit`. `session` says whether a session with the
     options `init` is started first. `peers` says whether the row runs on systems other than
-    Phalanx. `floors` names rows of plain work with which to compare this one. `aside`, where not
+    Phalanx. `floors` names rows of plain work with which to compare this row. `aside`, if not
     empty, is the reason why no mean includes the row: the two sides do different things, or another
-    row measures it. `most_rounds` limits the rounds of rows that take long.
+    row measures the same. `most_rounds` limits the rounds of rows that take long.
     """
 
     name: str
@@ -55,7 +55,9 @@ class Row:
 
 
 def start(api: Api, **options: Any) -> None:
-    """Start a session as all sides do: as many CPUs as the machine has, and no dashboard."""
+    """Start a session with the same options on all sides: all CPUs of the machine, and no
+    dashboard.
+    """
     api.init(num_cpus=os.cpu_count(), include_dashboard=False, **options)
 
 
@@ -71,7 +73,7 @@ def loop(
     warm_up_calls: int = 1,
     aside: str = "",
 ) -> Row:
-    """Return a row of a repeated call of `per_call` units.
+    """Return a row that repeats a call of `per_call` units.
 
     `warm_up_calls` is the least number of calls in the warm-up, for rows that become steady late.
     """
@@ -97,7 +99,7 @@ def release(
     session: bool = True,
     init: Mapping[str, Any] | None = None,
 ) -> Row:
-    """Return a row of RELEASE: the seconds of one run, which takes long."""
+    """Return a row of RELEASE: the seconds of a single run, since a run takes long."""
     return Row(
         name=name,
         unit="s",

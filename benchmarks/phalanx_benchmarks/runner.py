@@ -20,14 +20,16 @@ from phalanx_benchmarks.sides import Side
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The samples of one row on one side, a tuple for each round; or the error instead."""
+    """The samples of one row on one side, one tuple for each round; or the error if the row
+    failed.
+    """
 
     rounds: tuple[tuple[float, ...], ...] = ()
     error: str | None = None
 
     @property
     def samples(self) -> tuple[float, ...]:
-        """The samples of all rounds."""
+        """The samples of all rounds together."""
         return tuple(sample for samples in self.rounds for sample in samples)
 
     @property
@@ -49,9 +51,9 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """How many times better than a peer: above one is better, whatever the unit.
+    """How many times better than a peer a row is; above one is better, whatever the unit.
 
-    `low` and `high` are the worst and the best round.
+    `low` and `high` are the ratios of the worst and the best round.
     """
 
     median: float
@@ -61,14 +63,14 @@ class Ratio:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One row with each side's outcome, the peers by their names."""
+    """One row with the outcome of each side; the peers have their names as keys."""
 
     row: Row
     phalanx: Outcome
     peers: Mapping[str, Outcome] = field(default_factory=dict)
 
     def ratio(self, peer: str) -> Ratio | None:
-        """Return the ratio to this peer, over what both measured in the same round."""
+        """Return the ratio to this peer, over the rounds that both sides measured."""
         theirs = self.peers.get(peer)
         if theirs is None:
             return None
@@ -83,9 +85,9 @@ class Result:
 
 
 def measure(side: Side, row: Row, effort_name: str) -> Outcome:
-    """Measure the row in a fresh process of that side.
+    """Measure the row in a new process of that side.
 
-    A process that hangs is ended with everything that it started.
+    A process that hangs is ended, together with all processes that it started.
     """
     limit_s = 120 + 4 * EFFORTS[effort_name].limit_s
     with subprocess.Popen(
@@ -115,8 +117,8 @@ def measure(side: Side, row: Row, effort_name: str) -> Outcome:
 def _environment(side: Side) -> dict[str, str]:
     """Return the environment of a side's process.
 
-    It uses no cluster that happens to run here. It finds the programs next to the side's Python,
-    because Parsl starts commands of its own.
+    The process ignores clusters that run on this machine. It finds the programs next to the side's
+    Python, because Parsl starts some of them.
     """
     path = os.pathsep.join([os.path.dirname(side.command[0]), os.environ.get("PATH", os.defpath)])
     return {**os.environ, "PHALANX_ADDRESS": "local", "PATH": path}
@@ -137,9 +139,9 @@ def compare(
     effort_name: str,
     run: Callable[[Side, Row, str], Outcome] = measure,
 ) -> Iterator[Result]:
-    """Compare row by row, so that all sides see the same machine at nearly the same time.
+    """Measure row by row on all sides, so that they see the same machine at nearly the same time.
 
-    A side that failed at a row does not measure it again.
+    A side that failed at a row does not measure that row again.
     """
     for row in rows:
         sides = [side for side in (ours, *peers) if side.can(row)]

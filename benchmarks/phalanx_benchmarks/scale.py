@@ -34,14 +34,14 @@ R = TypeVar("R")
 
 NODES = (100, 1_000, 10_000)
 SECONDS = 12
-"""Simulated seconds: each node reports once in each, and one in eight reports a change."""
+"""Simulated seconds. In each second every node reports, and one in eight nodes reports a change."""
 GANGS_PER_S = 1_000 / 60
 MEMBERS = 4
 WAITING = (10_000, 100_000)
 ACTORS = ((1_000, 100), (10_000, 1_000))
-"""Actors, and nodes for them."""
+"""Pairs of the number of actors and the number of nodes for them."""
 FULL = ((1_000, 10, 800, 2_000), (10_000, 100, 800, 20_000))
-"""Nodes, gangs that fill them, members of each, and jobs that wait for them."""
+"""The number of nodes, of gangs that fill them, of members of each gang, and of jobs that wait."""
 _TOGETHER = 1_000
 _EXPLAINED = 5
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -54,10 +54,10 @@ def run(
     actors: Sequence[tuple[int, int]] = ACTORS,
     full: Sequence[tuple[int, int, int, int]] = FULL,
 ) -> list[Row]:
-    """Return rows by the numbers of nodes, waiting jobs and actors, and of full clusters.
+    """Return rows by the numbers of nodes, waiting jobs and actors, and rows of full clusters.
 
-    They measure heartbeats and gangs, a restart with waiting jobs, actors, and explanations.
-    `clock` is not read; see the top of this module.
+    The rows measure heartbeats and gangs, a restart with waiting jobs, actors, and explanations.
+    `clock` is not used; the top of this module says why.
     """
     del clock
     rows = [row for count in nodes for row in _nodes(count)]
@@ -125,7 +125,7 @@ def _submit(head: FedHead, names: Iterable[str], members: int = 1) -> None:
 
 
 def _waiting(count: int) -> list[Row]:
-    """Submit jobs that wait behind those that fill ten nodes, with a store on the disk."""
+    """Submit jobs that wait behind the jobs that fill ten nodes; the store is on disk."""
     directory = tempfile.mkdtemp(prefix="phx-")
     names = [f"job-{number}" for number in range(count)]
     try:
@@ -142,7 +142,7 @@ def _waiting(count: int) -> list[Row]:
 
 
 def _in_its_own_process(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run work in a separate process, as each head is: the heap of one that has held another is
+    """Run work in a new process, as each head has its own: a heap that has held another head is
     fragmented.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
@@ -185,7 +185,9 @@ def _fill(store: str, names: Sequence[str]) -> list[Row]:
 
 
 def _restart_s(store: str, name: str) -> float:
-    """Return what it costs a process to become the next head, including the first answer."""
+    """Return the CPU seconds that a process needs to become the next head, including the first
+    answer.
+    """
     begun = time.thread_time()
     head = FedHead(store)
     head.settle()
@@ -196,7 +198,7 @@ def _restart_s(store: str, name: str) -> float:
 
 
 def _actors(count: int, nodes: int) -> list[Row]:
-    """Create one owner's actors, which hold one CPU each, until all are ready."""
+    """Create actors of one owner, which hold one CPU each; return when all are ready."""
     head = FedHead()
     _each(head.join, range(1, nodes + 1))
     owner = prefix_of(1) + b"\xff" * (PROCESS_ID_BYTES - 6)
@@ -222,9 +224,7 @@ def _actors(count: int, nodes: int) -> list[Row]:
 
 
 def _explained(nodes: int, gangs: int, members: int, waiting: int) -> Row:
-    """Measure one explanation where all places are taken, for the first and the last waiting
-    job.
-    """
+    """Measure one explanation on a full cluster, for the first and for the last waiting job."""
     head = FedHead()
     _each(head.join, range(1, nodes + 1))
     for number in range(gangs):

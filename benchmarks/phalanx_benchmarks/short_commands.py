@@ -31,7 +31,7 @@ _PATIENCE_S = 600.0
 
 
 def run(clock: Clock, count: int = COUNT, rounds: int = ROUNDS) -> list[Row]:
-    """Return one row for each number of CPUs: commands a second of each program."""
+    """Return one row for each number of CPUs, with the commands per second of each program."""
     programs = {"array": _array, "xargs": _xargs}
     if shutil.which("parallel") is not None:
         programs["parallel"] = _parallel
@@ -79,7 +79,7 @@ def _xargs(clock: Clock, count: int, cpus: int) -> float:
 def _parallel(clock: Clock, count: int, cpus: int) -> float:
     given = "\n".join(map(str, range(count)))
     begun = clock()
-    # its notice about citations goes to the standard error
+    # the program's notice about citations goes to standard error
     words = ["parallel", f"-j{cpus}", COMMAND]
     subprocess.run(words, input=given, text=True, check=True, stderr=subprocess.DEVNULL)
     return clock() - begun

@@ -16,9 +16,10 @@ from phalanx_benchmarks.rows import ROWS
 
 
 def serve(system: str, row_name: str, effort_name: str) -> None:
-    """Measure the row and print one line of JSON: `samples`, or `error` with the traceback.
+    """Measure the row; print one line of JSON with `samples`, or with `error` and the traceback.
 
-    Other output of the system goes to standard error, so that the line stands alone.
+    All other output of the system goes to standard error, so that standard output has only this
+    line.
     """
     answer = os.dup(1)
     os.dup2(2, 1)

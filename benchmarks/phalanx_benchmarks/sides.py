@@ -16,7 +16,7 @@ from phalanx_benchmarks.row import POOLS, Row
 
 PEER_PYTHON = "PHALANX_BENCH_PYTHON"
 ENGINES = ("phalanx", "ray")
-"""Systems with the names that rows outside of POOLS call."""
+"""Systems whose modules have the names that rows outside of POOLS call."""
 PEERS = {
     "ray": ("ray", "ray"),
     "multiprocessing": ("multiprocessing", ""),
@@ -31,26 +31,26 @@ distribution.
 
 
 class PeerMissing(Exception):
-    """The peer cannot be run here; the text says what to install."""
+    """The peer cannot run here; the text says what to install."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """A system under test: its name, its version, and the command that measures one row of it."""
+    """A system under test: its name, its version, and the command that measures one row on it."""
 
     name: str
     version: str
     command: tuple[str, ...]
 
     def can(self, row: Row) -> bool:
-        """Whether the row is for this system."""
+        """Whether this system can run the row."""
         if self.name == "phalanx":
             return True
         return row.peers and (self.name in ENGINES or row.group == POOLS)
 
 
 def phalanx_side() -> Side:
-    """Return Phalanx in this interpreter."""
+    """Return Phalanx, run by this interpreter."""
     return Side(
         name="phalanx",
         version=version("phalanx"),
@@ -68,7 +68,7 @@ def peer_sides(names: Iterable[str]) -> list[Side]:
 
 
 def peer_side(name: str) -> Side:
-    """Return a peer in the Python that `PHALANX_BENCH_PYTHON` names, else in this one.
+    """Return a peer, run by the Python that `PHALANX_BENCH_PYTHON` names, or else by this one.
 
     Raises PeerMissing when that Python cannot import the peer.
     """

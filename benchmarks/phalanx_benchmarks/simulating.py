@@ -18,10 +18,10 @@ from phalanx_research.traces.reading import read_jobs, read_nodes
 Row = dict[str, Any]
 
 TRACES = Path("examples/traces")
-"""The traces of a checkout; without them the arrivals are left out."""
+"""The folder with the traces of a checkout; without it, the arrivals are left out."""
 POLICIES = ("firstfit", "fgd", "scarcity")
 PARTS = (4, 2, 1)
-"""Every fourth, every second, and each of the trace's nodes and pods."""
+"""Divisors: every fourth, every second, and every one of the trace's nodes and pods."""
 DAYS = timed.SIZES[:-1]
 SEED = 42
 
@@ -32,13 +32,15 @@ def run(
     parts: Sequence[int] = PARTS,
     days: Sequence[tuple[int, int]] = DAYS,
 ) -> list[Row]:
-    """Return a row for each policy and part of the default trace, and for each synthetic day."""
+    """Return a row for each policy and each part of the default trace, and a row for each synthetic
+    day.
+    """
     rows = [row for part in parts for row in _arrivals(clock, traces, part)]
     return rows + timed.run(clock, days)
 
 
 def _arrivals(clock: Callable[[], float], traces: Path, part: int) -> list[Row]:
-    """Run the whole experiment, including reading the files and measuring fragmentation."""
+    """Run the whole experiment, which includes reading the files and measuring fragmentation."""
     nodes_file = traces / "openb_node_list_gpu_node.csv.gz"
     if not nodes_file.exists():
         return []

@@ -37,7 +37,7 @@ DRIVERS = 6
 TASKS = 10_000
 LOADS = (0.6, 0.95, 1.5)
 CHOICES = (("default", 0), ("least-waiting", 0), ("default", 16), ("least-waiting", 16))
-"""Global scheduler and spill threshold."""
+"""Pairs of the global scheduler and the spill threshold."""
 _TICK_S = 0.1
 _SIZES = (4, 4, 8, 8, 16, 32)
 _BURST = 40
@@ -46,7 +46,7 @@ _BANDWIDTH = 1e9
 
 
 class _Class(NamedTuple):
-    """The request of a driver's tasks of one kind, and the place of their argument."""
+    """The request of one kind of a driver's tasks, and the node that holds their argument."""
 
     number: int
     cpus: float
@@ -55,14 +55,14 @@ class _Class(NamedTuple):
 
     @property
     def strategy(self) -> dict[str, Any]:
-        """Return the strategy in the form in which it travels."""
+        """Return the strategy in the form in which it is sent."""
         return {"near": self.near, "bytes": self.argument_bytes} if self.near else {}
 
 
 def run(clock: Clock, nodes: int = NODES, tasks: int = TASKS) -> list[Row]:
     """Return a row for each load and choice: waiting times, the makespan, and the cost of planning.
 
-    A choice is one worker that a node requests from another.
+    The cost of planning is per choice: one worker that a node requests from another node.
     """
     return [
         _World(clock, nodes, name, threshold).measure(tasks, load)
@@ -72,8 +72,8 @@ def run(clock: Clock, nodes: int = NODES, tasks: int = TASKS) -> list[Row]:
 
 
 class _Node:
-    """One node: its machines, the waiting tasks of its driver, and the workers it requested
-    elsewhere.
+    """One node: its machines, its driver's waiting tasks, and the workers that it requested from
+    other nodes.
     """
 
     def __init__(self, world: _World, number: int, options: SpillOptions) -> None:
@@ -82,9 +82,9 @@ class _Node:
         self.cpus = float(_SIZES[number % len(_SIZES)])
         self.cluster = ClusterNodes()
         self.waiting: dict[int, deque[tuple[float, float]]] = {}
-        """The (arrival, run time) of this driver's tasks, by the class's number."""
+        """The (arrival, run time) of this driver's waiting tasks, by the number of their class."""
         self.known: dict[int, int] = {}
-        """The number of leases that its driver had for each class."""
+        """The number of leases for each class that its driver last had."""
         workers = itertools.count()
         self.spilling = Spillback(
             self.id,
@@ -106,7 +106,7 @@ class _Node:
         self._starting: list[WorkerRecord] = []
 
     def row(self) -> ViewRow:
-        """Return the node's row as it reports itself."""
+        """Return the row that the node reports about itself."""
         return ViewRow(
             node_id=self.id,
             prefix=b"",
@@ -121,13 +121,13 @@ class _Node:
         )
 
     def want(self, kind: _Class) -> None:
-        """Tell this node how many workers its driver's class would use."""
+        """Tell this node how many workers its driver could use for a class."""
         count, seen = len(self.waiting.get(kind.number, ())), self.known.get(kind.number, 0)
         here = 0 if self.spilling.must_plan(kind.strategy) else -1
         self.want_here(self.id, kind, count, seen, strategy=kind.strategy, here=here)
 
     def want_here(self, owner: str, kind: _Class, count: int, seen: int, **more: Any) -> None:
-        """Request this many workers of this node."""
+        """Request this many of this node's own workers."""
         place = ResourceSet.from_mapping({"CPU": kind.cpus})
         self.machine.want(
             self.world.now,
@@ -142,7 +142,7 @@ class _Node:
         )
 
     def settle(self) -> None:
-        """Let workers start at once."""
+        """Let requested workers start at once."""
         while self._starting:
             self.machine.worker_ready(self._starting.pop().worker_id, 1, self.world.now)
 
@@ -162,11 +162,11 @@ class _Node:
         self.world.nodes[node_id].want_here(self.id, self.world.kinds[scheduling_class], 0, 0)
 
     def start_worker(self, worker: WorkerRecord) -> None:
-        """Note a worker; it is ready at the end of the machine's turn."""
+        """Record a worker; it is ready at the end of the machine's turn."""
         self._starting.append(worker)
 
     def granted(self, lease: Lease) -> None:
-        """Give the lease to its owner, which gives it a task."""
+        """Give the lease to its owner, which assigns it a task."""
         owner = self.world.nodes[lease.demand.owner.decode()]
         number = lease.demand.scheduling_class
         if owner is not self:
@@ -176,13 +176,13 @@ class _Node:
         self.world.begin(self, owner, lease)
 
     def due(self, lease: Lease) -> None:
-        """Do nothing: the owner gives the lease back after the running task."""
+        """Do nothing: the owner gives the lease back when the running task ends."""
 
     def refused(self, demand: Demand, reason: str, error: str) -> None:
         """Do nothing: the request keeps waiting."""
 
     def stop_worker(self, worker: WorkerRecord, reason: str, force: bool) -> None:
-        """Note that an idle worker ends."""
+        """Record that an idle worker ends."""
         self.machine.worker_gone(worker.worker_id, self.world.now)
 
     def warn_worker(self, worker: WorkerRecord) -> None:
@@ -190,7 +190,7 @@ class _Node:
 
 
 class _World(VirtualTime):
-    """Virtual time, and the measurements."""
+    """Virtual time, and the measured values."""
 
     def __init__(self, clock: Clock, nodes: int, name: str, threshold: int) -> None:
         super().__init__()
@@ -209,7 +209,7 @@ class _World(VirtualTime):
         self._plans = 0
 
     def measure(self, tasks: int, load: float) -> Row:
-        """Run one stream of tasks, from the first to the last end."""
+        """Simulate one stream of tasks until the last task ends."""
         rng = random.Random(1)
         cpus = sum(node.cpus for node in self.nodes.values())
         drivers = rng.sample(sorted(self.nodes), DRIVERS)
@@ -243,7 +243,9 @@ class _World(VirtualTime):
         self._plan(driver)
 
     def _tick(self) -> None:
-        """Do what each node does ten times a second: report, see the others, plan."""
+        """Do what each node does ten times a second: report, read the other nodes' reports,
+        plan.
+        """
         rows = [node.row() for node in self.nodes.values()]
         for node in self.nodes.values():
             if node.waiting:
@@ -264,7 +266,9 @@ class _World(VirtualTime):
         node.settle()
 
     def begin(self, node: _Node, owner: _Node, lease: Lease) -> None:
-        """Use a lease that is new or free again for the next task of its class, or give it back."""
+        """Use a lease, new or free again, for the next task of its class; if there is none, give
+        the lease back.
+        """
         kind = self.kinds[lease.demand.scheduling_class]
         queue = owner.waiting.get(kind.number)
         if not queue or (lease.is_due and lease.since < self.now):

@@ -18,7 +18,7 @@ from phalanx.storage.storage import Storage
 from phalanx_benchmarks.redis_server import RedisServer
 
 Clock = Callable[[], float]
-"""Returns seconds on any clock that only rises."""
+"""A function that returns seconds on any clock that only rises."""
 
 Figures = dict[str, str | float]
 
@@ -30,12 +30,13 @@ _MAX_WAITING = 2_000
 
 
 def run(clock: Clock) -> list[Figures]:
-    """Return a row for each storage, after one for plain appends to a file that are each synced to
+    """Return a row for each store. The first row is of plain appends to a file, each synced to
     disk.
 
     Values have 200 bytes; keys repeat after 20,000. The journal gets records of two rows, 20 per
-    turn of its loop, with at most 2,000 waiting. Its last two figures are the median time from
-    recording a change to its acknowledgement, and how long the journal held up the loop in a turn.
+    turn of its loop, with at most 2,000 waiting. The journal's last two figures are the median time
+    from recording a change to its acknowledgement, and how long the journal held up the loop in a
+    turn.
     """
     with contextlib.ExitStack() as stack:
         directory = tempfile.mkdtemp(prefix="phx-")
@@ -98,7 +99,7 @@ def _writing(storage: Storage, rows: int) -> Callable[[int], None]:
 
 
 def _batch(first: int, rows: int) -> Batch:
-    # Values differ each time: SQLite writes nothing where a row already has the value.
+    # Values differ each time, since SQLite writes nothing where a row already has the value.
     return {("nodes", b"%d" % (at % _KEYS)): b"%0200d" % at for at in range(first, first + rows)}
 
 

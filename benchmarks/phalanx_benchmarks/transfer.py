@@ -48,12 +48,10 @@ def run(clock: Clock) -> list[dict[str, Any]]:
 
 
 def transfer_rate(size: int, clock: Clock) -> dict[str, Any]:
-    """Send an object of `size` bytes from one gateway to another, and the plain streams
-    alternately.
-    """
+    """Send an object of `size` bytes from one gateway to another, in turns with plain streams."""
     transfers, over, thrown, kept = [], [], [], []
     with _two_nodes() as (here, there), _plain_sender(size) as plain:
-        for _ in range(REPETITIONS + 1):  # the first round makes the connections
+        for _ in range(REPETITIONS + 1):  # the first round also makes the connections
             transfers.append(here.pull_from(there, size, clock, is_kept=True))
             over.append(here.pull_from(there, size, clock))
             thrown.append(_throw_away(plain, size, clock))
@@ -73,7 +71,7 @@ def transfer_rate(size: int, clock: Clock) -> dict[str, Any]:
 
 
 class _Node:
-    """A session with a gateway and no processes."""
+    """A session with a gateway and without processes."""
 
     def __init__(self, directory: str, token_file: str) -> None:
         self.session = sessions.create(directory)
@@ -100,9 +98,10 @@ class _Node:
         raise TimeoutError(f"the gateway sent no {kind.__name__} in {_LIMIT_S:g} s")
 
     def pull_from(self, other: _Node, size: int, clock: Clock, is_kept: bool = False) -> float:
-        """Return the seconds from the command to the report.
+        """Return the seconds from the command to the report of a transfer.
 
-        The copy is dropped; its file is kept for the next transfer if `is_kept`, as a node does.
+        Afterwards the copy is dropped. With `is_kept`, the copy's file is kept for the next
+        transfer, as a node does.
         """
         self._count += 1
         name = f"{other.prefix.hex():0<32}-{self._count}"
@@ -152,7 +151,7 @@ def _two_nodes() -> Iterator[tuple[_Node, _Node]]:
 
 @contextmanager
 def _plain_sender(size: int) -> Iterator[socket.socket]:
-    """Yield a connection to a process that sends `size` bytes for each byte that it gets."""
+    """Yield a connection to a process that answers each byte with `size` bytes."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         pid = os.fork()
         if not pid:

@@ -27,7 +27,7 @@ from phalanx_benchmarks.beside.slurm_cluster import PACKAGES, SlurmCluster
 
 Rows = Generator[Row, None, None]
 USUAL = ("commands", "orders", "shares")
-"""The cases of a plain run; `backfill` takes half an hour and is run by its name."""
+"""The cases of a run without names; `backfill` takes half an hour and runs only if it is named."""
 TREES = 6
 WORKLOADS = 10
 _ORDERS = {
@@ -38,7 +38,7 @@ _ORDERS = {
     "PriorityWeightAge": "100000",
     "PriorityWeightJobSize": "1000",
 }
-"""Settings with which ages and --nice count; jobs of the upper partition preempt."""
+"""Settings under which ages and --nice count, and jobs of the upper partition preempt others."""
 _HIGH = (
     "PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1\n"
     "PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10"
@@ -46,7 +46,7 @@ _HIGH = (
 
 
 def main() -> int:
-    """Run the asked cases; return the exit code."""
+    """Run the requested cases; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("system", choices=["slurm"])
     parser.add_argument("--cases", default=",".join(USUAL))
@@ -61,7 +61,7 @@ def main() -> int:
     unpacked(PACKAGES, run.folder)
     names = asked.cases.split(",")
     rows: list[Row] = []
-    with ThreadPoolExecutor(len(names)) as pool:  # lines wait for most of their time
+    with ThreadPoolExecutor(len(names)) as pool:  # the cases mostly wait
         for found in pool.map(run.rows, [name for name in names if name != "backfill"]):
             rows += found
     if "backfill" in names and not run.is_over.is_set():
@@ -77,12 +77,12 @@ class Run:
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder = folder
         self.is_over = threading.Event()
-        """Set by a signal: daemons are ended after the row that is under way."""
+        """Set by a signal. The daemons are then ended after the present row."""
         self._seed = seed
         self._begun = time.monotonic()
 
     def rows(self, name: str) -> list[Row]:
-        """Return the rows of a kind of cases, and say how far the run is."""
+        """Return the rows of a kind of cases, and print the progress."""
         found, rows = _CASES[name](self.folder, self._seed), []
         for row in found:
             rows.append(row)
@@ -113,7 +113,7 @@ def _shares(folder: Path, seed: int) -> Rows:
 
 
 def _backfill(folder: Path, seed: int, plot: Path | None) -> None:
-    """Run ten workloads on both sides, in turns, print their figures, and draw them."""
+    """Run ten workloads on both sides in turns, print their figures, and draw them."""
     nodes, cpus = workloads.NODES, workloads.CPUS
     real = SlurmCluster(folder, nodes=nodes, cpus=cpus, has_accounts=False)
     with real, PhalanxCluster(nodes=nodes, cpus=cpus) as ours:

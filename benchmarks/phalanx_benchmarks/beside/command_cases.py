@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 OK, MENDED = "ok", "mended"
 REFUSED = "refused: "
-"""How the reason of a case begins whose options or command Phalanx refuses by name."""
+"""The beginning of the reason of a case whose options or command Phalanx refuses by name."""
 FILE = Path(__file__).with_name("commands.txt")
 ORDERS = Path(__file__).with_name("orders.txt")
 
@@ -21,7 +21,7 @@ class Case(NamedTuple):
 
 
 def read_cases(text: str) -> list[Case]:
-    """Return the cases of a file. Raises ValueError for one without a line or an answer."""
+    """Return the cases of a file. Raises ValueError for a case without a line or an answer."""
     cases = []
     kept = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
     for block in filter(None, map(str.strip, kept.split("\n\n"))):

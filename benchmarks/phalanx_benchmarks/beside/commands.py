@@ -18,19 +18,20 @@ _OVER = """over() {
   for one in "$@"; do while squeue -h -j $one 2>/dev/null | grep -q .; do sleep 1; done; done
 }
 """
-"""A function of the lines: wait until jobs have left the queue."""
+"""A shell function that the lines use: it waits until jobs have left the queue."""
 _NAMES = [
     (re.compile(r"\b(127\.0\.0\.1|n[1-9]|vm|localhost)\b"), "HOST"),
     (re.compile(r"\b(default|primary)\b"), "default"),
     (re.compile(r"\b202[0-9]-[0-9]{2}-[0-9]{2}T[0-9:]{8}"), "TIME"),
     (re.compile(r"/tmp/bc-[a-z0-9_]+"), "HERE"),
 ]
-"""Names that differ between the two sides: hosts, the partition, moments of this decade,
-directories."""
+"""Texts that differ between the two sides: names of hosts and of the partition, moments of this
+decade, directories.
+"""
 
 
 def compare(real: SlurmCluster, ours: PhalanxCluster, cases: Sequence[Case]) -> Iterator[Row]:
-    """Yield a row for each case. Both sides run a line at the same time."""
+    """Yield a row for each case. Both sides run a case's line at the same time."""
     with ThreadPoolExecutor(2) as pool:
         for case in cases:
             lines = [_line_for(side, case.line) for side in (real, ours)]
@@ -58,7 +59,7 @@ def _line_for(side: SlurmCluster | PhalanxCluster, line: str) -> str:
 
 
 def printed(side: SlurmCluster | PhalanxCluster, line: str) -> str:
-    """Return what a line prints, with the names of one side replaced by common ones."""
+    """Return the output of a line, with the names of one side replaced by common names."""
     with tempfile.TemporaryDirectory(prefix="bc-", dir="/tmp") as directory:
         try:
             done = side.run(f'{_OVER}{line}\necho "{_NUMBER}$n"', directory)

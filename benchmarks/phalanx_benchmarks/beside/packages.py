@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _DONE = "unpacked"
-"""A file that lists the packages of a folder once all of them are unpacked."""
+"""A file in a folder that lists the folder's packages once all of them are unpacked."""
 
 
 def unpacked(names: Sequence[str], folder: Path) -> Path:
-    """Return the folder with the files of these packages and of those that they need.
+    """Return the folder with the files of these packages and of the packages that they need.
 
-    apt decides which packages the machine lacks; nothing is installed, and root is not needed. A
-    folder that an earlier call filled with the same packages is taken as it is. Raises RuntimeError
-    where apt knows no such package.
+    apt decides which packages the machine lacks; nothing is installed, and root is not needed. If
+    an earlier call has filled the folder with the same packages, nothing is done. Raises
+    RuntimeError where apt knows no such package.
     """
     root, done = folder / "root", folder / _DONE
     if done.is_file() and done.read_text().split()[: len(names)] == list(names):

@@ -18,7 +18,7 @@ _SMALL = ("--object-store-memory", "80000000")
 class PhalanxCluster:
     """A head and several nodes on this machine, in a home and a runtime directory of their own.
 
-    It is a context manager: at the end everything that it started is stopped.
+    The cluster is a context manager: at the end, all its processes are stopped.
     """
 
     def __init__(self, *, nodes: int = 4, cpus: int = 4, gpus: int = 0, rules: str = "") -> None:
@@ -35,7 +35,7 @@ class PhalanxCluster:
             path.mkdir(mode=0o700)
         numbers = home / ".phalanx"
         numbers.mkdir(mode=0o700)
-        (numbers / "slurm-job-number").write_text("4000\n")  # no other number in texts
+        (numbers / "slurm-job-number").write_text("4000\n")  # no such number in texts
         commands = self._at / "bin"
         here = os.path.dirname(sys.executable)
         self.env = {
@@ -61,14 +61,14 @@ class PhalanxCluster:
         self.close()
 
     def run(self, line: str, directory: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a line of the shell to its end."""
+        """Run a shell line to its end."""
         return subprocess.run(
             ["sh", "-c", line], env=self.env, cwd=directory or self._at, text=True,
             stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False,
         )  # fmt: skip
 
     def done(self, line: str) -> str:
-        """Return what a line prints that has to succeed. Raises RuntimeError otherwise."""
+        """Return the output of a line that must succeed. Raises RuntimeError if it fails."""
         ended = self.run(line)
         if ended.returncode:
             raise RuntimeError(f"{line}: {ended.stdout}{ended.stderr}")
@@ -80,7 +80,7 @@ class PhalanxCluster:
         wait_until(lambda: not self.run("squeue -h").stdout.strip(), "the end of Phalanx's jobs")
 
     def close(self) -> None:
-        """End everything that was started."""
+        """End all processes of the cluster."""
         self.run("phalanx stop --force")
         shutil.rmtree(self._at, ignore_errors=True)
 

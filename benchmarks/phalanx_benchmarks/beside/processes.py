@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 PATIENCE_S = 90.0
-"""Seconds for a daemon to answer: machines are shared and slow."""
+"""Seconds within which a daemon must answer; machines are shared and slow."""
 _GRACE_S = 15.0
-"""Seconds for a daemon to end by itself."""
+"""Seconds within which a daemon must end by itself."""
 
 
 class Daemons:
     """Processes that a comparison started; the newest one ends first."""
 
     def __init__(self, directory: Path) -> None:
-        """`directory` receives the output of each daemon, in a file of its name."""
+        """`directory` receives the output of each daemon, in a file with the daemon's name."""
         self._directory = directory
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
 
@@ -44,7 +44,9 @@ class Daemons:
         return any(name == known for known, _ in self._running)
 
     def check(self) -> None:
-        """Raise RuntimeError, with its last words, if a daemon has ended unasked."""
+        """Raise RuntimeError, with the daemon's last output, if a daemon has ended without being
+        asked.
+        """
         for name, process in self._running:
             if process.poll() is not None:
                 text = (self._directory / f"{name}.out").read_text(errors="replace")
@@ -63,7 +65,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def wait_until(holds: Callable[[], bool], what: str, within_s: float = PATIENCE_S) -> None:
-    """Ask `holds` again until it is true. Raises TimeoutError, which names `what`."""
+    """Call `holds` repeatedly until it returns true. Raises TimeoutError, which names `what`."""
     ends = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > ends:

@@ -15,20 +15,22 @@ KINDS = (SAME, MENDED, ON_PURPOSE, REFUSED, DIFFERS)
 
 
 class Row(NamedTuple):
-    """One case. `kind` is one of KINDS; DIFFERS means that nobody has explained the row yet."""
+    """One compared case. `kind` is one of KINDS; DIFFERS means that nobody has explained the row
+    yet.
+    """
 
     name: str
     kind: str
     theirs: str
     ours: str
     why: str = ""
-    """For a row that is different on purpose: the reason, which the documents give too."""
+    """The reason why a row differs on purpose; the documents give the same reason."""
 
 
 def kind_of(theirs: str, ours: str, *, mended: bool, why: str, is_refused: bool = False) -> str:
     """Return the kind of a row from what both systems printed.
 
-    `mended`: ours once differed here. `why`: a documented reason for a difference.
+    `mended`: Phalanx differed here once. `why`: a documented reason for a difference.
     """
     if theirs == ours:
         return MENDED if mended else SAME
@@ -38,7 +40,7 @@ def kind_of(theirs: str, ours: str, *, mended: bool, why: str, is_refused: bool 
 
 
 def report(rows: Sequence[Row], *, shows_all: bool = False) -> str:
-    """Return the rows that differ, and the count of each kind."""
+    """Return the rows that differ, and the number of rows of each kind."""
     found = Counter(row.kind for row in rows)
     lines = []
     for row in rows:

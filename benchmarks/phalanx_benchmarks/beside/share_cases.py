@@ -31,9 +31,9 @@ USERS = (
     "sys",
     "uucp",
 )
-"""Users of every Debian: real jobs need real users."""
+"""Users that every Debian has; real jobs need real users."""
 DIGITS = 1e-6
-"""LevelFS and FairShare are printed with six digits behind the point."""
+"""The precision of LevelFS and FairShare, which are printed with six digits after the point."""
 TIED_ACCOUNTS = "members of accounts with equal level fairshare are ranked as one account's"
 SETTINGS = {
     "PriorityWeightFairshare": "10000",
@@ -45,11 +45,13 @@ PARTITION = (
     "PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
     ' TRESBillingWeights="CPU=100000,Mem=100000G"'
 )
-"""The weights give RawUsage, which is printed as a whole number, enough digits."""
+"""Settings of the partition. The weights are large, so that RawUsage has enough digits as a whole
+number.
+"""
 
 
 TERMS = Terms(HALF_LIFE_S, PENALTY_S, {"cpu": 100_000.0, "memory": 100_000.0 / 2**30})
-"""The same weights in our terms: for a core, and for a byte."""
+"""The same weights in Phalanx's terms: for a core, and for a byte."""
 _BILLING = re.compile(r"billing=([0-9]+)")
 
 
@@ -65,7 +67,7 @@ class Shown(NamedTuple):
 
 
 def compare(real: SlurmCluster, seed: int, trees: int) -> Iterator[Row]:
-    """Yield a row for each drawn tree, with what differs in it."""
+    """Yield a row for each drawn tree, with the differences in it."""
     draw = random.Random(f"shares {seed}")
     before: list[str] = []
     for number in range(trees):
@@ -73,7 +75,7 @@ def compare(real: SlurmCluster, seed: int, trees: int) -> Iterator[Row]:
         _make(real, accounts, before)
         before = list(accounts)
         _use(real, draw, accounts)
-        real.restart_controller()  # which computes ranks at once, not at the next period
+        real.restart_controller()  # then ranks are computed at once, not at the next period
         found = shown(
             real.done("sshare -l -a -P -n -o Account,User,RawShares,RawUsage,FairShare,LevelFS")
         )
@@ -81,7 +83,7 @@ def compare(real: SlurmCluster, seed: int, trees: int) -> Iterator[Row]:
 
 
 def compare_billing(real: SlurmCluster, seed: int, requests: int = 12) -> Iterator[Row]:
-    """Yield a row for each drawn request: its billing units, without their fraction as in Slurm."""
+    """Yield a row for each drawn request: its billing units, rounded down as in Slurm."""
     draw = random.Random(f"billing {seed}")
     for _ in range(requests):
         cpus, mib = draw.randint(1, 4), draw.randint(10, 3000)
@@ -107,7 +109,7 @@ def shown(text: str) -> list[Shown]:
 
 
 def row_of(name: str, lines: Sequence[Shown]) -> Row:
-    """Compare the lines of one tree with our rule."""
+    """Compare the printed lines of one tree with Phalanx's rule."""
     users = {line.account + "/" + line.user: line for line in lines if line.user}
     accounts = [line for line in lines if not line.user]
     members = [_member(one, users) for one in accounts]
@@ -136,7 +138,9 @@ def row_of(name: str, lines: Sequence[Shown]) -> Row:
 
 
 def _close(one: float, other: float) -> bool:
-    """Whether two level fairshares agree in the digits that are printed and that use has."""
+    """Whether two level fairshares agree in all digits that are printed and that the usage
+    determines.
+    """
     return abs(one - other) <= max(DIGITS, 2e-5 * abs(other))
 
 
@@ -147,7 +151,7 @@ def _member(account: Shown, users: Mapping[str, Shown]) -> Member:
 
 
 def _drawn(draw: random.Random) -> dict[str, tuple[int, dict[str, int]]]:
-    """Return accounts with their shares, and their users with theirs."""
+    """Return accounts with their shares, and their users with the users' shares."""
     left = list(USERS)
     draw.shuffle(left)
     accounts = {}
@@ -180,7 +184,7 @@ def _use(
     for account, (_, users) in accounts.items():
         for user in users:
             if draw.random() < 0.3:
-                continue  # idle
+                continue  # without any usage
             cpus, seconds = draw.randint(1, 4), draw.randint(1, 3)
             lines.append(
                 f"sbatch --uid={user} -A {account} -N1 -n{cpus} --mem=1 -o /dev/null"

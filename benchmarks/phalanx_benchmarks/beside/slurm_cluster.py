@@ -36,14 +36,14 @@ USUAL = {
     "TCPTimeout": "10",
     "UnkillableStepTimeout": "60",
 }
-"""Settings of slurm.conf; everything that is not named keeps Slurm's default."""
+"""Settings of slurm.conf; all other settings keep Slurm's defaults."""
 
 
 class SlurmCluster:
     """Debian's Slurm with its own authentication, database, controller and nodes.
 
-    It is a context manager: at the end its jobs are cancelled, and each of its processes is ended
-    by its number.
+    The cluster is a context manager: at the end, its jobs are cancelled, and each of its processes
+    is ended by its id.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SlurmCluster:
         partitions: str = "PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
         has_accounts: bool = True,
     ) -> None:
-        """`folder`: where the packages are unpacked. `settings`: lines of slurm.conf."""
+        """`folder` has the unpacked packages. `settings` are lines of slurm.conf."""
         self.name = "slurm"
         self.nodes = [f"n{at}" for at in range(1, nodes + 1)]
         self.cpus, self._gpus = cpus, gpus
@@ -70,7 +70,7 @@ class SlurmCluster:
         self._daemons = Daemons(self._at)
         library = self._files / "usr/lib/x86_64-linux-gnu"
         self._sbin = self._files / "usr/sbin"
-        for name in ("slurmctld", "slurmd", "slurmstepd"):  # which know themselves by their names
+        for name in ("slurmctld", "slurmd", "slurmstepd"):  # the name decides what they do
             if not (self._sbin / name).exists():
                 (self._sbin / name).symlink_to(f"{name}-wlm")
         self.env = {
@@ -106,14 +106,14 @@ class SlurmCluster:
         self.close()
 
     def run(self, line: str, directory: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a line of the shell to its end."""
+        """Run a shell line to its end."""
         return subprocess.run(
             ["sh", "-c", line], env=self.env, cwd=directory or self._at, text=True,
             stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False,
         )  # fmt: skip
 
     def done(self, line: str) -> str:
-        """Return what a line prints that has to succeed. Raises RuntimeError otherwise."""
+        """Return the output of a line that must succeed. Raises RuntimeError if it fails."""
         ended = self.run(line)
         if ended.returncode:
             raise RuntimeError(f"{line}: {ended.stdout}{ended.stderr}")
@@ -125,7 +125,9 @@ class SlurmCluster:
         wait_until(lambda: self.run("scontrol ping").returncode == 0, "Slurm's controller")
 
     def restart_controller(self) -> None:
-        """End the controller and start it: it reads its state, and computes shares anew."""
+        """End the controller and start it again, so that it reads its state and computes shares
+        anew.
+        """
         self._daemons.end("slurmctld")
         self.start_controller()
         wait_until(self._is_up, "nodes of Slurm")
@@ -136,7 +138,7 @@ class SlurmCluster:
         wait_until(lambda: not self.run("squeue -h").stdout.strip(), "the end of Slurm's jobs")
 
     def close(self) -> None:
-        """End everything that was started."""
+        """End all processes of the cluster."""
         try:
             if "slurmctld" in self._daemons:
                 self.settle()

@@ -13,7 +13,7 @@ from phalanx.cli.ending import Ended
 
 
 def main() -> None:
-    """Read lists of arguments as JSON; print a line after each submission."""
+    """Read lists of arguments as JSON, submit each, and print a line after each submission."""
     for line in sys.stdin:
         try:
             sbatch(json.loads(line))

@@ -25,13 +25,13 @@ from phalanx_benchmarks.beside.slurm_cluster import SlurmCluster
 
 NODES, CPUS = 4, 4
 LONGEST_S = 240.0
-"""Seconds until a run is given up."""
+"""Seconds after which a run is given up."""
 _OUTLOOK_S = 3.0
-"""Seconds after the last submission at which expected starts are read."""
+"""Seconds after the last submission when expected starts are read."""
 
 
 class DrawnJob(NamedTuple):
-    """A job of a workload. `nodes` each give it `cpus`."""
+    """A job of a workload. It takes `cpus` on each of `nodes` nodes."""
 
     at_s: float
     nodes: int
@@ -57,9 +57,9 @@ class Outcome(NamedTuple):
     waits_s: list[float]
     utilisation: float
     start_errors_s: list[float]
-    """Real starts minus the starts that were expected shortly after the last submission."""
+    """Actual starts minus the starts that were expected shortly after the last submission."""
     lost: int
-    """Jobs that did not end by themselves."""
+    """The number of jobs that did not end by themselves."""
 
     @property
     def mean_s(self) -> float:
@@ -71,7 +71,7 @@ class Outcome(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Both sides' figures of the workload of a seed."""
+    """The figures of both sides for the workload of one seed."""
 
     seed: int
     theirs: Outcome
@@ -79,7 +79,7 @@ class Pair(NamedTuple):
 
 
 def drawn(seed: int, count: int = 60) -> list[DrawnJob]:
-    """Draw a workload: 0.5 to 6 s, one to four nodes wide, limits exact or loose."""
+    """Draw a workload. Jobs run 0.5 to 6 s on one to four nodes; time limits are exact or loose."""
     draw = random.Random(f"workload {seed}")
     jobs, at = [], 0.0
     for _ in range(count):
@@ -87,7 +87,7 @@ def drawn(seed: int, count: int = 60) -> list[DrawnJob]:
         runs_s = round(math.exp(draw.uniform(math.log(0.5), math.log(6.0))), 2)
         nodes = draw.choice((1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4))
         cpus = draw.choice((1, 1, 2, 4)) if nodes == 1 else draw.choice((2, 4))
-        exact = math.ceil(runs_s) + 2  # a limit ends a job that is late by as little as this
+        exact = math.ceil(runs_s) + 2  # below this, limits end jobs that are slightly late
         limit_s = exact if draw.random() < 0.5 else min(exact * draw.randint(2, 8), 59)
         jobs.append(DrawnJob(at, nodes, cpus, runs_s, limit_s))
     return jobs
@@ -157,7 +157,7 @@ def _phalanx(side: SlurmCluster | PhalanxCluster) -> tuple[Submit, Callable[[], 
 
 
 def _expected(side: SlurmCluster | PhalanxCluster) -> dict[int, float]:
-    """Return the expected starts of waiting jobs, by their numbers in the workload."""
+    """Return the expected starts of waiting jobs, by the jobs' numbers in the workload."""
     found = {}
     for line in side.run("squeue --start -h -o '%j %S'").stdout.splitlines():
         name, _, moment = line.partition(" ")
@@ -167,7 +167,9 @@ def _expected(side: SlurmCluster | PhalanxCluster) -> dict[int, float]:
 
 
 def _wait_for_all(directory: Path, count: int) -> dict[int, float]:
-    """Return when each job ended, by its number; jobs that a limit ended are missing."""
+    """Return when each job ended, by the job's number; jobs that a time limit ended are left
+    out.
+    """
     until = time.monotonic() + LONGEST_S
     while time.monotonic() < until and len(list(directory.glob("*.end"))) < count:
         time.sleep(0.3)
@@ -186,7 +188,7 @@ def _moment(path: Path) -> float | None:
 def compare(
     real: SlurmCluster, ours: PhalanxCluster, seeds: Sequence[int], told: Callable[[str], None]
 ) -> list[Pair]:
-    """Run the workloads of these seeds, first on one side, then on the other, in turns."""
+    """Run the workload of each seed on both sides; the side that goes first alternates."""
     found = []
     for place, seed in enumerate(seeds):
         jobs = drawn(seed)
@@ -216,7 +218,7 @@ def _errors(errors: Sequence[float]) -> str:
 
 
 def summary(found: Sequence[Pair]) -> str:
-    """Return medians over workloads, with the least and the most."""
+    """Return the medians over all workloads, each with the lowest and the highest value."""
     of: Mapping[str, Callable[[Outcome], float]] = {
         "makespan": lambda one: one.makespan_s,
         "mean wait": lambda one: one.mean_s,

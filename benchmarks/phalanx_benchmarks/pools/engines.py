@@ -14,7 +14,7 @@ from phalanx_benchmarks.row import Api, start
 
 
 class Engine:
-    """A session of Phalanx or of Ray."""
+    """A pool that runs on a session of Phalanx or of Ray."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -34,11 +34,11 @@ class Engine:
         return remote.remote(*arguments)
 
     def results(self, submitted: Sequence[Any]) -> list[Any]:
-        """Return the results, once all are there."""
+        """Return the results once all of them are there."""
         return list(self._api.get(list(submitted)))
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
-        """Map the function over the items by the engine's pool."""
+        """Map the function over the items with the engine's own pool."""
         if self._pool is None:
             module = importlib.import_module(f"{self._api.__name__}.util.multiprocessing")
             self._pool = module.Pool()

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Futures:
-    """A pool around an executor."""
+    """A pool that runs on an executor of `concurrent.futures`."""
 
     def __init__(self, executor: Any) -> None:
         self._executor = executor
@@ -17,7 +17,7 @@ class Futures:
         return self._executor.submit(function, *arguments)
 
     def results(self, submitted: Sequence[Any]) -> list[Any]:
-        """Return the results, once all are there."""
+        """Return the results once all of them are there."""
         return [future.result() for future in submitted]
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
@@ -25,7 +25,7 @@ class Futures:
         return list(self._executor.map(function, items))
 
     def share(self, value: Any) -> Any:
-        """Return the value itself, which travels with each call."""
+        """Return the value itself, which is sent with each call."""
         return value
 
     def close(self) -> None:

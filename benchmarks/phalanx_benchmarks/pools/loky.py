@@ -13,7 +13,9 @@ from phalanx_benchmarks.pools.pool import CPUS
 
 
 class _Joblib(Futures):
-    """Two pools, because `Parallel` has one of its own; each starts its processes on first use."""
+    """Two pools, because `Parallel` has a pool of its own; each pool starts its processes on first
+    use.
+    """
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
         call = joblib.delayed(function)
@@ -25,5 +27,5 @@ class _Joblib(Futures):
 
 
 def make() -> Futures:
-    """Start a new pool of joblib's."""
+    """Start a new pool of joblib."""
     return _Joblib(loky.ProcessPoolExecutor(max_workers=CPUS))

@@ -17,15 +17,15 @@ class Pool(Protocol):
     """
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Submit a call; the returned object is for `results`."""
+        """Submit a call; return an object for `results`."""
         ...
 
     def results(self, submitted: Sequence[Any]) -> list[Any]:
-        """Return the results, once all are there."""
+        """Return the results once all of them are there."""
         ...
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
-        """Return the results for all items, in the way that the system itself offers for many."""
+        """Return the results for all items, in the way that the system offers for many items."""
         ...
 
     def share(self, value: Any) -> Any:

@@ -11,7 +11,9 @@ from phalanx_benchmarks.pools.futures import Futures
 from phalanx_benchmarks.pools.pool import CPUS
 
 CHUNK = 100
-"""Items of a map that travel together: `multiprocessing.Pool` chooses such a number itself."""
+"""Items of a map that travel together. `multiprocessing.Pool` itself chooses a number of this
+size.
+"""
 
 
 class _Multiprocessing:

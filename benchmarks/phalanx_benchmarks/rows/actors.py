@@ -9,7 +9,7 @@ from typing import Any
 from phalanx_benchmarks.row import Api, Build, loop
 
 MANY = (os.cpu_count() or 2) // 2 or 1
-"""The number of actors for which `n` stands."""
+"""The number of actors that `n` stands for in the names of rows."""
 CALLS = 1000
 CALLERS = 4
 CALLS_WITH_ARGUMENT = 1000

@@ -17,7 +17,9 @@ from phalanx_benchmarks.row import Api, release
 
 NODES = 4
 CPUS = 16
-"""The CPUs that each node claims, whatever the machine has: work on them only waits."""
+"""The CPUs that each node claims, whatever the machine has, since work on these nodes only
+waits.
+"""
 AT_ONCE = 24
 PART_OF_A_CPU = 0.25
 GROUPS = 8
@@ -28,9 +30,9 @@ STORE_BYTES = 400 << 20
 
 @contextmanager
 def cluster_of(api: Api, nodes: int, **size: Any) -> Iterator[Any]:
-    """Yield a cluster of this many nodes in addition to the head's own, which has no CPU.
+    """Yield a cluster of this many nodes; the head's own node is added to them and has no CPU.
 
-    This process is its driver.
+    This process is the cluster's driver.
     """
     module = importlib.import_module(f"{api.__name__}.cluster_utils")
     cluster = module.Cluster(
@@ -52,13 +54,13 @@ def cluster_of(api: Api, nodes: int, **size: Any) -> Iterator[Any]:
 
 
 def add_nodes(cluster: Any, count: int, **size: Any) -> None:
-    """Add this many equal nodes."""
+    """Add this many nodes of equal size."""
     for _ in range(count):
         cluster.add_node(**{"object_store_memory": STORE_BYTES, **size})
 
 
 def _many_tasks(api: Api, effort: Effort) -> list[float]:
-    """Measure until this many tasks run at the same time: each waits for all others."""
+    """Measure the time until this many tasks run at once; each task waits for all others."""
 
     class Meeting:
         def __init__(self, count: int) -> None:
@@ -108,7 +110,7 @@ def _many_actors(api: Api, effort: Effort) -> list[float]:
 
 
 def _many_groups(api: Api, effort: Effort) -> list[float]:
-    """Create groups of three bundles with an actor in each; then remove all."""
+    """Create groups of three bundles with an actor in each bundle; then remove all groups."""
     util = importlib.import_module(f"{api.__name__}.util")
     strategies = importlib.import_module(f"{api.__name__}.util.scheduling_strategies")
     bundles = [{"node": 0.02, "CPU": 1}, {"CPU": 1}, {"node": 0.02}]
@@ -131,7 +133,7 @@ def _many_groups(api: Api, effort: Effort) -> list[float]:
 
 
 def _many_nodes(api: Api, effort: Effort) -> list[float]:
-    """Measure from a cluster with only a head to an answer of an actor on each node."""
+    """Measure the time from a cluster with only a head until an actor on each node has answered."""
     kind = _answering(api, num_cpus=1)
     with cluster_of(api, 0) as cluster:
 

@@ -18,7 +18,7 @@ COPIES = (
     "plain memory copy, a process on every core, to new pages",
     "plain memory copy, a process on every core, to pages already there",
 )
-"""Floors of both gigabyte rows: a put copies with several cores, too."""
+"""The floors of both gigabyte rows; a put copies with several cores, too."""
 SMALLER = 10 * 1024 * 1024
 Sample = Callable[[Api, Effort], list[float]]
 MESSAGE = b"x" * 40
@@ -27,7 +27,9 @@ BATCH = 100
 
 @functools.cache
 def _pages(_: str) -> NDArray[np.int64]:
-    """Return written pages that stay in the calling process; `_` names different sets."""
+    """Return memory pages that are already written and stay in the calling process; `_` tells sets
+    apart.
+    """
     return np.ones(SMALLER, dtype=np.int64)
 
 

@@ -45,7 +45,7 @@ def _results(api: Api, effort: Effort) -> list[float]:
 
 
 def _in_one_get(api: Api, effort: Effort) -> list[float]:
-    """Get lists, which are pickled, then arrays, which readers see in place."""
+    """Get lists, which are unpickled, then arrays, which are read in place."""
     wanted = np.arange(NUMBERS)
 
     def put_and_get() -> None:

@@ -19,7 +19,7 @@ BATCH = 10_000
 
 
 def _idle_worker(api: Api, effort: Effort) -> list[float]:
-    """Return the private memory (USS) of each worker that has run a task and waits for the next."""
+    """Return the private memory (USS) of each worker that has run a task and is idle."""
 
     def my_pid() -> int:
         time.sleep(0.3)  # long enough for the tasks to spread over all workers
@@ -31,7 +31,7 @@ def _idle_worker(api: Api, effort: Effort) -> list[float]:
 
 
 def _peak_rss() -> float:
-    """Return the high-water mark of this process's resident memory, in MiB (Linux)."""
+    """Return the peak of this process's resident memory, in MiB (Linux)."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
@@ -52,8 +52,8 @@ def _at_once(api: Api, effort: Effort) -> list[float]:
 
 
 def _in_a_row(api: Api, effort: Effort) -> list[float]:
-    """Return the driver's growth from a tenth of the tasks to the end, in MiB; quick runs do a
-    tenth.
+    """Return how much the driver grows from a tenth of the tasks to the last one, in MiB; quick
+    runs do a tenth of the tasks.
     """
     task = small_task(api)
     total = int(IN_A_ROW * effort.scale)
@@ -86,7 +86,7 @@ ROWS = (
         unit="MiB",
         sample=_in_a_row,
         group="memory",
-        peers=False,  # at Ray's rate of tasks this row alone would take the peer many minutes
+        peers=False,  # at Ray's rate, this row alone would take the peer many minutes
         more_is_better=False,
     ),
 )

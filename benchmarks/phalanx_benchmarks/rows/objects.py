@@ -10,14 +10,14 @@ from phalanx_benchmarks.row import Api, loop
 from phalanx_benchmarks.rows.floors import COPIES
 
 LARGE = 100 * 1024 * 1024
-"""Elements of eight bytes: the array that Ray's benchmark counts as 0.8 GB.
+"""The number of elements, of eight bytes each, in the array that Ray's benchmark counts as 0.8 GB.
 
-It has ones instead of zeros, so that each page is in memory: pages that nobody has written are read
-faster than memory allows.
+The elements are ones, not zeros, so that each page is in memory. Pages that nobody has written
+would be read faster than memory allows.
 """
 SMALLER = 10 * 1024 * 1024
 PAGES_TOUCHED = 40
-"""Calls of 0.8 GB for the warm-up: a store is several times faster once each of its pages was
+"""Calls of 0.8 GB in the warm-up. A store is several times as fast once each of its pages was
 touched.
 """
 
@@ -72,7 +72,7 @@ def _get_object_of_refs(api: Api) -> Callable[[], object]:
 OWN_MEMORY = "a small value stays in its owner's memory here, and goes to the store on Ray"
 """The reason why no mean includes rows of small values.
 
-Rows of PROGRAMS measure the cost when another process needs a value.
+Rows of PROGRAMS measure the cost of a value that another process needs.
 """
 
 ROWS = (

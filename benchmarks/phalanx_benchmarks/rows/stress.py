@@ -16,7 +16,7 @@ from phalanx_benchmarks.rows.clusters import cluster_of
 
 PARENTS, CHILDREN, ROUNDS, PINGS = 3, 3, 10, 10
 DEATHS = 0.05
-"""The probability that a call of a child is its last."""
+"""The probability that a child ends with a call."""
 NODES = 5
 GROUPS = 60
 """The number of groups; divisible by LAUNCHERS."""
@@ -25,7 +25,7 @@ LAYERS, WIDTH = 20, 100
 
 
 def _dead_actors(api: Api, effort: Effort) -> list[float]:
-    """Let parents call their children, which exit at times, and then create all of them again."""
+    """Let parents call their children, some of which exit; then create all of them again."""
     exceptions = importlib.import_module(f"{api.__name__}.exceptions")
 
     class Child:
@@ -71,8 +71,8 @@ def _dead_actors(api: Api, effort: Effort) -> list[float]:
 
 
 def _groups(api: Api, effort: Effort) -> list[float]:
-    """Create and remove all groups at once; then by tasks that fill half of theirs and remove
-    the rest.
+    """Create and remove all groups at once. Then let tasks do the same; they fill half of their
+    groups and remove the rest.
     """
     util = importlib.import_module(f"{api.__name__}.util")
     strategies = importlib.import_module(f"{api.__name__}.util.scheduling_strategies")
@@ -114,7 +114,7 @@ def _groups(api: Api, effort: Effort) -> list[float]:
 
 
 def _layers(api: Api, effort: Effort) -> list[float]:
-    """Run layers of tasks, each of which needs the results of all tasks of the layer before."""
+    """Run layers of tasks; each task needs the results of all tasks of the layer before."""
 
     def make(*before: Any) -> Any:
         return np.ones(0, np.uint8)

@@ -14,7 +14,7 @@ TASKS_OF_A_CLIENT = 1_000
 def small_task(api: Api) -> Any:
     """Return a remote function that returns two bytes.
 
-    It is local, so that it is pickled completely.
+    The function is local, so that it is pickled as a whole.
     """
 
     def small_value() -> bytes:
@@ -33,8 +33,8 @@ def _wait_each(api: Api) -> Callable[[], object]:
 
     def work() -> None:
         pending = [small_value.remote() for _ in range(1000)]
-        # The first call starts the fetches, which then stay started: a repetition would measure
-        # that.
+        # The first call starts all fetches, which then go on by themselves; a repeated start would
+        # be measured, too.
         fetch_local = True
         for _ in range(1000):
             _, pending = api.wait(pending, fetch_local=fetch_local)
