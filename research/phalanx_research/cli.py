@@ -18,7 +18,7 @@ BROKEN = 1
 
 
 class Arrival(StrEnum):
-    """The way in which pods arrive: in order, or at their own times."""
+    """How pods arrive: in order, or at their own times."""
 
     order = "order"
     time = "time"

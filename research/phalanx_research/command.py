@@ -18,7 +18,7 @@ Write = Callable[[str], None]
 DEFAULT_INFLATE = 1.3
 """The default of `--inflate`, as in the published experiment."""
 Tell = Callable[[float, float], None]
-"""A callback for progress: how much is done, and how much there is."""
+"""A callback for progress: how much is done, and how much there is to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +30,9 @@ class Request:
     policies: tuple[str, ...]
     over_time: bool = False
     published: bool = False
-    """Use the rules of Muri's simulator instead of a cluster's."""
+    """Whether the rules of Muri's simulator apply instead of a cluster's."""
     overheads: bool | None = None
-    """Whether starts cost time; None: where the trace names models."""
+    """Whether starts cost time. None: they do if the trace names models."""
     inflate: float | None = None
     seed: int = 42
     queues: Path | None = None
@@ -120,7 +120,7 @@ def _subtitle(request: Request) -> str:
 
 @contextmanager
 def progress(name: str) -> Iterator[Tell]:
-    """Show a progress bar on standard error; nothing if that is no terminal."""
+    """Show a progress bar on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return

@@ -36,7 +36,7 @@ from phalanx_research.timed.studied import STUDIED, simulate_studied
 from phalanx_research.traces.records import TraceJob, TraceNode
 
 INTERVALS = 240
-"""Points of a line over time."""
+"""The number of points of a line over time."""
 
 
 class UnknownTimedPolicyError(PhalanxError, ValueError):
@@ -55,7 +55,7 @@ class UnknownTimedPolicyError(PhalanxError, ValueError):
 
 
 class RulesError(PhalanxError, ValueError):
-    """A policy that does not exist under the requested rules."""
+    """A policy that does not exist under the chosen rules."""
 
 
 CLUSTER = Rules()
@@ -64,10 +64,10 @@ CLUSTER = Rules()
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """A policy and how its jobs are simulated.
+    """A policy, and how jobs are simulated under it.
 
-    The jobs run under a configuration and these rules, with all GPUs counted on one machine where
-    `pooled`; or, without a configuration, as a studied policy.
+    With a configuration, jobs run under it and these rules; `pooled` counts all GPUs as one
+    machine's. Without a configuration, the policy is one of the studied policies.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Chosen:
 
 
 def usable_policy(policy: str, *, published: bool = False) -> Chosen:
-    """Return the policy of a name or of a file (.yaml, .yml), under a cluster's rules or
+    """Return the policy of a name or a file (.yaml, .yml), under a cluster's rules or the
     `published` ones.
 
     Raises UnknownTimedPolicyError, RulesError, and BatchFileError for a faulty file.
@@ -120,8 +120,8 @@ def run_policy(
 ) -> ReportRun:
     """Simulate the jobs under a policy.
 
-    Without a file of queues, each queue that a job names has weight 1. `overheads` says whether
-    starts cost time; None means that they do where the trace names models. Raises PhalanxError.
+    Without a file of queues, each queue that a job names has weight 1. `overheads` tells whether
+    starts cost time; None: they do if the trace names models. Raises PhalanxError.
     """
     if overheads is None:
         overheads = any(job.workload for job in jobs)
@@ -173,7 +173,8 @@ def _shown(result: Result) -> ReportRun:
 
 
 def interval_means(times: Sequence[float], values: Sequence[float]) -> Curve:
-    """Return a series' mean in each of `INTERVALS` equal intervals, at their middles.
+    """Return the mean of a series in each of `INTERVALS` equal intervals, with the intervals'
+    middles.
 
     The intervals begin at the first time; each value of the series holds until the next time.
     """
@@ -188,13 +189,14 @@ def interval_means(times: Sequence[float], values: Sequence[float]) -> Curve:
 
 
 def _fields(measures: Measures | QueueMeasures) -> dict[str, Figure]:
-    """Return the measures by name, with fractions as numbers that people and scripts compare."""
+    """Return the measures by name, with fractions rounded for display."""
     values = {name: getattr(measures, name) for name in measures.__struct_fields__}
     return {n: round(v, 3) if isinstance(v, float) else v for n, v in values.items()}
 
 
 def timed_jobs(jobs: Sequence[TraceJob], source: str) -> list[TraceJob]:
-    """Return the jobs with a submission time and a run time; pods that never started lack them.
+    """Return the jobs that have a submission time and a run time; pods that never started have
+    none.
 
     Raises WorkloadError when no job has both.
     """

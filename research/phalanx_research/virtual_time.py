@@ -10,17 +10,19 @@ Action = Callable[[], None]
 
 
 class VirtualTime:
-    """A heap of (time, sequence, action). Equal times happen in the order of the requests."""
+    """A heap of (time, sequence, action). Actions at equal times run in the order in which they
+    were requested.
+    """
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
         self.count = 0
-        """The number of actions so far."""
+        """The number of actions run so far."""
         self._heap: list[tuple[float, int, Action]] = []
         self._sequence = itertools.count()
 
     def at(self, when: float, action: Action) -> None:
-        """Run an action at this time, or next if the time has passed."""
+        """Run an action at this time; if this time has passed, run it next."""
         heapq.heappush(self._heap, (max(when, self.now), next(self._sequence), action))
 
     def after(self, delay_s: float, action: Action) -> None:
@@ -28,7 +30,7 @@ class VirtualTime:
         self.at(self.now + delay_s, action)
 
     def run(self, until: float) -> None:
-        """Run everything that happens up to this time."""
+        """Run all actions up to this time."""
         while self._heap and self._heap[0][0] <= until:
             self.step()
         self.now = until
@@ -41,14 +43,14 @@ class VirtualTime:
         action()
 
     def _look(self) -> None:
-        """Check the simulation before each action."""
+        """Check the simulation before each action. Does nothing here."""
 
 
 class VirtualClock:
-    """Shows virtual time as the clock of a head."""
+    """A head's clock that shows virtual time."""
 
     def __init__(self, time: VirtualTime, epoch: float = 0.0) -> None:
-        """`epoch`: the wall-clock time when the simulation begins, in seconds."""
+        """`epoch` is the wall-clock time in seconds at which the simulation begins."""
         self._time = time
         self._epoch = epoch
 
@@ -56,7 +58,7 @@ class VirtualClock:
         """Return the seconds of the simulation."""
         return self._time.now
 
-    monotonic = now  # nothing pauses
+    monotonic = now  # nothing pauses a simulation
 
     def wall(self) -> float:
         """Return the simulated wall-clock time, in seconds since the epoch."""

@@ -23,8 +23,8 @@ def usable_policy(choice: str) -> str:
     """Return the name of a node policy.
 
     `choice` is that name, or the path of a scheduler configuration (.yaml, .yml) whose plugin
-    `fragmentation` names it. Raises UnknownPolicyError, WorkloadError for a policy of jobs over
-    time, and BatchFileError for a faulty file or one without the plugin.
+    `fragmentation` names the policy. Raises UnknownPolicyError, WorkloadError for a policy of jobs
+    over time, and BatchFileError for a faulty file or one without the plugin.
     """
     if choice.lower() in CLASSIC:
         raise WorkloadError(f"{choice} orders waiting jobs; use it with --arrival time")
@@ -57,13 +57,15 @@ def run_policy(
     seed: int,
     progress: Callable[[float, float], None],
 ) -> ReportRun:
-    """Draw the workload again, run one policy on it, and keep what the page shows."""
+    """Draw the workload again, run one policy on it, and keep the figures and curves of the
+    page.
+    """
     workload = draw_workload(nodes, jobs, inflate=inflate, seed=seed)
     return shown(run_arrivals(workload, policy, seed=seed, progress=progress), label)
 
 
 def shown(run: ArrivalRun, label: str) -> ReportRun:
-    """Return a run as the page and the command show it."""
+    """Return a run in the form in which the page and the command show it."""
     x = [float(v) for v in run.arrived_pct]
     return ReportRun(
         name=label,

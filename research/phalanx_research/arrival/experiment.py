@@ -17,7 +17,7 @@ from phalanx_research.arrival.workload import Workload
 from phalanx_research.timed import WorkloadError
 
 PROGRESS_EVERY = 256
-"""Arrivals between two reports of progress."""
+"""The number of arrivals between two reports of progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +25,8 @@ class ArrivalRun:
     """The result of a run. All percentages are of the cluster's GPUs.
 
     The curves have one value for each whole percent of GPUs requested so far, `arrived_pct`: the
-    mean over the moments that round to it. `gpu_left` is an (N, G) array at the end, in the order
-    of `node_names` and `node_models`; -1 where a node has no such GPU.
+    mean over the moments that round to this percent. `gpu_left` is an (N, G) array at the end, in
+    the order of `node_names` and `node_models`; -1 where a node has no such GPU.
     """
 
     policy: str
@@ -43,16 +43,20 @@ class ArrivalRun:
 
     @property
     def placements_per_s(self) -> float:
-        """Pods decided per second, including those that found no room."""
+        """Pods decided per second, including pods that found no room."""
         return self.pods / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     def at(self, curve: Floats, arrived_pct: int) -> float | None:
-        """Return a curve's value; None where the run skipped that percentage or ended before it."""
+        """Return a curve's value at a percentage; None where the run skipped it or ended
+        before it.
+        """
         found = np.flatnonzero(self.arrived_pct == arrived_pct)
         return float(curve[found[0]]) if len(found) else None
 
     def figures(self) -> dict[str, float | int | None]:
-        """Return the figures of the published table by their usual names, failures and speed."""
+        """Return the figures of the published table by their usual names, and the failures and the
+        speed.
+        """
 
         def rounded(value: float | None) -> float | None:
             return None if value is None else round(value, 3)

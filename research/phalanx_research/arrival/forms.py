@@ -28,7 +28,7 @@ POLICIES = ("firstfit", "fgd", "scarcity")
 HALVES = ("choosing", "judging")
 TRACE_SEED = 1
 END = 1.005
-"""The share of the GPUs after whose request pods no longer count at 100 %."""
+"""The requested share of the GPUs above which pods no longer count as "at 100 %"."""
 _PREFIX = "openb_pod_list_"
 
 Traces = Mapping[str, Sequence[TraceJob]]
@@ -37,7 +37,7 @@ Traces = Mapping[str, Sequence[TraceJob]]
 def allocated(
     nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], policy: str, seed: int
 ) -> float:
-    """Return the percentage of GPUs in use when pods have requested 100 %."""
+    """Return the percentage of GPUs in use at the time when pods have requested 100 %."""
     workload = draw_workload(nodes, jobs, inflate=INFLATE, seed=seed)
     limit = END * 1000 * sum(node.gpus for node in nodes)
     asked = accumulate(shape.milli for shape in workload.arrivals)
@@ -49,8 +49,8 @@ def allocated(
 def half_of(names: Sequence[str], half: str) -> list[str]:
     """Return one half of the names.
 
-    In the order of their SHA-256, the first half is for choosing constants, the second for judging
-    them.
+    The names are ordered by their SHA-256. The first half is for choosing constants, the second
+    half for judging them.
     """
     ordered = sorted(names, key=lambda name: hashlib.sha256(name.encode()).hexdigest())
     middle = (len(ordered) + 1) // 2
@@ -58,7 +58,7 @@ def half_of(names: Sequence[str], half: str) -> list[str]:
 
 
 def traces_in(folder: Path, nodes: Sequence[TraceNode]) -> Traces:
-    """Return the published traces by name, where `folder` has others than `default`, else made
+    """Return the published traces by name; if `folder` has only `default`, return synthetic
     ones.
     """
     found = {path.name: path for path in sorted(folder.glob(f"{_PREFIX}*.csv*"))}
@@ -73,7 +73,7 @@ def traces_in(folder: Path, nodes: Sequence[TraceNode]) -> Traces:
 
 
 def with_constants(text: str) -> None:
-    """Let `scarcity` compute with other constants: "POWER=0.7,COMMON_PART=1". Raises ValueError."""
+    """Let `scarcity` use other constants: "POWER=0.7,COMMON_PART=1". Raises ValueError."""
     for assignment in filter(None, text.split(",")):
         name, _, value = assignment.partition("=")
         if not isinstance(getattr(scarcity, name, None), (int, float)):
@@ -82,8 +82,8 @@ def with_constants(text: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print one row for each trace; return 1 when scarcity's mean is behind another policy's on
-    any.
+    """Print one row for each trace; return 1 if any trace has a policy with a better mean than
+    scarcity.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _mean(values: Sequence[float], sign: str = "") -> str:
-    """Return the mean, followed by the deviation of single seeds where there are several."""
+    """Return the mean; if there are several seeds, followed by the deviation of single seeds."""
     spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
     return f"{fmean(values):{sign}.2f}{spread}"
 

@@ -36,16 +36,18 @@ PUBLISHED: dict[str, tuple[float, float, float, float]] = {
     "bestfit": (92.86, 93.08, 10.81, 7.05),
     "fgd": (95.23, 95.39, 8.93, 4.73),
 }
-"""Means over ten seeds on the trace `default`, by policy in the order of `MEASURES` (Weng et
-al., USENIX ATC 2023, expected results of its artifact).
+"""Published means over ten seeds on the trace `default`, by policy in the order of `MEASURES` (Weng
+et al., USENIX ATC 2023, expected results of its artifact).
 """
 BESIDE = ("firstfit", "scarcity")
 """Policies that the paper lacks."""
 CELL_LIMIT, MEAN_LIMIT = 1.0, 0.3
-"""Percentage points by which one cell, and cells on average, may differ from the published ones."""
+"""The most percentage points by which one cell, and by which the mean of all cells, may differ from
+the published values.
+"""
 
 Figures = dict[str, list[list[float]]]
-"""By policy, for each of `MEASURES`, the values by seed."""
+"""For each policy and each of `MEASURES`, the values of all seeds."""
 
 
 def measure(
@@ -68,7 +70,7 @@ def measure(
 
 
 def differences(figures: Figures) -> list[float]:
-    """Return Phalanx's mean less the published mean, cell by cell."""
+    """Return Phalanx's mean minus the published mean, for each cell."""
     return [
         fmean(ours) - published
         for policy, cells in PUBLISHED.items()
@@ -77,8 +79,8 @@ def differences(figures: Figures) -> list[float]:
 
 
 def table(figures: Figures) -> str:
-    """Return Markdown: for each measure the published means, Phalanx's with their spread, and
-    the difference.
+    """Return Markdown: for each measure the published means, Phalanx's means with their spread, and
+    the differences.
     """
     lines = []
     policies = [*PUBLISHED, *BESIDE]
@@ -111,8 +113,8 @@ def _row(name: str, cells: Sequence[str]) -> str:
 
 
 def main(folder: Path) -> int:
-    """Print the table for the trace in `folder`; return 1 when it differs too much from the
-    published one.
+    """Print the table for the trace in `folder`; return 1 if it differs too much from the published
+    table.
     """
     nodes = read_nodes(folder / "openb_node_list_gpu_node.csv.gz")
     jobs = read_jobs(folder / "openb_pod_list_default.csv.gz")

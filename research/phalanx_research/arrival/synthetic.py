@@ -21,8 +21,8 @@ FORMS = (
 )
 """Sixteen forms.
 
-`cpu`: this many thousandths of the pods request no GPU. The other forms: this many per cent of the
-requested GPUs are requested in parts, with a GPU type, or several at once.
+Form `cpu`: this many thousandths of the pods request no GPU. In the other forms, this many per cent
+of the requested GPUs are requested as parts of a GPU, with a GPU type, or several at once.
 """
 
 SPECS: tuple[tuple[tuple[str, ...], int], ...] = (
@@ -34,13 +34,17 @@ SPECS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("G2", "P100", "T4", "V100M16", "V100M32"), 1),
     (("A10", "G2", "P100", "T4", "V100M16", "V100M32"), 1),
 )
-"""GPU types that a pod names, and how often (counted in a part of the published gpuspec33)."""
+"""The GPU types that a pod names, with their frequencies (counted in a part of the published
+gpuspec33).
+"""
 
 
 def synthetic_jobs(
     form: str, nodes: Sequence[TraceNode], jobs: Sequence[TraceJob], *, seed: int
 ) -> list[TraceJob]:
-    """Return jobs in one of the `FORMS`, made from `jobs`. Raises ValueError for another form."""
+    """Return jobs in one of the `FORMS`, made from `jobs`. Raises ValueError for an unknown
+    form.
+    """
     if form not in FORMS:
         raise ValueError(f"there is no form {form!r}; there are: {', '.join(FORMS)}")
     kind, number = form.rstrip("0123456789"), int(form.lstrip("abcdefghijklmnopqrstuvwxyz"))
@@ -53,7 +57,7 @@ def synthetic_jobs(
 def _cpu(
     jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Leave out pods without a GPU, or repeat them, until they are that share of all pods."""
+    """Leave out pods without a GPU, or repeat them, until they have this share of all pods."""
     others, chosen = _split(jobs, lambda job: not job.num_gpu)
     return others + _resized(chosen, round(share / (1 - share) * len(others)), draws)
 
@@ -61,7 +65,7 @@ def _cpu(
 def _gpushare(
     jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Keep the number of pods with GPUs, and change how many share a GPU until the share is
+    """Keep the number of pods with GPUs; change how many of them share a GPU until the share is
     right.
     """
     gpu, rest = _split(jobs, lambda job: not job.num_gpu)
@@ -74,8 +78,8 @@ def _gpushare(
 def _gpuspec(
     jobs: Sequence[TraceJob], nodes: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Let pods drawn one by one name GPU types that could host them, until enough GPUs are
-    typed.
+    """Let pods, drawn one by one, name GPU types that could host them, until enough GPUs have a
+    type.
     """
     made, wanted, typed = list(jobs), share * _milli(jobs), 0
     for index in draws.permutation(len(made)):
@@ -92,7 +96,7 @@ def _gpuspec(
 def _multigpu(
     jobs: Sequence[TraceJob], _: Sequence[TraceNode], share: float, draws: np.random.Generator
 ) -> list[TraceJob]:
-    """Repeat pods with several GPUs until such pods request that share of the GPUs."""
+    """Repeat pods with several GPUs until they request this share of the GPUs."""
     others, chosen = _split(jobs, lambda job: job.num_gpu > 1)
     wanted, asked = share / (1 - share) * _milli(others), _milli(chosen)
     more: list[TraceJob] = []
@@ -105,12 +109,12 @@ def _multigpu(
 def _split(
     jobs: Sequence[TraceJob], chosen: Callable[[TraceJob], bool]
 ) -> tuple[list[TraceJob], list[TraceJob]]:
-    """Return (the other jobs, the chosen jobs)."""
+    """Return two lists: the other jobs, and the chosen jobs."""
     return [j for j in jobs if not chosen(j)], [j for j in jobs if chosen(j)]
 
 
 def _resized(jobs: list[TraceJob], count: int, draws: np.random.Generator) -> list[TraceJob]:
-    """Return `count` of the jobs: some of them, or all of them and some again."""
+    """Return `count` jobs: some of the given ones, or all of them and some of them again."""
     if count <= len(jobs):
         return [jobs[i] for i in np.sort(draws.permutation(len(jobs))[:count])]
     return jobs + [jobs[i] for i in draws.integers(len(jobs), size=count - len(jobs))]
@@ -123,7 +127,9 @@ def _milli(jobs: Sequence[TraceJob]) -> int:
 def _some_models(
     nodes: Sequence[TraceNode], job: TraceJob, draws: np.random.Generator
 ) -> tuple[str, ...]:
-    """Draw one of `SPECS` by weight, of those with a node that could ever host the job, if any."""
+    """Draw one of `SPECS` by weight, if possible one for which some node could ever host the
+    job.
+    """
     hosts = {n.model for n in nodes if n.gpus >= job.num_gpu and n.cpu_milli >= job.cpu_milli}
     usable = [(models, weight) for models, weight in SPECS if hosts.intersection(models)]
     if not usable:

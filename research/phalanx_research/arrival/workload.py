@@ -14,10 +14,10 @@ from phalanx_research.traces.records import TraceJob, TraceNode
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """Nodes in the order in which equal ones are preferred, and pods in the order of their arrival.
+    """Nodes in the order in which equal nodes are preferred, and pods in the order of arrival.
 
-    `past` is the trace before shuffling and inflation: what a cluster's history would show. `draws`
-    is the source of randomness for a policy.
+    `past` is the trace before shuffling and inflation, as a cluster's history would show it.
+    `draws` is the source of randomness for a policy.
     """
 
     nodes: tuple[TraceNode, ...]
@@ -26,7 +26,7 @@ class Workload:
     draws: np.random.Generator
 
     def fresh_nodes(self) -> GpuNodes:
-        """Return the nodes, empty."""
+        """Return new, empty nodes."""
         return GpuNodes(
             [n.cpu_milli for n in self.nodes],
             [n.memory_mib for n in self.nodes],
@@ -42,7 +42,7 @@ def draw_workload(
 
     Pods are copied at random until all requests together would exceed `inflate` times the available
     GPUs. As in the published experiment, the test counts one GPU for the next copy, so the sum
-    overshoots a little when that pod requests several.
+    becomes slightly too large if the copied pod requests several GPUs.
     """
     for_nodes, for_pods, for_policy = np.random.SeedSequence(seed).spawn(3)
     node_order = np.random.default_rng(for_nodes).permutation(len(nodes))

@@ -37,16 +37,16 @@ class ActorProcess(Worker, Protocol):
         started: Callable[[], None],
         kept: list[ObjectRef[Any]],
     ) -> Body:
-        """Run a call; return its outcome as a message, None when the process must die."""
+        """Run a call's code; return the outcome as a message, None if the process must die."""
         ...
 
     def finish(self, connection: Connection, context: TaskContext, message: Any) -> bool:
-        """Send a call's outcome; return False when that ends the process."""
+        """Send a call's outcome; return False if the process ends after it."""
         ...
 
 
 class SimActor:
-    """The one actor that a worker is."""
+    """The actor that a worker process has become."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class SimActor:
 
     @property
     def is_drained(self) -> bool:
-        """Whether nothing is left to do before the actor ends."""
+        """Whether nothing is left to do before the actor can end."""
         return self._is_draining and self._calls.is_idle and not self._runs
 
     def go_on(self) -> None:
@@ -116,11 +116,11 @@ class SimActor:
         return self._calls.waiting()
 
     def drain(self) -> None:
-        """Finish the running calls and start no more."""
+        """Finish the running calls, and start no more."""
         self._is_draining = True
 
     def cancel(self, key: Key) -> None:
-        """Cancel a call. Only calls on an event loop can be interrupted."""
+        """Cancel a call. Only a call on an event loop can be interrupted."""
         context = self._calls.cancel(key)
         if context is not None and self._is_concurrent:
             self._worker.later(0.0, partial(self._interrupt, key, context))

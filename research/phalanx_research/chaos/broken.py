@@ -6,7 +6,7 @@ from __future__ import annotations
 class Broken(Exception):
     """A promise did not hold.
 
-    `sentence` says which one. `involved`: the names whose story explains it.
+    `sentence` says which promise. `involved` has the names whose story explains the failure.
     """
 
     def __init__(self, sentence: str, involved: list[str]) -> None:
@@ -16,5 +16,7 @@ class Broken(Exception):
 
 
 def group_name(group: bytes) -> str:
-    """Return a group's id for display: drivers' ids are words, jobs' ids are not."""
+    """Return a group's id for display: the ids of drivers' groups are words, those of jobs are
+    not.
+    """
     return group.decode().strip() if group.isascii() else group.hex()[:12]

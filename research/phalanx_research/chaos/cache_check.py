@@ -16,16 +16,14 @@ BOOKS = ("idle", "used", "releasing", "future", "asked", "seats")
 
 
 def check_cache(scheduler: GangScheduler) -> None:
-    """Raise Broken when they differ."""
+    """Raise Broken when the cache and a new reading differ."""
     found = next(differences(scheduler), "")
     if found:
         raise Broken(f"the scheduler's cache is not what it should be: {found}", ["head"])
 
 
 def differences(scheduler: GangScheduler) -> Iterator[str]:
-    """Yield, in words, each difference between the cache and a new reading; nothing when all is
-    well.
-    """
+    """Yield, in words, each difference between the cache and a new reading."""
     patched = scheduler.pictures.patched_cluster()
     read = scheduler.pictures.read_cluster()
     for what, mine, theirs in (

@@ -25,7 +25,7 @@ _RESTART_S = 1.0
 
 
 class Cluster:
-    """All nodes that ever existed, and the head if one runs."""
+    """All nodes that ever existed, and the head while one runs."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Cluster:
         self._promises = promises
         self._history = history
         self.trouble = set(options.faults)
-        """The faults that may happen to messages."""
+        """The faults that may happen to messages now."""
         self._nodes: dict[bytes, SimNode] = {}
         """Every node that ever existed, by prefix."""
         self.drivers: list[SimDriver] = []
@@ -61,11 +61,11 @@ class Cluster:
     # ---- nodes and drivers -------------------------------------------------------------------
 
     def living_nodes(self) -> list[SimNode]:
-        """Return the nodes whose process runs and that the head has not given up."""
+        """Return the nodes whose processes run and that the head has not declared dead."""
         return [n for n in self.running_nodes() if not self._history.is_dead(n.prefix)]
 
     def running_nodes(self) -> list[SimNode]:
-        """Return the nodes whose process runs, whatever the head thinks of them."""
+        """Return the nodes whose processes run, whether or not the head has declared them dead."""
         return [node for node in self._nodes.values() if node.host.is_up]
 
     def node_named(self, node_id: str) -> SimNode | None:
@@ -105,7 +105,9 @@ class Cluster:
         )
 
     def node_down(self, host: Host, how: str, is_noticed: bool) -> dict[str, float] | None:
-        """End a machine; return its resources, which are restored when the chaos ends."""
+        """End a machine; return its resources, so that a machine like it can come back when the
+        chaos ends.
+        """
         node = next((n for n in self._nodes.values() if n.host is host), None)
         if node is None or not host.is_up:
             return None
@@ -119,13 +121,13 @@ class Cluster:
         return node.total
 
     def _node_stops(self, node: SimNode, reason: str) -> None:
-        """Restart a node whose process ended itself because the head has no place for it."""
+        """Restart a node whose process has ended itself because the head has no place for it."""
         total = self.node_down(node.host, reason, is_noticed=True)
         if total is not None:
             self._kernel.after(_RESTART_S, lambda: self.add_node(total))
 
     def restore_nodes(self) -> None:
-        """Bring back as many machines as at the beginning, with the same resources."""
+        """Add machines until there are as many as at the beginning, with the same resources."""
         have = [tuple(sorted(node.total.items())) for node in self.running_nodes()]
         for total in self._options.nodes:
             key = tuple(sorted(total.items()))
@@ -148,9 +150,9 @@ class Cluster:
         self._network.host_down(self.head_host, is_noticed=True)
 
     def torn_head_up(self, batches: int) -> None:
-        """Start the head's process on storage that has lost the last batches.
+        """Start the head's process on storage that has lost the last batches of writes.
 
-        The head must refuse to start; then a copy is put back.
+        The head must refuse to start. Then a copy of the storage is put back, and the head starts.
         """
         if self.head is not None or not self.disk.tear(batches):
             return
@@ -163,7 +165,7 @@ class Cluster:
             raise Broken("a head begins on storage that has lost what it had confirmed", ["head"])
 
     def head_up(self) -> None:
-        """Start the head's process on the storage that it had."""
+        """Start the head's process on its previous storage."""
         if self.head is not None:
             return
         self._lives += 1

@@ -25,15 +25,15 @@ class Request:
     seeds: Sequence[int]
     as_json: bool = False
     trace: Path | None = None
-    """The file for every event of the run, one per line; for a single seed only."""
+    """The file to which every event of the run is written, one per line; for a single seed only."""
     verbose: bool = False
 
 
 def seeds_of(seed: int, seeds: str | None) -> Sequence[int]:
     """Return the seeds of a run.
 
-    `seeds` is their number, from `seed` on, or a range A-B including both ends; None: only `seed`.
-    Raises SeedsError for anything else.
+    `seeds` is the number of seeds, from `seed` on, or a range A-B that includes both ends; None:
+    only `seed`. Raises SeedsError for any other text.
     """
     if seeds is None:
         return range(seed, seed + 1)
@@ -46,7 +46,7 @@ def seeds_of(seed: int, seeds: str | None) -> Sequence[int]:
 
 
 def run(request: Request, *, write: Write) -> bool:
-    """Run all seeds; return whether every promise held in each."""
+    """Run all seeds; return whether every promise held for each seed."""
     if (request.trace is not None or request.verbose) and len(request.seeds) != 1:
         raise SeedsError("--trace and --verbose are for a single run: give --seed without --seeds")
     results = []

@@ -24,15 +24,15 @@ class SimDisk(MemoryDisk):
     def __init__(self) -> None:
         super().__init__("simulated")
         self._undone: deque[tuple[Head, dict[Row, bytes | None]]] = deque(maxlen=LATEST)
-        """The rows before each of the last batches; the latest batch is last."""
+        """The previous rows of each of the last batches; the latest batch is last."""
         self._lost: list[tuple[Head, dict[Row, bytes | None]]] = []
 
     def before(self, batch: Batch) -> None:
-        """Note that a batch is about to be written."""
+        """Record the present rows before a batch is written."""
         self._undone.append((self.head, self._content(batch)))
 
     def tear(self, batches: int) -> bool:
-        """Lose the last batches. Returns False when none can be lost."""
+        """Lose the last batches. Returns False if none can be lost."""
         while batches and self._undone:
             batches -= 1
             head, rows = self._undone.pop()
@@ -41,7 +41,7 @@ class SimDisk(MemoryDisk):
         return bool(self._lost)
 
     def mend(self) -> None:
-        """Put a copy of the lost batches back."""
+        """Restore the lost batches from a copy."""
         while self._lost:
             self._put(*self._lost.pop())
 
@@ -59,7 +59,7 @@ class SimDisk(MemoryDisk):
 
 
 _SPLIT = 0.3
-"""The share of deliveries that come in two parts, where they may."""
+"""The share of deliveries that are split into two parts, where this is allowed."""
 _APART_S = 0.05
 
 
@@ -68,7 +68,7 @@ class SimJournal:
     thread.
 
     Writes happen in order, one at a time; `durable` is called after the write, never before. A
-    batch that finds no room is tried again.
+    batch for which the disk has no room is tried again.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class SimJournal:
     ) -> None:
         """Start without pending writes.
 
-        `settled` is called when a `durable` may have recorded answers. `parts` draws how much of
-        what is written is delivered at once; None: all is.
+        `settled` is called when a `durable` may have recorded answers. `parts` draws how much of a
+        write is reported at once; None: all of it.
         """
         self._storage = storage
         self._disk = disk
@@ -101,7 +101,7 @@ class SimJournal:
 
     @property
     def shortage(self) -> str:
-        """Return why nothing can be written; empty when all is well."""
+        """Return why nothing can be written; empty if writing works."""
         return self._storage.shortage()
 
     def record(self, changes: Batch, durable: Durable | None = None) -> None:
@@ -134,7 +134,9 @@ class SimJournal:
         self._deliver(durables)
 
     def _deliver(self, durables: deque[Durable]) -> None:
-        """Call these, perhaps not all at once: the writer's thread hands them over one by one."""
+        """Call these callbacks, perhaps not all at once, since a real writer's thread hands them
+        over one by one.
+        """
         if self._is_dead:
             return
         is_split = self._parts is not None and len(durables) > 1 and self._parts.random() < _SPLIT
@@ -152,12 +154,12 @@ class SimJournal:
         merged: dict[Row, bytes | None] = {}
         for changes, _ in records:
             merged.update(changes)
-        if merged and not self._disk.is_full:  # an empty disk has nothing to lose
+        if merged and not self._disk.is_full:  # an empty disk has no batches to lose
             self._disk.before(merged)
         self._storage.apply(merged)
 
     def crash(self) -> None:
-        """End the process: only a first part of what was handed to the disk is written."""
+        """End the process. Only a first part of the data handed to the disk is written."""
         self._is_dead = True
         kept = self._rng.randint(0, len(self._queue))
         while len(self._queue) > kept:

@@ -29,7 +29,7 @@ from phalanx_research.chaos.work import Label, Work
 
 Refs = list[ObjectRef[Any]]
 _TRY_AGAIN_S = 1.0
-"""Seconds after which a program that the head refused tries again."""
+"""Seconds after which a program tries again that the head refused."""
 
 
 class SimDriver(SimProcess):
@@ -90,7 +90,8 @@ class SimDriver(SimProcess):
     ) -> tuple[Refs, Stream | None]:
         """Submit a task; return its references, or its stream.
 
-        `inputs`: references that are arguments. `nested`: references inside an argument.
+        `inputs` are references that are arguments themselves; `nested` are references inside an
+        argument.
         """
         args, pins = self.arguments(work, nested)
         stream = Stream(self.process_id) if template.returns < 0 else None
@@ -143,7 +144,7 @@ class SimDriver(SimProcess):
     def start_gang(
         self, group: GangId, templates: list[Template], min_members: int, work: Work
     ) -> None:
-        """Start a gang of tasks, whose group is created."""
+        """Start a gang of tasks in a group that is already created."""
         args, _ = self.arguments(work, None)
         tasks = self.owner.gangs.start(group, templates, min_members, args, None, None)
         self.promises.gang_promised(self, group, min_members, tasks, work)

@@ -20,9 +20,9 @@ LARGEST_SEED = 2**31
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Explore, and print each seed that failed.
+    """Explore seeds until the time is over, and print each seed that failed.
 
-    The seed that runs when the time is over is the last.
+    The seed that is running when the time is over is still finished.
     """
     parser = argparse.ArgumentParser(prog="explore", description=__doc__)
     parser.add_argument(

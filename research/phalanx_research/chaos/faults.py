@@ -15,14 +15,14 @@ from phalanx_research.chaos.network import Network
 from phalanx_research.chaos.options import Options
 
 MESSAGE_FAULTS = frozenset({"lose", "twice", "late"})
-"""Faults of single messages, which the head's shell meets all the time."""
+"""Faults of single messages, which may happen to the head's messages at any time."""
 
 BAD = (1, 1, 2)
-"""The recovery actions of GPUs that fail (see `device_health`)."""
+"""The recovery actions of failing GPUs, from which one is drawn (see `device_health`)."""
 
 
 class Faults:
-    """Injects faults until the chaos ends, and then repairs everything."""
+    """Injects faults until the chaos ends, then repairs everything."""
 
     def __init__(
         self,
@@ -90,13 +90,13 @@ class Faults:
                 kernel.at(min(at + rng.uniform(0.1, 6.0), chaos_s), partial(self._step, -step_s))
 
     def _step(self, step_s: float) -> None:
-        """Change the head's wall-clock time; its other clock goes on."""
+        """Change the head's wall-clock time; the head's monotonic clock is not affected."""
         self.counts["step"] = self.counts.get("step", 0) + 1
         self._cluster.head_host.jumped_s += step_s
         self._tell(self._cluster.head_host, f"its wall-clock time is set by {step_s:+g} s")
 
     def _device(self, which: float, recovery: int, bad_for_s: float) -> None:
-        """Make a GPU of a node fail; it recovers somewhat later."""
+        """Let a GPU of a node fail, and recover some time later."""
         nodes = [one for one in self._cluster.living_nodes() if one.total.get("GPU")]
         if not nodes:
             return
@@ -113,7 +113,7 @@ class Faults:
         self._kernel.after(min(bad_for_s, left_s), lambda: node.host.guard(is_well))
 
     def _jump(self, jump_s: float) -> None:
-        """Move the head's wall-clock time ahead; its other clock goes on."""
+        """Move the head's wall-clock time forward; the head's monotonic clock is not affected."""
         self.counts["clock"] = self.counts.get("clock", 0) + 1
         self._cluster.head_host.jumped_s += jump_s
         self._tell(self._cluster.head_host, f"its wall-clock time jumps ahead by {jump_s:g} s")
@@ -134,7 +134,7 @@ class Faults:
         self._kernel.log(host.name, text)
 
     def _one(self) -> Host | None:
-        """Return a node's machine that is up."""
+        """Return the running machine of some node, drawn at random."""
         hosts = [node.host for node in self._cluster.living_nodes()]
         return self._rng.choice(hosts) if hosts else None
 
@@ -148,7 +148,7 @@ class Faults:
     # ---- kinds of faults ---------------------------------------------------------------------
 
     def _crash(self) -> None:
-        """Crash a machine permanently, or until the chaos ends."""
+        """Crash a machine for good, or until the chaos ends."""
         host = self._one()
         if host is not None:
             self._cluster.node_down(host, "its machine crashes", self._rng.random() < 0.5)
@@ -163,7 +163,7 @@ class Faults:
                 self._kernel.after(delay_s, lambda: self._cluster.add_node(total))
 
     def _partition(self) -> None:
-        """Block everything between two machines, or between one and all others."""
+        """Block all messages between two machines, or between one machine and all others."""
         network = self._network
         pair = self._two()
         if pair is None:
@@ -186,14 +186,16 @@ class Faults:
         self._kernel.after(lasts_s, mend)
 
     def _cut(self) -> None:
-        """Break the connections between two machines; new ones can be made at once."""
+        """Break the connections between two machines; new connections can be made at once."""
         pair = self._two()
         if pair is not None:
             self._tell(pair[0], f"loses its connections to {pair[1].name}")
             self._network.cut(*pair)
 
     def _sever(self) -> None:
-        """Break one connection between living processes of two machines; all others stay."""
+        """Break one connection between living processes of two machines; all other connections
+        stay.
+        """
         ends = self._network.between_machines()
         if ends:
             end = self._rng.choice(ends)
@@ -213,8 +215,8 @@ class Faults:
     def _pause(self) -> None:
         """Stop a process and continue it.
 
-        The head, a driver or a worker is stopped for long, a node's process for less than it may be
-        silent.
+        The head, a driver or a worker may be stopped for long. A node's process is stopped for less
+        time than it may be silent.
         """
         seconds = self._rng.choice((0.5, 3.0, 10.0))
         kind = self._rng.choice(("head", "node", "driver", "worker"))
@@ -256,7 +258,7 @@ class Faults:
         self._kernel.after(self._rng.choice((0.1, 1.0, 5.0)), self._cluster.head_up)
 
     def _torn(self) -> None:
-        """End the head's process, and restart it on storage that has lost its end."""
+        """End the head's process, and restart it on storage that has lost the last writes."""
         self._cluster.head_down()
         batches = self._rng.randint(1, 4)
         delay_s = self._rng.choice((0.1, 1.0, 5.0))
@@ -268,7 +270,7 @@ class Faults:
         self._kernel.after(delay_s, up)
 
     def _full(self) -> None:
-        """Fill the head's disk for a while; its process may die during that time."""
+        """Fill the head's disk for a while; the head's process may die in that time."""
         disk = self._cluster.disk
         if disk.is_full:
             return
@@ -285,7 +287,8 @@ class Faults:
             self._kernel.after(self._rng.uniform(0.0, lasts_s), self._head)
 
     def _dials(self) -> None:
-        """Leave a machine without descriptors for a while, and break its connection to the head.
+        """Take all free descriptors from a machine for a while, and break its connection to the
+        head.
 
         The machine cannot connect to the head again during that time.
         """
@@ -310,7 +313,7 @@ class Faults:
             node.host.guard(lambda: worker.die("signal SIGKILL"))
 
     def _drain(self) -> None:
-        """Drain a node; somewhat later it is stopped."""
+        """Drain a node, and stop it some time later."""
         cluster, drained = self._cluster, self._history.drained_nodes
         nodes = [n for n in cluster.living_nodes() if n.node_id not in drained]
         head = cluster.head
@@ -351,7 +354,7 @@ class Faults:
     # ---- healing -----------------------------------------------------------------------------
 
     def heal(self) -> None:
-        """End all faults and inject no more."""
+        """End all faults, and inject no more."""
         self._kernel.log("all", "faults end here")
         self._cluster.trouble.clear()
         self._network.unblock_all()

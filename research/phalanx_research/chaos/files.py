@@ -22,25 +22,25 @@ SIZE_BYTES = 1000
 _COPY_S = 0.01
 _SPILL_S = (0.001, 0.3)
 _GIVES_UP_S = 0.05
-"""Seconds after which a pull finds that a machine cannot be reached."""
+"""Seconds after which a pull finds out that a machine cannot be reached."""
 
 
 class ProcessFiles:
-    """One process's access to its machine's files, as `owner.objects.table.Files`."""
+    """The access of one process to its machine's files, as `owner.objects.table.Files`."""
 
     def __init__(self, host: Host, process_id: bytes, node: End) -> None:
-        """Start without files. `node`: the connection to the process's node."""
+        """Start without files. `node` is the connection to the process's node."""
         self._files = host.files
         self._disk = host.disk
         self.credit_bytes = 0
-        """Bytes that the process may write to memory without asking the node for room."""
+        """Bytes that the process may write to memory before it must ask the node for room."""
         self._process_id = process_id
         self._node = node
         self._count = 0
         self.dropped: deque[tuple[str, Any, bool]] = deque()
 
     def hold(self, name: str, size: int) -> FileHold:
-        """Return a hold on a file that keeps it while the process reads it."""
+        """Return a hold on a file; it keeps the file while the process reads it."""
         return FileHold(self, name, size, None)
 
     def is_here(self, name: str) -> bool:
@@ -48,10 +48,12 @@ class ProcessFiles:
         return name in self._files
 
     def lend(self, name: str) -> None:
-        """Hold the file for a reader."""
+        """Hold the file while a reader uses it."""
 
     def write(self, content: bytes, is_for_disk: bool = False) -> Value:
-        """Write a new file; return its payload. `is_for_disk`: memory has no more room."""
+        """Write a new file; return the payload that names it. `is_for_disk`: memory has no more
+        room.
+        """
         self._count += 1
         name = f"{self._process_id.hex()}-{self._count}"
         if is_for_disk:
@@ -63,7 +65,7 @@ class ProcessFiles:
         return Value(SHARED, name.encode(), size=SIZE_BYTES)
 
     def can_be_elsewhere(self, name: str) -> bool:
-        """Whether another node may have this file."""
+        """Whether another node may have this file, too."""
         return prefix_of_name(name) != self._process_id[:PREFIX_BYTES]
 
     def release(self) -> None:
@@ -94,11 +96,11 @@ class NodeFiles:
     def __init__(
         self, host: Host, rng: random.Random, guarded: Callable[[Callable[[], object]], None]
     ) -> None:
-        """Start without files. `guarded` runs a step of the node."""
+        """Start without files. `guarded` runs an action as a step of the node."""
         self._host = host
         self._files, self._disk = host.files, host.disk
         self._copies: dict[str, bytes] = {}
-        """Copies on disk of files that are still in memory."""
+        """Copies on disk of files that are still in memory, by name."""
         self._rng = rng
         self._guarded = guarded
 
@@ -111,7 +113,7 @@ class NodeFiles:
         return self._host.content(name) is not None
 
     def stat(self, name: str) -> tuple[float, int] | None:
-        """Return the time and size of a file; None when it is not in memory."""
+        """Return the time and size of a file; None if the file is not in memory."""
         return (0.0, SIZE_BYTES) if name in self._files else None
 
     def delete(self, name: str) -> None:
@@ -146,7 +148,7 @@ class NodeFiles:
         self._host.later(seconds, partial(self._guarded, partial(copied, failures)))
 
     def keep_copy(self, name: str) -> bool:
-        """Keep the copy in place of the file in memory."""
+        """Keep only the copy of a file, not the file in memory."""
         content = self._copies.pop(name, None)
         if content is None:
             return False
@@ -160,10 +162,10 @@ class NodeFiles:
 
 
 class SimTransfers:
-    """Pulls files from other nodes, as object_store.Transfers."""
+    """Pulls files from other nodes; used as object_store.Transfers."""
 
     def __init__(self, host: Host, network: Network, pulled: Callable[[Pulled], None]) -> None:
-        """Start without transfers. `pulled`: tells the node the result."""
+        """Start without transfers. `pulled` tells the node the result of a pull."""
         self._host = host
         self._network = network
         self._pulled = pulled
@@ -179,7 +181,7 @@ class SimTransfers:
         host.later(seconds, partial(self._arrived, name, source, seconds, on_disk))
 
     def let_go(self, name: str) -> None:
-        """Let go of a file that was pulled."""
+        """Release a file that was pulled."""
 
     def _arrived(self, name: str, source: Host, seconds: float, on_disk: bool) -> None:
         content = source.content(name) if source.is_up else None

@@ -10,20 +10,20 @@ from phalanx_research.chaos.truth import DONE, Key, Promise
 
 
 class GangPromise(msgspec.Struct, kw_only=True):
-    """One gang."""
+    """The promises about one gang."""
 
     min_members: int
     tasks: list[Key]
     begun: set[int] = set()
-    """The attempts whose members were ordered to start."""
+    """The attempts whose members got the order to start."""
     failed: int = 0
-    """Members that failed for a reason of their own."""
+    """The number of members that failed for reasons of their own."""
     ended_with_it: int = 0
-    """Members that failed because others did."""
+    """The number of members that failed because others had failed."""
 
 
 class GangPromises:
-    """Gangs of tasks, by their groups."""
+    """The promises about gangs of tasks, by the gangs' groups."""
 
     def __init__(self, history: History, kept: dict[Key, Promise]) -> None:
         self._history = history
@@ -31,15 +31,15 @@ class GangPromises:
         self.gangs: dict[bytes | None, GangPromise] = {}
 
     def promised(self, group: bytes, min_members: int, tasks: list[Key]) -> None:
-        """Note that a driver has asked for a gang."""
+        """Record that a driver has requested a gang."""
         self.gangs[group] = GangPromise(min_members=min_members, tasks=tasks)
         self._history.count("gangs")
 
     def begins(self, group: bytes, attempt: int, placed: int) -> None:
-        """Check that an attempt whose first members start has enough placed members."""
+        """Check an attempt when its first members start: enough members must have places."""
         gang = self.gangs.get(group)
         if gang is None or attempt in gang.begun:
-            return  # a node that dies between two such orders takes members that had their places
+            return  # a node that dies between two such orders takes placed members with it
         gang.begun.add(attempt)
         over = sum(bool(self._kept[key].outcome) for key in gang.tasks)
         if placed + over < gang.min_members:
@@ -50,10 +50,10 @@ class GangPromises:
             )
 
     def member_failed(self, promise: Promise, is_own: bool) -> None:
-        """Note that a member has failed.
+        """Record that a member has failed.
 
-        `is_own`: the reason can occur without the gang. With too many failed, the gang loses its
-        places, and the later failures of its members are no fault.
+        `is_own` tells that the reason does not come from the gang. When too many members have
+        failed, the gang loses its places; later failures of its members are then allowed.
         """
         gang = self.gangs.get(promise.group)
         if gang is None or promise.group is None:
@@ -64,7 +64,7 @@ class GangPromises:
             self._history.removed_groups.add(promise.group)
 
     def check(self) -> None:
-        """Check that members failed with others only because too many had failed."""
+        """Check that members failed because of others only after too many had failed."""
         for group, gang in self.gangs.items():
             if gang.ended_with_it and group not in self._history.removed_groups:
                 names = sorted({owner for owner, _ in gang.tasks})

@@ -38,13 +38,13 @@ from phalanx_research.chaos.options import Options
 from phalanx_research.chaos.promises import Promises
 
 _REPEATABLE = (PrepareBundles, CommitBundles, GiveBackBundles)
-"""Messages that the head repeats until they are answered: they may be lost, late or doubled."""
+"""Messages that the head repeats until they are answered; they may be lost, late or doubled."""
 MIN_ROUND_S = 0.001
 CHECK_EVERY = 5
 """Ticks between two checks of the scheduler's cache."""
 _LATE_S = 3.0
 _TROUBLE = 0.2
-"""The probability that such a message meets each of the possible faults."""
+"""The probability that such a message meets a fault, for each possible fault."""
 
 
 class HostClock:
@@ -55,7 +55,7 @@ class HostClock:
 
 
 class SimHead:
-    """One life of the head's process: the work of `head.process` without sockets."""
+    """One life of the head's process. It does the work of `head.process` without sockets."""
 
     name = "head"
 
@@ -73,8 +73,8 @@ class SimHead:
     ) -> None:
         """Start the head.
 
-        `trouble`: the faults that messages may meet now. `life`: the number of this head, from 1.
-        Raises StorageError when the head cannot start on this disk.
+        `trouble` has the faults that messages may meet now. `life` is the number of this head, from
+        1. Raises StorageError when the head cannot start on this disk.
         """
         self._host = host
         self._write_s = options.write_s
@@ -85,7 +85,7 @@ class SimHead:
         self._rng = host.kernel.rng(f"head {life}")
         self._nodes: dict[bytes, End] = {}
         self._since: dict[bytes, float] = {}
-        """When each connection was made."""
+        """The time when each connection was made."""
         self._woken_at = 0.0
         self._ticks = 0
         self._clock = HostClock(host)
@@ -113,7 +113,7 @@ class SimHead:
         host.every(options.head_tick_s, partial(host.guard, self._tick))
 
     def crash(self) -> None:
-        """End the process; only a first part of what it was about to write is written."""
+        """End the process. Only a first part of its last data is written."""
         self._journal.crash()
 
     def _send(self, prefix: bytes, message: Any) -> None:
@@ -172,7 +172,7 @@ class SimHead:
         self._look()
 
     def _look(self) -> None:
-        """Compare what the head reports now with the promises."""
+        """Compare the head's present reports with the promises."""
         control, history = self.control, self._history
         for record in control.actor_table.all():
             if record.state == ALIVE:
@@ -186,7 +186,7 @@ class SimHead:
                 _check_places(control, group)
 
     def _wake_in(self, delay_s: float) -> None:
-        """Look again after this delay, unless an earlier look is planned."""
+        """Run the head's next step after this delay, unless an earlier step is planned."""
         at = self._host.kernel.now + delay_s
         if at >= self._woken_at > self._host.kernel.now:
             return

@@ -6,21 +6,21 @@ from phalanx.model.ids import PREFIX_BYTES
 
 
 class History:
-    """All nodes and drivers of a run, and their fates."""
+    """All nodes and drivers of a run, and what happened to them."""
 
     def __init__(self) -> None:
         self.had_faults = False
         self.had_full_disk = False
-        """Whether the head's disk was ever full: new work may have been refused."""
+        """Whether the head's disk was ever full. New work may have been refused then."""
         self.dead_nodes: set[str] = set()
-        """Ids of nodes that are gone, or that the head has given up."""
+        """Ids of nodes that have ended, or that the head has declared dead."""
         self.drained_nodes: set[str] = set()
         """Ids of nodes that were asked to start nothing new."""
         self.groups: set[bytes] = set()
         """Placement groups that drivers have requested and not removed."""
         self.removed_groups: set[bytes] = set()
         self.counts: dict[str, int] = {}
-        """Counts for the summary."""
+        """The numbers of events for the summary, by kind."""
         self._nodes: dict[bytes, tuple[str, str]] = {}
         """The (name, id) of each node, by its prefix."""
         self._drivers: dict[bytes, str] = {}
@@ -30,15 +30,15 @@ class History:
         self.counts[what] = self.counts.get(what, 0) + 1
 
     def node_joined(self, prefix: bytes, name: str, node_id: str) -> None:
-        """Note that a node of this name exists."""
+        """Record that a node of this name exists."""
         self._nodes[prefix] = (name, node_id)
 
     def driver_joined(self, process: bytes, name: str) -> None:
-        """Note that a driver of this name has its id."""
+        """Record that a driver of this name has got its id."""
         self._drivers[process] = name
 
     def is_dead(self, prefix: bytes) -> bool:
-        """Whether no such node exists, or the head no longer takes it for alive."""
+        """Whether no such node exists, or the head has declared it dead."""
         return prefix not in self._nodes or self._nodes[prefix][1] in self.dead_nodes
 
     def name_of_node(self, prefix: bytes) -> str:

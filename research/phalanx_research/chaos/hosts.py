@@ -14,7 +14,8 @@ _READS_S = 0.001
 class Host:
     """One machine.
 
-    Its clock may be ahead or behind and run fast or slow; the machine may stand still.
+    The machine's clock may be ahead or behind, and may run fast or slow. The machine may be stopped
+    for a while.
     """
 
     def __init__(self, kernel: Kernel, name: str, *, ahead_s: float = 0.0, rate: float = 1.0):
@@ -22,21 +23,23 @@ class Host:
         self.name = name
         self.is_up = True
         self.can_dial = True
-        """Whether its processes can open another descriptor."""
+        """Whether processes of this machine can open another descriptor."""
         self.slowness = 1.0
         """The factor by which messages and work take longer."""
         self.files: dict[str, bytes] = {}
-        """Contents of large objects, and of copies, in memory; by name."""
+        """The contents, by name, of large objects and of pulled copies in memory."""
         self.disk: dict[str, bytes] = {}
-        """Contents of spilled objects, by name."""
+        """The contents of spilled objects, by name."""
         self.jumped_s = 0.0
-        """Seconds by which its wall-clock time is ahead of the right one; negative: behind."""
+        """Seconds by which the machine's wall-clock time is ahead of the right time; below 0:
+        behind.
+        """
         self._ahead_s = ahead_s
         self._rate = rate
         self._frozen_until = 0.0
         self._ticks_first = False
         self._stopped: dict[object, float] = {}
-        """Until when processes of this machine are stopped."""
+        """The time until which processes of this machine are stopped, by process."""
 
     def clock(self) -> float:
         """Return this machine's clock, in seconds."""
@@ -54,15 +57,15 @@ class Host:
         self.kernel.after(delay_s, lambda: self.do(action, process))
 
     def content(self, name: str) -> bytes | None:
-        """Return the content of an object's file, in memory or on disk; None when it is in
+        """Return the content of an object's file, in memory or on disk; None if the file is in
         neither.
         """
         found = self.files.get(name)
         return self.disk.get(name) if found is None else found
 
     def do(self, action: Action, process: object = None) -> None:
-        """Run an action now, or when the machine and `process` move again; never once the
-        machine is down.
+        """Run an action now, or as soon as the machine and `process` are no longer stopped; never
+        if the machine is down.
         """
         if not self.is_up:
             return
@@ -74,14 +77,14 @@ class Host:
         action()
 
     def _moves_at(self, process: object) -> tuple[float, bool]:
-        """Return when the machine and this process move, and whether timers come first then."""
+        """Return when the machine and this process continue, and whether timers come first then."""
         stopped_until = self._stopped.get(process, 0.0)
         if stopped_until > self._frozen_until:
             return stopped_until, True
         return self._frozen_until, self._ticks_first
 
     def guard(self, action: Callable[[], object]) -> None:
-        """Run a step of a process on this machine. Raises Broken when the step raises anything."""
+        """Run a step of a process on this machine. Raises Broken if the step raises an error."""
         try:
             action()
         except Broken:
@@ -93,21 +96,21 @@ class Host:
     def freeze(self, seconds: float, ticks_first: bool = False) -> None:
         """Stop the machine for this time; messages wait.
 
-        `ticks_first`: when the machine moves again, its timers are due before it reads a message,
-        as after an interrupted wait.
+        `ticks_first` tells that the machine's timers come before messages when it continues, as
+        after an interrupted wait.
         """
         self._frozen_until = max(self._frozen_until, self.kernel.now + seconds)
         self._ticks_first = ticks_first
 
     def stop(self, process: object, seconds: float) -> None:
-        """Stop one process for this time; its timers come first when it continues."""
+        """Stop one process for this time. When the process continues, its timers come first."""
         self._stopped[process] = max(self._stopped.get(process, 0.0), self.kernel.now + seconds)
 
     def timer(self, delay_s: float, action: Action, process: object = None) -> None:
-        """Run an action after this delay, if the machine is up by then; `process`: see `do`.
+        """Run an action after this delay if the machine is up then; for `process` see `do`.
 
-        A machine that moves again reads messages first, as a loop over sockets does, unless it was
-        frozen or stopped in another way.
+        A machine that continues normally reads messages first, as a loop over sockets does;
+        `freeze` and `stop` can change that.
         """
 
         def due() -> None:
@@ -120,7 +123,7 @@ class Host:
         self.kernel.after(delay_s, due)
 
     def every(self, period_s: float, action: Action, process: object = None) -> None:
-        """Repeat an action as long as the machine is up; `process`: see `do`."""
+        """Repeat an action as long as the machine is up; for `process` see `do`."""
 
         def again() -> None:
             self.timer(period_s, again, process)
@@ -130,5 +133,5 @@ class Host:
 
 
 def raise_defect(error: Exception) -> None:
-    """Raise an internal error here instead of trying again, so that the simulation finds it."""
+    """Raise an internal error instead of trying again, so that the simulation finds the error."""
     raise error

@@ -78,11 +78,11 @@ class JobProgram:
         self._pairs_rng = driver.host.kernel.rng(f"pairs of jobs of {driver.name}")
         self._lines_rng = driver.host.kernel.rng(f"lines of jobs of {driver.name}")
         self._arrays: list[tuple[str, int]] = []
-        """The arrays so far, each with its last index."""
+        """The arrays submitted so far, each with its last index."""
         self._time_rng = driver.host.kernel.rng(f"times of jobs of {driver.name}")
 
     def plan(self, left_s: float) -> None:
-        """Submit some jobs within this time."""
+        """Submit the driver's jobs, spread over this time."""
         options = self._options
         for number in range(-(-options.jobs // options.drivers)):
             self._later(self._rng.uniform(0.0, left_s), partial(self._submit, number))
@@ -93,13 +93,13 @@ class JobProgram:
         spec = self._in_line(spec)
         draw = rng.random()
         if not _fits(spec, self._options.nodes):
-            return  # the cluster looks larger until the head notices that a machine is gone
+            return  # until the head notices that a machine is gone, the cluster looks larger to it
 
         def answered(answer: Callable[[], list[AppliedInfo]]) -> None:
             try:
                 answer()
             except PhalanxError:
-                return  # too large for the cluster as it is now
+                return  # the job is too large for the present cluster
             self._driver.promises.jobs.taken(spec)
             self._change_while_it_waits(spec)
             if draw < 0.15:
@@ -117,7 +117,9 @@ class JobProgram:
         )
 
     def _change_while_it_waits(self, spec: JobSpec) -> None:
-        """Hold and release a job, or move it to another queue; refused when it no longer waits."""
+        """Hold and release a job, or move it to another queue. The head refuses this for a job that
+        no longer waits.
+        """
         if not self._options.has_times:
             return
         rng, notify = self._time_rng, self._driver.owner.requests.notify
@@ -132,7 +134,7 @@ class JobProgram:
             self._later(rng.uniform(0.0, 2.0), partial(notify, request))
 
     def _timing(self) -> Timing:
-        """Draw a job's timing; most jobs have none."""
+        """Draw a job's begin, deadline and limits; most jobs have none."""
         rng = self._time_rng
         if not self._options.has_times or rng.random() < 0.4:
             return Timing()
@@ -154,7 +156,7 @@ class JobProgram:
         )
 
     def _with_others(self, spec: JobSpec, number: int) -> JobSpec:
-        """Make the job an array, or let it wait for others of this driver."""
+        """Make the job an array, or let it depend on other jobs of this driver."""
         rng = self._others_rng
         if not self._options.has_others:
             return spec
@@ -181,7 +183,9 @@ class JobProgram:
         return self._with_pairs(spec)
 
     def _with_pairs(self, spec: JobSpec) -> JobSpec:
-        """Let an array wait, task by task, for an earlier array that is at least as long."""
+        """Let each task of an array depend on the same task of an earlier array that is at least as
+        long.
+        """
         if spec.array is None:
             return spec
         rng, last = self._pairs_rng, spec.array.last
@@ -193,9 +197,10 @@ class JobProgram:
         return msgspec.structs.replace(spec, after=Dependencies(needs=(pair,)))
 
     def _in_line(self, spec: JobSpec) -> JobSpec:
-        """Return the job, sometimes as one of a line of jobs that run one at a time.
+        """Return the job, sometimes with a `singleton` dependency, so that one such job runs at a
+        time.
 
-        A line is shared by all drivers, or belongs to this driver.
+        The key of the dependency is common to all drivers, or belongs to this driver.
         """
         rng, after = self._lines_rng, spec.after
         if not self._options.has_others or rng.random() < 0.4:
@@ -203,7 +208,7 @@ class JobProgram:
         word = rng.choice(("line", "line", "line", f"line-{self._driver.name}"))
         one = Dependency(kind=SINGLETON, job=f"{spec.namespace}/{word}")
         if after is not None and after.is_any:
-            return spec  # a job with places already would begin out of turn
+            return spec  # a job that already has places would begin out of turn
         needs = (*(after.needs if after is not None else ()), one)
         return msgspec.structs.replace(spec, after=Dependencies(needs=needs))
 
@@ -255,7 +260,7 @@ class JobProgram:
 
 
 def _fits(spec: JobSpec, nodes: Sequence[dict[str, float]]) -> bool:
-    """Whether the minimums of all groups fit side by side on an empty cluster."""
+    """Whether the minimums of all groups together fit on an empty cluster."""
     left = [dict(node) for node in nodes]
     needs = [g.template.needs for g in spec.groups for _ in range(g.min_available)]
     for need in sorted(needs, key=lambda n: (-n.get("GPU", 0.0), -n["CPU"])):

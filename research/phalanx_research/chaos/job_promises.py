@@ -21,84 +21,90 @@ from phalanx_research.chaos.broken import Broken
 from phalanx_research.chaos.history import History
 
 SLOWEST = 0.9
-"""A bound on the relative speed of machines' clocks."""
+"""A lower bound for the speed of a machine's clock relative to another's."""
 AT_REST = st.FINISHED | {st.ABORTED}
-"""The states in which a job needs nothing more, unless somebody resumes it."""
+"""The states in which a job needs nothing more unless somebody resumes it."""
 
 
 class _Run(msgspec.Struct, kw_only=True):
-    """A member's commands on one node."""
+    """The running commands of a member on one node."""
 
     node: bytes
-    """The node's prefix."""
+    """The prefix of the node's process ids."""
     attempt: int
     commands: int = 0
 
 
 class JobPromises:
-    """Jobs that the head accepted, by their names."""
+    """The promises about jobs that the head accepted, by the jobs' names."""
 
     def __init__(self, history: History, now: Callable[[], float]) -> None:
         self._history = history
         self._now = now
         self._ran_s: dict[str, float] = {}
-        """Seconds for which any command of each job ran, in all."""
+        """For each job, the seconds for which any of its commands ran, in total."""
         self._ran_from: dict[str, float] = {}
-        """Since when some command of a job has been running, or is due to restart in place."""
+        """For each job, the time since when some command has been running or waiting for a restart
+        in place.
+        """
         self._unheard: dict[tuple[bytes, bytes, int, int], tuple[str, float]] = {}
-        """The job of each (node, group, index, attempt) whose commands ended, and when; the head
-        has not heard of the end.
+        """For each (node, group, index, attempt) whose commands ended without the head knowing yet:
+        the job, and the time of the end.
         """
         self._unheard_s: dict[str, float] = {}
-        """Seconds for which the head took an ended member of each job for running."""
+        """For each job, the seconds for which the head believed an ended member to be running."""
         self._restarting: set[tuple[str, str]] = set()
-        """The (job, member) of commands that failed and will restart in place."""
+        """The (job, member) pairs whose commands failed and will restart in place."""
         self._taken: dict[str, JobSpec] = {}
         self._lines: dict[str, str] = {}
-        """The singleton word of each job of which one at a time runs."""
+        """For each job with a `singleton` dependency: the key that such jobs share; one of them
+        runs at a time.
+        """
         self._deleted: set[str] = set()
         self._runs: dict[tuple[str, str], list[_Run]] = {}
         self._attempts: set[tuple[str, str, bytes, int]] = set()
-        """The (job, member, gang, attempt) of all starts."""
+        """The (job, member, gang, attempt) of every start so far."""
         self._warned: set[tuple[str, str, bytes, int]] = set()
-        """The (job, member, gang, attempt) of all that got the signal before their end."""
+        """The (job, member, gang, attempt) of every member that got the signal before its end."""
         self._begun: set[tuple[bytes, int]] = set()
-        """The (group, attempt) whose members were asked to start."""
+        """The (group, attempt) pairs whose members were asked to start."""
         self._once: set[str] = set()
-        """The arrays of which no task that has ended well runs again."""
+        """The arrays in which no task that succeeded may run again."""
         self._done_on: dict[str, bytes] = {}
-        """The node of each array task that ended well there without having been asked to end."""
+        """For each array task that succeeded without being asked to end: the node where it ran."""
         self._numbers: dict[tuple[str, int], bytes] = {}
-        """The node on which each (job, number of its start) of an array's task began."""
+        """For each (job, number of the start) of an array task: the node where this start
+        happened.
+        """
         self._succeeded: dict[str, set[str]] = {}
-        """The members of each job that had a successful command."""
+        """For each job, the members with a successful command."""
 
     def asked(self, spec: JobSpec) -> None:
-        """Note that somebody asks for a job; it may be accepted without anybody receiving the
-        answer.
+        """Record that somebody submits a job. The job may be accepted without the sender receiving
+        the answer.
         """
         if word := _word_of(spec):
             self._lines[spec.uid] = word
 
     def runs_once(self, spec: JobSpec) -> None:
-        """Note that nobody has the array's tasks end so that they wait again."""
+        """Record that nobody ends this array's tasks and makes them wait again."""
         self._once.add(spec.uid)
 
     def taken(self, spec: JobSpec) -> None:
-        """Note that the head has accepted the job."""
+        """Record that the head has accepted the job."""
         self._taken[spec.uid] = spec
         self._history.count("jobs")
 
     def deleted(self, uid: str) -> None:
-        """Note that somebody wants the job deleted."""
+        """Record that somebody wants the job deleted."""
         self._deleted.add(uid)
 
     # ---- commands ----------------------------------------------------------------------------
 
     def started(self, node: bytes, order: StartMember) -> None:
-        """Check a command that starts: no other attempt of its member runs.
+        """Check a command that starts: no other attempt of its member may run.
 
-        Attempts on a node that was given up without knowing it do not count.
+        Attempts on a node that the head declared dead, and that does not know it yet, do not count.
         """
         runs = self._runs.setdefault((order.job, order.name), [])
         for run in runs:
@@ -132,8 +138,8 @@ class JobPromises:
         self._restarting.discard((order.job, order.name))
 
     def _check_task(self, node: bytes, order: StartMember) -> None:
-        """Check an array task that begins: its array allows one more, its pair has ended well, and
-        it has not ended well itself, as far as the head must know.
+        """Check an array task that begins: the array admits one more, the task of the earlier array
+        has succeeded, and this task itself has not succeeded yet, as far as the head must know.
         """
         spec = self._taken.get(_array_of(order.job))
         if spec is None or spec.array is None:
@@ -169,7 +175,9 @@ class JobPromises:
                     raise Broken(f"{order.job} begins before {pair} has ended well", ["head"])
 
     def _check_number(self, node: bytes, order: StartMember) -> None:
-        """Check that an array's task begins once with each number, as far as the head must know."""
+        """Check that an array task begins only once with each number, as far as the head must
+        know.
+        """
         if _array_of(order.job) not in self._once:
             return
         key = order.job, order.start or order.attempt
@@ -184,7 +192,7 @@ class JobPromises:
         self._history.count("starts of array tasks")
 
     def _check_line(self, node: bytes, order: StartMember) -> None:
-        """Check that only one singleton of a word runs at a time."""
+        """Check that at most one job of each `singleton` key runs at a time."""
         job = _array_of(order.job) or order.job
         word = self._lines.get(job)
         if word is None:
@@ -204,7 +212,9 @@ class JobPromises:
                     )
 
     def ended(self, node: bytes, order: StartMember, code: int, was_asked: bool) -> None:
-        """Note that a command of a member has ended. `was_asked`: it was sent SIGTERM before."""
+        """Record that a command of a member has ended. `was_asked`: SIGTERM was sent to it
+        before.
+        """
         if not code and not was_asked and _array_of(order.job):
             self._done_on[order.job] = node
         runs = self._runs.get((order.job, order.name), [])
@@ -221,7 +231,7 @@ class JobPromises:
             self._succeeded.setdefault(order.job, set()).add(order.name)
 
     def warned(self, node: bytes, order: StartMember) -> None:
-        """Check that a member gets the signal before its end only once in each start."""
+        """Check that a member gets the signal before its end only once per start."""
         attempt = (order.job, order.name, order.group, order.attempt)
         if attempt in self._warned:
             name = self._history.name_of_node(node)
@@ -234,7 +244,9 @@ class JobPromises:
         self._history.count("warned members")
 
     def heard(self, node: bytes, news: MemberNews | RunNews, since: float) -> None:
-        """Note that the head hears of a member, or of a run, over a connection made at `since`."""
+        """Record that the head learns of a member, or of a run, over a connection made at
+        `since`.
+        """
         if isinstance(news, RunNews):
             for one in news.ended:
                 self._history.count("ends in runs")
@@ -243,7 +255,7 @@ class JobPromises:
             self._heard((node, news.group, news.index, news.attempt), since)
 
     def cut_off(self, node: bytes, since: float) -> None:
-        """Note that the head has lost a connection, and waits for no more news from there."""
+        """Record that the head has lost a connection and expects no more news over it."""
         for member in [one for one in self._unheard if one[0] == node]:
             self._heard(member, since)
 
@@ -254,7 +266,7 @@ class JobPromises:
             self._unheard_s[job] = self._unheard_s.get(job, 0.0) + late_s
 
     def node_gone(self, node: bytes) -> None:
-        """Note that a node's process has ended, and all commands with it."""
+        """Record that a node's process has ended, and all its commands too."""
         for key, runs in self._runs.items():
             self._runs[key] = [run for run in runs if run.node != node]
         for job in list(self._ran_from):
@@ -269,7 +281,9 @@ class JobPromises:
         return any(g.name == name and g.template.restart == "OnFailure" for g in spec.groups)
 
     def _look_who_runs(self, job: str) -> None:
-        """Note that commands of a job have ended: perhaps no other runs or is due to restart."""
+        """Record the end of a job's commands, unless another command runs or waits for a
+        restart.
+        """
         if any(uid == job for uid, _ in self._restarting):
             return
         if not any(runs for (uid, _), runs in self._runs.items() if uid == job):
@@ -283,9 +297,11 @@ class JobPromises:
     # ---- reports of the head -----------------------------------------------------------------
 
     def gang_begins(self, record: JobRecord, group: KnownGroup, attempt: int) -> None:
-        """Check that a job's members that start, and those that are over, are enough."""
+        """Check a job's gang that begins: the members that start, and those that have ended, must
+        be enough.
+        """
         if (group.group, attempt) in self._begun:
-            return  # a node that dies between two such orders takes members that had their places
+            return  # a node that dies between two such orders takes placed members with it
         self._begun.add((group.group, attempt))
         self._check_others(record)
         over = record.count(st.SUCCEEDED, st.FAILED)
@@ -300,7 +316,7 @@ class JobPromises:
             )
 
     def _check_others(self, record: JobRecord) -> None:
-        """Check that a job's dependencies hold, as far as commands show it."""
+        """Check that a job's dependencies hold, as far as the commands show this."""
         spec = record.spec
         if spec.element is not None:
             spec = self._taken.get(spec.element.array, spec)
@@ -318,9 +334,9 @@ class JobPromises:
     def _is_met(self, need: Dependency, record: JobRecord) -> bool:
         other = self._taken.get(need.job)
         if other is None:
-            return True  # the job was accepted, and nobody was left to receive the answer
+            return True  # the head accepted the job, but nobody was left to receive the answer
         if need.kind == AFTER:
-            return True  # the job may have been ended before it started
+            return True  # the other job may have ended before it started
         if need.kind == AFTER_CORR:
             element = record.spec.element
             assert element is not None
@@ -336,9 +352,9 @@ class JobPromises:
         return by_policy or done >= least
 
     def open(self, control: Head | None) -> list[str]:
-        """Return, in words, the jobs that are unfinished, or that are no longer known.
+        """Return, in words, the jobs that are unfinished or that the head no longer knows.
 
-        `control`: the head's; None while no head runs.
+        `control` is the head's state; None while no head runs.
         """
         scheduler = None if control is None else control.gangs_if_used
         if scheduler is None:
@@ -355,7 +371,7 @@ class JobPromises:
         return left + [f"{uid} is not known any more" for uid in lost]
 
     def check_ends(self, control: Head | None) -> None:
-        """Check that every completed job has enough successful members."""
+        """Check that every completed job has enough members that succeeded."""
         scheduler = None if control is None else control.gangs_if_used
         for job in scheduler.jobs.table.all() if scheduler is not None else ():
             if job.spec.array is not None:
@@ -369,7 +385,7 @@ class JobPromises:
                     f"for that, and {done} ever came to their end",
                     ["head"],
                 )
-            # For its limit, a gang runs until the head has heard of its end.
+            # For its time limit, a gang counts as running until the head learns of its end.
             limit_s = job.spec.timing.limit_s
             ran_s = self._ran_s_of(job.uid) + self._unheard_s.get(job.uid, 0.0)
             if job.state in st.OUT_OF_TIME:
@@ -386,7 +402,7 @@ class JobPromises:
                 )
 
     def _check_array(self, job: JobRecord) -> None:
-        """Check that an array that is over has run what it counts."""
+        """Check that an array that has ended has run all the tasks that it counts."""
         assert job.spec.array is not None
         indices = Indices(job.spec.array.ranges)
         done = sum(bool(self._succeeded.get(array_task_uid(job.uid, i))) for i in indices)
@@ -404,9 +420,9 @@ class JobPromises:
 def _waits_for_one_at_rest(
     job: JobRecord, known: dict[str, JobRecord], passed: frozenset[str] = frozenset()
 ) -> bool:
-    """Whether a job waits for a suspended or held one, directly or not.
+    """Whether a job waits, directly or not, for a job that is suspended or held.
 
-    `passed`: the jobs on the way to this one.
+    `passed` has the jobs on the way to this one.
     """
     passed |= {job.uid}
     others = [known[uid] for uid in dependencies.unheard(job) if uid in known]
@@ -422,7 +438,7 @@ def _waits_for_one_at_rest(
 
 
 def _word_of(spec: JobSpec) -> str:
-    """Return the word that the job names as a singleton; empty for none."""
+    """Return the key of the job's `singleton` dependency; empty if it has none."""
     needs = spec.after.needs if spec.after is not None else ()
     return next((need.job for need in needs if need.kind == SINGLETON), "")
 

@@ -11,11 +11,11 @@ from phalanx_research.chaos.broken import Broken
 from phalanx_research.virtual_time import VirtualTime
 
 STORM_S, STORM = 0.1, 20_000
-"""Seconds, and the number of actions within them above which processes only keep each other
+"""Seconds, and the number of actions in this time above which processes only keep each other
 busy.
 """
 KEPT_EVENTS = 20_000
-"""The number of last events that can be shown when a promise breaks."""
+"""How many of the last events can be shown when a promise breaks."""
 
 
 class Event(NamedTuple):
@@ -28,18 +28,22 @@ class Event(NamedTuple):
 
 
 class Kernel(VirtualTime):
-    """Virtual time whose events are kept, and which notices processes that keep each other busy."""
+    """Virtual time that keeps its events, and that notices when processes only keep each other
+    busy.
+    """
 
     def __init__(self, seed: str) -> None:
         super().__init__()
         self.seed = seed
         self.story: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self._window = (0.0, 0)
-        """When the present window of `STORM_S` began, and the count then."""
+        """When the present window of `STORM_S` began, and the count of actions at that time."""
         self._digest = hashlib.blake2b(digest_size=8)
 
     def rng(self, name: str) -> random.Random:
-        """Return a random source for one part: draws of one part never shift another's."""
+        """Return a random source for one part, so that draws of one part never change another
+        part's.
+        """
         return random.Random(f"{self.seed}/{name}")
 
     def _look(self) -> None:
@@ -56,15 +60,17 @@ class Kernel(VirtualTime):
             )
 
     def note(self, to: str, by: str, what: Any, body: bytes) -> None:
-        """Record an event. `body`: the bytes that stand for it in the digest."""
+        """Record an event. `body` has the bytes that stand for the event in the digest."""
         self.story.append(Event(self.now, to, by, what))
         self._digest.update(f"{self.now!r} {to} {by} ".encode())
         self._digest.update(body)
 
     def log(self, to: str, text: str) -> None:
-        """Record something that is not a message: a fault, a start, an end."""
+        """Record an event that is not a message: a fault, a start, an end."""
         self.note(to, "", text, text.encode())
 
     def digest(self) -> str:
-        """Return the digest of everything noted so far, in hex: equal digests mean equal runs."""
+        """Return the digest, in hex, of everything recorded so far. Equal digests mean equal
+        runs.
+        """
         return self._digest.copy().hexdigest()

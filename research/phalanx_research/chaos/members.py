@@ -12,15 +12,15 @@ from phalanx_research.chaos.hosts import Host
 from phalanx_research.chaos.job_promises import JobPromises
 
 WORK = "work"
-"""The simulated command: `work MEAN_S FAILS` runs for around MEAN_S seconds, and exits with 1 in
-a share FAILS of all runs.
+"""The simulated command. `work MEAN_S FAILS` runs for about MEAN_S seconds; a share FAILS of all
+runs exits with 1.
 """
 _TERMINATED = SIGNALLED + 15
 _FORK_S = 0.02
 
 
 class SimCommands:
-    """The commands of one node, as job_members.CommandEffects."""
+    """The commands of one node; used as job_members.CommandEffects."""
 
     def __init__(
         self,
@@ -32,7 +32,8 @@ class SimCommands:
     ) -> None:
         """Start without commands.
 
-        `prefix`: the node's. `exited`: tells the node a process's exit code.
+        `prefix` is the prefix of the node's process ids. `exited` tells the node a process's exit
+        code.
         """
         self._host = host
         self._prefix = prefix
@@ -40,9 +41,9 @@ class SimCommands:
         self._rng = rng
         self._exited = exited
         self.running: dict[bytes, StartMember] = {}
-        """The order of each running command, by process."""
+        """The order that started each running command, by process."""
         self._asked: set[bytes] = set()
-        """The commands that were asked to end."""
+        """Processes of commands that were asked to end."""
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
         """Start a command."""
@@ -57,7 +58,7 @@ class SimCommands:
         self._host.later(seconds, partial(self._ends, process, code))
 
     def terminate(self, process: bytes) -> None:
-        """Send SIGTERM to a command, which may take its time to end."""
+        """Send SIGTERM to a command, which may need some time to end."""
         self._asked.add(process)
         wait_s = self._rng.choice((0.001, 0.2, 3.0))
         self._host.later(wait_s, partial(self._ends, process, _TERMINATED))
@@ -81,7 +82,7 @@ class SimCommands:
 
 
 class NoJobFiles:
-    """No files of jobs, as job_members.JobFiles."""
+    """Used as job_members.JobFiles without any files."""
 
     def make(self, order: StartMember) -> str:
         """Return no path: no file is made."""
@@ -102,7 +103,7 @@ class NoJobFiles:
         """Do nothing: there are no logs."""
 
     def is_lost(self, path: str) -> bool:
-        """Whether a log is lost: never."""
+        """Return False: no log is ever lost."""
         return False
 
     def size(self, path: str) -> int:
@@ -118,7 +119,7 @@ class NoJobFiles:
 
 
 class NoMemoryMeter:
-    """No memory use: simulated commands use none."""
+    """A meter that reports no memory use, since simulated commands use none."""
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
         """Return no processes: none uses memory."""

@@ -41,7 +41,7 @@ class Process(Protocol):
 
 
 class End:
-    """One end of a connection, as `owner.transport.Connection`."""
+    """One end of a connection; used as `owner.transport.Connection`."""
 
     def __init__(self, network: Network, host: Host, number: int) -> None:
         self._network = network
@@ -58,7 +58,7 @@ class End:
         self.is_dialling = False
         self.other: End = self
         self.queue: deque[tuple[float, bytes | None]] = deque()
-        """Messages on their way to the other end, with the time of arrival; None: this end was
+        """Messages on their way to the other end, with their times of arrival; None: this end was
         closed.
         """
         self.next_at = 0.0
@@ -85,12 +85,12 @@ class End:
 
     @property
     def closed(self) -> bool:
-        """Whether the connection has ended here."""
+        """Whether the connection has ended on this side."""
         return not self.is_open
 
     @property
     def waiting(self) -> int:
-        """The bytes that wait to be flushed: none."""
+        """Return 0: no bytes wait to be flushed."""
         return 0
 
     def established(self) -> None:
@@ -99,7 +99,7 @@ class End:
         self._unsent = []
 
     def close(self) -> None:
-        """End the connection; messages on their way from here still arrive."""
+        """End the connection. Messages from here that are on their way still arrive."""
         self._network.close(self)
 
 
@@ -114,7 +114,7 @@ class Network:
         self._places: dict[bytes, Host] = {}
         """The machine of each node and of the head, by the prefix of its processes' ids."""
         self._processes: dict[tuple[Host, bytes], Process] = {}
-        """Processes by machine and id. Only these can be connected to."""
+        """Processes that others can connect to, by machine and id."""
         self._ends: dict[int, End] = {}
         self._count = 0
         self._blocked: set[Pair] = set()
@@ -127,7 +127,7 @@ class Network:
         self.hosts[host.name] = self._places[prefix] = host
 
     def host_of(self, process: bytes) -> Host | None:
-        """Return the machine of a process, by its id or the id's prefix."""
+        """Return the machine of a process, by the process's id or the id's prefix."""
         return self._places.get(process[:PREFIX_BYTES])
 
     def add_process(self, host: Host, process_id: bytes, process: Process) -> None:
@@ -135,7 +135,7 @@ class Network:
         self._processes[host, process_id] = process
 
     def find_process(self, host: Host, process_id: bytes) -> Process | None:
-        """Return the process with this id, if it runs there."""
+        """Return the process with this id if it runs on its machine."""
         return self._processes.get((host, process_id))
 
     def remove_process(self, host: Host, process_id: bytes) -> None:
@@ -145,7 +145,7 @@ class Network:
     # ---- connections -------------------------------------------------------------------------
 
     def dial(self, host: Host, process: Process, target: bytes) -> End:
-        """Connect a process to another; if there is none, the connection ends at once."""
+        """Connect a process to another process; if there is none, the connection ends at once."""
         to = self.host_of(target)
         far_host = to or host
         near, far = self._end(host), self._end(far_host)
@@ -174,7 +174,9 @@ class Network:
         return near
 
     def _wait_for_process(self, near: End, target: bytes) -> None:
-        """Wait for a partition to heal: the dial then reaches whichever process has the id."""
+        """Wait until the partition ends; the dial then reaches the process that has the id at that
+        time.
+        """
 
         def look() -> None:
             if not near.is_open:
@@ -200,7 +202,7 @@ class Network:
         self._kernel.after(self._travel_s(far.host, near.host), partial(self.kernel_end, near))
 
     def kernel_end(self, end: End) -> None:
-        """Tell this end that the connection is over."""
+        """Tell this end that the connection has ended."""
         end.host.do(lambda: self._hear_end(end), end.process)
 
     def _end(self, host: Host) -> End:
@@ -210,7 +212,7 @@ class Network:
         return end
 
     def send(self, end: End, body: bytes | None) -> None:
-        """Send bytes; None tells the other end that this one was closed."""
+        """Send bytes to the other end; None tells it that this end was closed."""
         if not end.is_open:
             return
         far = end.other
@@ -228,10 +230,10 @@ class Network:
             self._finish(end)
 
     def _pump(self, end: End) -> None:
-        """Deliver, in order, what has arrived from this end."""
+        """Deliver, in order, the messages from this end that have arrived."""
         far = end.other
         if far.process is None or not far.is_open or self.is_blocked(end.host, far.host):
-            # the dial is under way or the way is blocked; the end is looked at again after that
+            # the dial is not finished or the way is blocked; the end is looked at again afterwards
             return
         if end.queue and end.queue[0][0] <= self._kernel.now:
             far.host.do(lambda: self._deliver(end), far.process)
@@ -268,7 +270,7 @@ class Network:
             self._ends.pop(end.other.number, None)
 
     def _pump_later(self, end: End, delay_s: float) -> None:
-        """Deliver held-up messages, in order, after this delay."""
+        """Deliver delayed messages, in order, after this delay."""
         when = self._kernel.now + delay_s
         held, end.queue = end.queue, deque()
         for arrives, body in held:
@@ -291,19 +293,19 @@ class Network:
         return (self._latency[pair] + jitter) * one.slowness * other.slowness
 
     def is_blocked(self, one: Host, other: Host) -> bool:
-        """Whether nothing passes between these machines now."""
+        """Whether nothing gets through between these machines now."""
         return _pair(one, other) in self._blocked
 
     # ---- faults ------------------------------------------------------------------------------
 
     def block(self, one: Host, other: Host) -> None:
-        """Block everything between these machines; connections that wait too long are given up."""
+        """Block all messages between these machines. A connection that waits too long is ended."""
         self._blocked.add(_pair(one, other))
         for end in self._between(one, other):
             self._give_up_later(end)
 
     def unblock(self, one: Host, other: Host) -> None:
-        """Let waiting messages pass."""
+        """Let waiting messages through."""
         pair = _pair(one, other)
         if pair not in self._blocked:
             return
@@ -317,12 +319,14 @@ class Network:
             self.unblock(self.hosts[one], self.hosts[other])
 
     def cut(self, one: Host, other: Host) -> None:
-        """Break connections between these machines; some messages on their way are lost."""
+        """Break the connections between these machines; some messages on their way are lost."""
         for end in self._between(one, other):
             self._break(end)
 
     def _break(self, end: End) -> None:
-        """Tell the other side that the connection broke, after part of what was on its way."""
+        """Tell the other end that the connection broke, after a part of the messages on their
+        way.
+        """
         keep = self._rng.randint(0, len(end.queue))
         while len(end.queue) > keep:
             end.queue.pop()
@@ -344,15 +348,15 @@ class Network:
         ]
 
     def sever(self, end: End) -> None:
-        """Break one connection; some messages on their way are lost in each direction."""
+        """Break one connection; in each direction, some messages on their way are lost."""
         for one in (end, end.other):
             self._break(one)
 
     def host_down(self, host: Host, is_noticed: bool) -> None:
         """End a machine.
 
-        `is_noticed`: others learn of it at once, as when processes end; otherwise only by its
-        silence.
+        With `is_noticed`, others learn of this at once, as when processes end; otherwise only from
+        the machine's silence.
         """
         for end in list(self._ends.values()):
             if end.host is not host or not end.is_open:
@@ -385,7 +389,7 @@ class Network:
         ]
 
     def process_gone(self, host: Host, process: Process) -> None:
-        """End a process: everything that it sent arrives, then its connections end."""
+        """End a process. Everything that it has sent arrives; then its connections end."""
         for end in list(self._ends.values()):
             if end.process is process and end.host is host:
                 self.close(end)

@@ -33,21 +33,21 @@ from phalanx_research.chaos.promises import Promises
 from phalanx_research.chaos.worker import SimWorker
 
 BUSY_PORTS = 0.1
-"""The probability that another program listens at a port that a gang wants."""
+"""The probability that another program listens on a port that a gang wants."""
 
 
 class NeverSilent:
-    """A fork server that always answers, because no process stands behind it here."""
+    """A fork server that always answers, since there is no real process."""
 
     def ask(self) -> None:
-        """Do nothing: the answer is always there."""
+        """Do nothing, since the answer is always there."""
 
     def rouse(self) -> None:
-        """Do nothing: the fork server never sleeps."""
+        """Do nothing, since this fork server never sleeps."""
 
 
 class SimNode:
-    """One node's process, and those of its workers and drivers."""
+    """The process of one node, with those of its workers and drivers."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class SimNode:
         )
         self.drivers: list[SimDriver] = []
         self._recovery: dict[int, int] = {}
-        """The recovery action that each GPU needs, by number."""
+        """The recovery action that each GPU needs, by the GPU's number."""
         files = NodeFiles(host, rng(f"disk {name}"), self._guarded)
         ports = rng(f"node {name}")
         self._machines = machines = cluster_node(
@@ -143,7 +143,7 @@ class SimNode:
         return driver
 
     def set_device(self, number: int, recovery: int) -> None:
-        """Set the recovery action that a GPU needs; 0: the GPU is healthy."""
+        """Set the recovery action that a GPU needs; 0 for a healthy GPU."""
         self._recovery[number] = recovery
         count = int(self.total.get("GPU", 0))
         self._machines.devices.seen(
@@ -152,7 +152,7 @@ class SimNode:
         self._round()
 
     def end_processes(self) -> None:
-        """End the machine and everything that runs on it."""
+        """End the machine and all processes on it."""
         for driver in self.drivers:
             if driver.is_alive:
                 driver.is_alive = False
@@ -166,7 +166,7 @@ class SimNode:
     # ---- steps of the node -------------------------------------------------------------------
 
     def _guarded(self, action: Callable[[], object]) -> None:
-        """Run an action as one of the node's own steps."""
+        """Run an action as a step of the node itself."""
 
         def step() -> None:
             self.host.guard(action)
@@ -232,19 +232,19 @@ class SimNode:
         return self.dial(CONTROL) if self.host.can_dial else None
 
     def joined(self, cluster: str) -> None:
-        """Do nothing when the head takes the node in."""
+        """Do nothing when the head accepts the node."""
 
     def note(self, text: str, *, level: str = INFO, job: str = "") -> None:
-        """Record a note."""
+        """Record an event."""
         self.host.kernel.log(self.name, text)
 
     def end(self, reason: str, is_about_token: bool) -> None:
-        """End the node's process, and all its processes with it."""
+        """End the node's process, and all its workers and drivers."""
         self._stops(self, reason)
 
 
 def _numbered() -> Callable[[int], bytes]:
-    """Return a source of numbers in place of random bytes, counted separately for each length."""
+    """Return counted numbers in place of random bytes, with a separate count for each length."""
     counts: dict[int, int] = {}
 
     def make_unique(size: int) -> bytes:

@@ -23,9 +23,9 @@ Later = Callable[[float, Callable[[], None]], None]
 Refs = list[ObjectRef[Any]]
 
 _MAX_HELD = 15
-"""The most references of chains that are held at once."""
+"""The most references of chains that the program holds at once."""
 _ALL_SORTS: tuple[Any, ...] = (False, True, (Raised,), (OtherError,))
-"""Possible values of `retry_exceptions`."""
+"""The values of `retry_exceptions` from which one is drawn."""
 
 
 class ObjectProgram:
@@ -41,7 +41,7 @@ class ObjectProgram:
         self.actors: list[ActorClient] = []
 
     def plan(self, left_s: float) -> None:
-        """Plan everything that is drawn within this time."""
+        """Plan all drawn work of this driver within this time."""
         options = self._options.objects
         plans = [(options.chains, self._chain), (options.streams, self._stream)]
         plans += [(options.cancels, self._cancel), (options.parents, self._parent)]
@@ -72,12 +72,12 @@ class ObjectProgram:
         ends = rng.choices((RETURNS, RAISES, DIES), (0.8, 0.1, 0.1))[0]
         bad = rng.choice((1, 1, 2, -1))
         if template.max_retries < 0:
-            bad = abs(bad)  # otherwise the task would be retried for ever
+            bad = abs(bad)  # otherwise the task would be retried forever
         seconds = min(rng.expovariate(1.0 / self._options.task_s), 3.0)
         return Work(**{"seconds": seconds, "ends": ends, "bad_attempts": bad, **more})
 
     def _read(self, refs: Refs) -> None:
-        """Read these references, and those that their values contain."""
+        """Read the values of these references, and of the references inside these values."""
         for ref in refs:
             read = self._driver.promises.reads.begins(self._driver, ref)
             self._driver.read(ref, partial(self._on_read, ref, read))
@@ -99,7 +99,7 @@ class ObjectProgram:
     # ---- chains of objects -------------------------------------------------------------------
 
     def _chain(self) -> None:
-        """Submit a task on results of earlier ones, most of them large; read its own result
+        """Submit a task on the results of earlier tasks, most of them large; read its own result
         later.
         """
         rng = self._rng
@@ -162,7 +162,7 @@ class ObjectProgram:
         for _ in range(rng.choice((1, 1, 4))):
             refs, _ = self._driver.submit(template, work)
             force = rng.random() < 0.3
-            if rng.random() < 0.2:  # cancelled by a task that has borrowed the reference
+            if rng.random() < 0.2:  # a task that borrows the reference cancels
                 self._driver.submit(self._template(), Work(seconds=0.1, cancels=True), None, refs)
             else:
                 self._cancel_later(refs[0]._number >> 32, refs[0]._number, force)
@@ -177,15 +177,15 @@ class ObjectProgram:
         self._driver.submit(template, work)
 
     def _parent(self) -> None:
-        """Submit a task that submits others and waits for them."""
+        """Submit a task that submits other tasks and waits for them."""
         template = self._template()
         self._driver.submit(template, self._work(template, children=self._rng.randint(1, 3)))
 
     # ---- borrowing ---------------------------------------------------------------------------
 
     def _lend(self) -> None:
-        """Create an actor that keeps references to the driver's objects, and gives some to its
-        own.
+        """Create an actor that keeps references to the driver's objects and returns references to
+        its own objects.
         """
         rng, driver = self._rng, self._driver
         client = self._make_actor()
@@ -231,12 +231,12 @@ class ObjectProgram:
 
 
 class StreamReader:
-    """Takes the items of a stream one after another, and reads them."""
+    """Takes the items of a stream one after another, and reads their values."""
 
     def __init__(self, driver: SimDriver, stream: Stream, pace_s: float, stop_after: int) -> None:
-        """Start to read.
+        """Start reading.
 
-        `pace_s`: seconds between two items. `stop_after`: the number of items after which it stops.
+        `pace_s` is the seconds between two items. After `stop_after` items the reader stops.
         """
         self._promises = driver.promises
         self._driver = driver

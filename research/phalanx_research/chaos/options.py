@@ -48,7 +48,7 @@ LATER_FAULTS = {
     "drain": 0.2, "sever": 0.2, "erase": 0.4, "full": 0.2, "torn": 0.2, "dials": 0.2, "clock": 0.3,
     "device": 0.25, "pause": 0.3, "step": 0.3,
 }  # fmt: skip
-"""The probability that a seed has each fault.
+"""The probability of each fault for a seed.
 
 Each fault has its own random source, so that a new fault leaves the rest of a seed unchanged.
 """
@@ -60,28 +60,28 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     latency_s: tuple[float, float]
     """The least and the largest latency between two machines."""
     jitter_s: float
-    """The mean of the exponentially distributed addition to the latency."""
+    """The mean of the exponentially distributed time that is added to the latency."""
     notice_s: float
     """The longest time until a broken connection is noticed."""
     give_up_s: float
-    """The longest time until a connection over which nothing passes is given up."""
+    """The longest time until a connection is ended over which nothing gets through."""
 
 
 class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How often all drivers together do something with objects."""
+    """How often all drivers together use objects in each way."""
 
     chains: int
-    """Tasks on results of others, most of them large."""
+    """The number of tasks on results of others, most of them large."""
     streams: int
     cancels: int
     limits: int
-    """Tasks with a time limit."""
+    """The number of tasks with a time limit."""
     parents: int
-    """Tasks that submit others."""
+    """The number of tasks that submit other tasks."""
     lends: int
-    """Actors that keep references."""
+    """The number of actors that keep references."""
     store_objects: int
-    """The number of large objects that a node's memory holds."""
+    """The number of large objects for which a node's memory has room."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,42 +93,44 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     limits: HealthLimits
     spilling: SpillOptions
     patience_s: float
-    """Seconds without a head after which a node without work ends."""
+    """Seconds without a head after which a node without work ends itself."""
     tick_s: float
     head_tick_s: float
     write_s: tuple[float, float]
-    """The range of the time of a write of the head's journal."""
+    """The shortest and the longest time of a write of the head's journal."""
     start_s: tuple[float, float]
-    """The range of the time that a worker process takes to start."""
+    """The shortest and the longest time until a worker process has started."""
     skew_s: float
     drift: float
-    """The largest relative error of the speed of clocks."""
+    """The largest relative error in the speed of a clock."""
     chaos_s: float
-    """Seconds during which there are faults."""
+    """Seconds during which faults happen."""
     quiet_s: float
-    """Seconds of quiet after all work is done, before the head dies once more. 0: it does not."""
+    """Seconds without any event after all work has ended, before the head dies once more; 0: the
+    head does not die.
+    """
     faults: tuple[str, ...]
     fault_every_s: float
     drivers: int
     tasks: int
-    """How often a driver submits tasks: one, five or twelve at a time."""
+    """How often a driver submits tasks; each time one, five or twelve."""
     actors: int
     groups: int
     gangs: int
     jobs: int
-    """Jobs of commands, by all drivers."""
+    """The number of jobs of all drivers together."""
     sweeps: int
-    """How many arrays of short commands each driver submits."""
+    """The number of arrays of short commands that each driver submits."""
     has_parts: bool
-    """Whether the head may hear in several parts what its store has written."""
+    """Whether the head may learn in several parts what its store has written."""
     has_others: bool
-    """Whether some jobs wait for others, and some are arrays."""
+    """Whether some jobs depend on others, and some are arrays."""
     has_times: bool
     """Whether some jobs have time limits, start later, or are held and changed."""
     queues: tuple[dict[str, float], ...]
     """The weight and the CPU limit of each queue, in addition to the default queue."""
     quotas: tuple[dict[str, Any], ...]
-    """Further fields of each queue when it is created."""
+    """Further fields of each queue at its creation."""
     queue_changes: int
     """How often a driver changes a queue's weight."""
     has_tasks_in_queues: bool
@@ -141,8 +143,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 def draw(kernel: Kernel) -> Options:
     """Draw the options of one seed.
 
-    Later additions have a random source of their own, so that the rest of a seed is drawn as
-    before.
+    Options that were added later have their own random source, so that all other options of a seed
+    stay the same.
     """
     rng, later = kernel.rng("options"), kernel.rng("later options")
 
@@ -237,7 +239,7 @@ def _quota(rng: random.Random) -> dict[str, Any]:
 
 
 def _node(rng: random.Random) -> dict[str, float]:
-    """Return the resources of a small node, so that little work suffices for contention."""
+    """Return the resources of a small node, so that little work is enough for contention."""
     resources = {"CPU": float(rng.choice((1, 2, 4)))}
     if rng.random() < 0.5:
         resources["GPU"] = float(rng.choice((1, 2, 4)))

@@ -28,7 +28,7 @@ MIN_TICK_S = 0.05
 
 
 class SimProcess:
-    """The common parts of drivers and workers."""
+    """The common base of drivers and workers."""
 
     owner: OwnerCore
     node_end: End
@@ -42,7 +42,7 @@ class SimProcess:
         name: str,
         kind: str,
     ) -> None:
-        """Start the process. `prefix`: its node's, on the same machine."""
+        """Start the process. `prefix` is the prefix of its node, which is on the same machine."""
         self.host = host
         self.clock = OwnTime(host.clock)
         self.prefix = prefix
@@ -51,7 +51,7 @@ class SimProcess:
         self.name = name
         self.kind = kind
         self.process_id = b""
-        """The process's id; empty until it has joined."""
+        """The process's id; empty until the process has joined."""
         self.is_alive = True
 
     def dial_node(self) -> None:
@@ -59,7 +59,7 @@ class SimProcess:
         self.node_end = self.network.dial(self.host, self, node_process_id(self.prefix))
 
     def join(self, process_id: bytes) -> None:
-        """Take the process's id: from now on others can connect to it."""
+        """Take the process's id. From now on, others can connect to the process."""
         self.process_id = process_id
         self.network.add_process(self.host, process_id, self)
         self.files = ProcessFiles(self.host, process_id, self.node_end)
@@ -92,7 +92,7 @@ class SimProcess:
         self.network.process_gone(self.host, self)
 
     def gone(self) -> None:
-        """Clean up after the process has ended, for any reason."""
+        """Clean up after the process has ended for any reason."""
         self.promises.owner_ended(self)
 
     # ---- Transport and Outbox ----------------------------------------------------------------
@@ -107,7 +107,7 @@ class SimProcess:
         return end
 
     def watch(self, connection: Connection) -> None:
-        """Do nothing: simulated connections are watched from the start."""
+        """Do nothing, since simulated connections are watched from the start."""
 
     def close(self, connection: Any) -> None:
         """Close a connection."""
@@ -118,7 +118,7 @@ class SimProcess:
         connection.post(message)
 
     def flush_later(self, connection: Connection) -> None:
-        """Do nothing: no message waits here."""
+        """Do nothing, since no message waits here."""
 
     def _posted(self, message: Message) -> None:
         self.promises.posted(self, message)
@@ -143,8 +143,8 @@ class SimProcess:
         self._plan_tick(max(next_s, MIN_TICK_S))
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
-        """Run an action after this delay (longer on a slow machine), if the process is still
-        alive.
+        """Run an action after this delay (longer on a slow machine) if the process is still alive
+        then.
         """
         self.host.later(delay_s * self.host.slowness, lambda: self.do(action), self)
 
@@ -159,7 +159,7 @@ class SimProcess:
             self.host.guard(step)
 
     def settle(self) -> None:
-        """Report everything that was released, as the reactor does after each round."""
+        """Report all released references, as the reactor does after each round."""
         owner, dropped = self.owner, self.files.dropped
         while any(owner.unsent) or dropped:
             owner.flush()
@@ -183,7 +183,7 @@ class SimProcess:
         self.settle()
 
     def take(self, end: End, message: Message) -> bool:
-        """Take a message that is not for an owner; return False for one that is."""
+        """Handle a message that is not for an owner; return False for a message to an owner."""
         return False
 
     def on_end(self, end: End) -> None:
@@ -197,7 +197,9 @@ class SimProcess:
     # ---- objects, as `get` reads them --------------------------------------------------------
 
     def read(self, ref: ObjectRef[Any], then: Callable[[Outcome], None]) -> None:
-        """Wait for a value and read it when the process has time; wait again for a lost one."""
+        """Wait for a value, and read it when the process has time; if the value is lost, wait
+        again.
+        """
         self.later(0.0, lambda: self._read(ref, then))
 
     def _read(self, ref: ObjectRef[Any], then: Callable[[Outcome], None]) -> None:
@@ -231,8 +233,8 @@ class SimProcess:
         self.read(ref, then)
 
     def open(self, name: str) -> Wait:
-        """Open a file, fetching it first when it may be elsewhere; the result is None when it is
-        gone.
+        """Open a file, after fetching it if another node may have it; the result is None if the
+        file is gone.
         """
 
         def wait(resume: Resume) -> None:

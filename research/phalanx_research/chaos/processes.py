@@ -16,7 +16,7 @@ _REAP_S = 0.002
 
 
 class SimWorkers:
-    """The workers of one node, as worker_processes.ForkEffects."""
+    """The workers of one node; used as worker_processes.ForkEffects."""
 
     def __init__(
         self,
@@ -28,8 +28,9 @@ class SimWorkers:
     ) -> None:
         """Start without workers.
 
-        `start_s`: seconds that a worker takes to start. `make`: creates a worker with this id,
-        which calls back when it ends. `reaped`: tells the node that a worker ended, and how.
+        `start_s` is the seconds that a worker needs to start. `make` creates a worker with an id;
+        the worker calls back when it ends. `reaped` tells the node that a worker has ended, and
+        how.
         """
         self._host = host
         self._rng = rng
@@ -51,7 +52,7 @@ class SimWorkers:
             self._host.later(_SIGNAL_S, partial(worker.die, "killed"))
 
     def terminate(self, process: bytes) -> None:
-        """Ask a worker to end; it ends soon, or whenever it likes."""
+        """Ask a worker to end. It ends soon, or after a longer time that is drawn."""
         worker = self.workers.get(process)
         if worker is not None:
             delay_s = self._rng.choice((_SIGNAL_S, 0.2, 3.0))
@@ -70,7 +71,7 @@ class SimWorkers:
 
 
 class NoLogs:
-    """No logs, as worker_output.NodeLogs: simulated workers print nothing."""
+    """Used as worker_output.NodeLogs without any logs, since simulated workers print nothing."""
 
     def append(self, worker: str, line: LogLine) -> None:
         """Do nothing: there are no logs."""

@@ -41,7 +41,7 @@ from phalanx_research.chaos.work import Work, read_label
 ABANDONED = "abandoned"
 OWNER_GONE = "owner gone"
 _STOP_S = 1.0
-"""Seconds within which a task ends after its worker could have ended it, if all is well."""
+"""Seconds within which a task must end once its worker can end it, in a healthy cluster."""
 
 
 class Submitter(Protocol):
@@ -65,7 +65,7 @@ class Worker(Protocol):
 
 
 class Promises:
-    """Everything that was promised, and the outcome of each promise."""
+    """Everything that was promised, and the outcomes."""
 
     def __init__(self, kernel: Kernel, network: Network, history: History) -> None:
         self._kernel = kernel
@@ -78,15 +78,15 @@ class Promises:
         self._truth = Truth(history, self.kept)
         self.reads = Reads(network, history, self.kept, self._truth)
         self._running: dict[bytes, Key] = {}
-        """The work of each worker: one task, or the last call of an actor that started."""
+        """The work of each worker: one task, or the actor's call that started last."""
         self._ended_under: dict[bytes, Key] = {}
-        """The last work of workers that have ended."""
+        """For each worker that has ended, its last work."""
         self._results: dict[bytes, Key] = {}
-        """The work whose results workers write: a request to stop it comes too late."""
+        """For each worker, the work whose results it writes; it is too late to stop this work."""
         self._to_stop: dict[tuple[bytes, Key], float] = {}
-        """When the last Cancel has arrived for a task, by worker and task."""
+        """For each (worker, task), the time when the last Cancel arrived."""
         self._alive_as: dict[tuple[bytes, int], bytes] = {}
-        """The worker as which the head reported each incarnation of an actor alive."""
+        """For each incarnation of an actor that the head reported alive, the worker."""
 
     # ---- submission of work ------------------------------------------------------------------
 
@@ -100,9 +100,9 @@ class Promises:
         inputs: list[ObjectRef[Any]] | None,
         parent: tuple[bytes, int] | None = None,
     ) -> None:
-        """Note that a process has submitted a task.
+        """Record that a process has submitted a task.
 
-        `parent`: the task or call that submitted it, by owner and number.
+        `parent` is the task or call that submitted this task, by owner and number.
         """
         number = refs[0]._task if stream is None else stream.number
         assert number is not None
@@ -128,7 +128,7 @@ class Promises:
         self._promise(process, promise, refs[0] if stream is None else stream.completion)
 
     def call_promised(self, process: Submitter, call: PendingCall, work: Work) -> None:
-        """Note that a process has called an actor."""
+        """Record that a process has called an actor."""
         promise = Promise(
             owner=process.name,
             number=call.number,
@@ -150,7 +150,7 @@ class Promises:
         tasks: list[PendingTask],
         work: Work,
     ) -> None:
-        """Note that a driver has asked for a gang."""
+        """Record that a driver has requested a gang."""
         for task in tasks:
             self.task_promised(process, task.template, work, task.refs, None, None)
         self.gangs.promised(group, min_members, [(process.name, task.number) for task in tasks])
@@ -167,7 +167,7 @@ class Promises:
     # ---- transport of work -------------------------------------------------------------------
 
     def posted(self, process: Submitter, message: Any) -> None:
-        """Note that a process sends something to another."""
+        """Record that a process sends a message to another process."""
         if not isinstance(message, Task | Call):
             return
         promise = self.kept.get((process.name, message.number))
@@ -188,7 +188,7 @@ class Promises:
             )
 
     def cancelled(self, key: Key) -> None:
-        """Note that a process cancels its own work."""
+        """Record that a process cancels work that it submitted."""
         promise = self.kept.get(key)
         if promise is not None:
             promise.was_cancelled = True
@@ -196,7 +196,7 @@ class Promises:
             self._history.count("cancelled")
 
     def cancel_came(self, worker: Worker, owner: bytes, message: Cancel) -> None:
-        """Note that a worker is asked to stop a task or call, and perhaps its children."""
+        """Record that a worker is asked to stop a task or call, and perhaps its children."""
         key = self._key_of(owner, message.number)
         if self._results.get(worker.worker_id) != key:
             self._to_stop[worker.worker_id, key] = self._kernel.now
@@ -208,7 +208,7 @@ class Promises:
     # ---- running work ------------------------------------------------------------------------
 
     def task_started(self, worker: Worker, owner: bytes, task: Task, lease: LeaseInfo) -> None:
-        """Check that a worker that starts a task has a lease for it."""
+        """Check that a worker has a lease for a task when it starts the task."""
         promise = self._started(worker, owner, task.number)
         if not lease.job:
             if promise is not None:
@@ -218,14 +218,14 @@ class Promises:
         self.usage.occupy(worker.prefix, worker.name, lease.resources, lease.devices, in_bundle)
 
     def code_ended(self, worker: Worker, owner: bytes, number: int) -> None:
-        """Note that the code of a task or call has ended.
+        """Record that the code of a task or call has ended.
 
-        Its results are still to be written, perhaps once there is room.
+        The results are not written yet; writing may have to wait for room.
         """
         self._results[worker.worker_id] = self._key_of(owner, number)
 
     def task_ended(self, worker: Worker, is_done: bool) -> None:
-        """Check a task that ran to its end, or stopped."""
+        """Check a task that ran to its end or was stopped."""
         self.usage.vacate(worker.prefix, worker.name)
         self._results.pop(worker.worker_id, None)
         key = self._running.pop(worker.worker_id, None)
@@ -235,8 +235,8 @@ class Promises:
         if not is_done:
             return
         promise.finished_on.append(worker.worker_id)
-        # A machine that stood still does everything due at one moment: a task may end in that
-        # moment.
+        # A machine that was stopped does everything that is due at one moment, so a task may end at
+        # that moment.
         asked_at = self._to_stop.get((worker.worker_id, key), self._kernel.now)
         if asked_at < self._kernel.now and not promise.work.is_stubborn:
             raise Broken(
@@ -254,7 +254,7 @@ class Promises:
             )
 
     def call_started(self, worker: Worker, order: CreateActor, owner: bytes, call: Call) -> None:
-        """Check that the actor created by `order` may start this call."""
+        """Check that the actor that `order` created may start this call."""
         self._started(worker, owner, call.number)
         alive = self._alive_as.get((order.actor, order.incarnation))
         if alive != worker.worker_id:
@@ -283,12 +283,12 @@ class Promises:
     # ---- actors ------------------------------------------------------------------------------
 
     def actor_begun(self, worker: Worker, order: CreateActor) -> None:
-        """Note that a worker starts to construct an actor."""
+        """Record that a worker starts to construct an actor."""
         in_bundle = order.placement_group is not None
         self.usage.occupy(worker.prefix, worker.name, order.resources, order.devices, in_bundle)
 
     def actor_alive(self, actor: bytes, incarnation: int, worker: bytes) -> None:
-        """Check that an actor's incarnation is reported alive in one process only."""
+        """Check that each incarnation of an actor is reported alive in one process only."""
         before = self._alive_as.setdefault((actor, incarnation), worker)
         if before != worker:
             names = [self._history.name_of(before), self._history.name_of(worker)]
@@ -301,7 +301,9 @@ class Promises:
     # ---- outcomes ----------------------------------------------------------------------------
 
     def ended(self, process: Submitter, ref: ObjectRef[Any]) -> None:
-        """Check the outcome of a task or call, or the end of its stream, as its owner learns it."""
+        """Check the outcome of a task or call, or the end of its stream, when the owner learns
+        it.
+        """
         promise = self.kept[process.name, ref._number >> INDEX_BITS]
         value = ref._value
         if promise.work.items:
@@ -326,7 +328,7 @@ class Promises:
     def stream_over(
         self, process: Submitter, number: int, items: int, error: BaseException | None
     ) -> None:
-        """Check the end or the error that the reader of a stream got after this many items."""
+        """Check the end or error that a stream's reader gets after this many items."""
         promise = self.kept[process.name, number]
         if error is not None:
             self._failed(promise, error)
@@ -340,7 +342,7 @@ class Promises:
         self._conclude(promise, DONE)
 
     def stream_abandoned(self, process: Submitter, number: int) -> None:
-        """Note that nobody reads the stream any more."""
+        """Record that nobody reads the stream any more."""
         promise = self.kept[process.name, number]
         promise.is_abandoned = True
         if promise.is_over:
@@ -377,7 +379,7 @@ class Promises:
         return self._history.name_of(owner), number
 
     def _content(self, value: Value) -> bytes | None:
-        """Return the content of a file, wherever it is; None when it is already gone."""
+        """Return the content of a file, wherever the file is; None if the file is gone."""
         name = value.data.decode()
         contents = (host.content(name) for host in self._network.hosts.values())
         return next((content for content in contents if content is not None), None)
@@ -385,7 +387,7 @@ class Promises:
     # ---- ends of processes -------------------------------------------------------------------
 
     def worker_ended(self, worker: Worker) -> None:
-        """Note that a worker's process is gone, whatever it was doing."""
+        """Record that a worker's process has ended, whatever it was doing."""
         self.usage.vacate(worker.prefix, worker.name)
         self._results.pop(worker.worker_id, None)
         key = self._running.pop(worker.worker_id, None)
@@ -393,14 +395,14 @@ class Promises:
             self._ended_under[worker.worker_id] = key
 
     def preempted(self, worker: bytes) -> None:
-        """Note that a worker was preempted: its work may start once more."""
+        """Record that a worker was preempted; its work may start once more."""
         key = self._ended_under.get(worker)
         if key is not None:
             self.kept[key].excused += 1
             self._history.count("preempted")
 
     def owner_ended(self, process: Submitter) -> None:
-        """Note that an owner has ended: nobody waits for its work, and it waits for nothing."""
+        """Record that an owner has ended. Nobody waits for its work, and it waits for nothing."""
         for promise in self.kept.values():
             if promise.owner == process.name and not promise.outcome:
                 promise.outcome = OWNER_GONE
@@ -413,9 +415,9 @@ class Promises:
         return [promise for promise in self.kept.values() if not promise.outcome]
 
     def check_all_kept(self, waited_s: float, control: Head | None) -> None:
-        """Check that everything submitted has ended, and that nobody waits for a value.
+        """Check that all submitted work has ended, and that nobody waits for a value.
 
-        `control`: the head's.
+        `control` is the head's state.
         """
         jobs = self.jobs.open(control)
         if jobs:
@@ -437,7 +439,7 @@ class Promises:
         self.gangs.check()
 
     def check_journal(self, process: Submitter) -> None:
-        """Check that an owner's records of its tasks agree with what has happened to them."""
+        """Check that an owner's records of its tasks agree with what happened to the tasks."""
         states = process.owner.journal.states()
         for promise in self.kept.values():
             if promise.owner != process.name or promise.is_call:
@@ -445,7 +447,7 @@ class Promises:
             state = states.get(promise.number)
             is_right = state in (FINISHED, STATE_FAILED)
             if promise.outcome == DONE and not promise.work.is_large:
-                is_right = state == FINISHED  # otherwise it may have run again, and failed
+                is_right = state == FINISHED  # otherwise the task may have run again and failed
             elif promise.outcome not in (DONE, ABANDONED) and not promise.was_made_again:
                 is_right = state == STATE_FAILED
             if not is_right:

@@ -27,12 +27,12 @@ class Reader(Protocol):
 
 
 class Reads:
-    """All readers that wait for a value."""
+    """All readers that wait for values."""
 
     def __init__(
         self, network: Network, history: History, kept: Mapping[Key, Promise], truth: Truth
     ) -> None:
-        """Start without readers. `kept`: the work that makes objects."""
+        """Start without readers. `kept` has the promises about the work that makes objects."""
         self._network = network
         self._history = history
         self._kept = kept
@@ -41,18 +41,18 @@ class Reads:
         self._count = 0
 
     def begins(self, process: Reader, ref: ObjectRef[Any]) -> int:
-        """Note that a process waits for a value; return a number for `ends`."""
+        """Record that a process waits for a value; return a number for `ends`."""
         self._count += 1
         self._open[self._count] = (process, ref)
         return self._count
 
     def ends(self, read: int, outcome: Outcome) -> None:
-        """Note that the reader has the value, or an error."""
+        """Record that the reader has got the value or an error."""
         process, ref = self._open.pop(read)
         self.on_read(process, ref, outcome)
 
     def on_read(self, process: Reader, ref: ObjectRef[Any], outcome: Outcome) -> None:
-        """Check what a process has read: the right object, or an error that is true."""
+        """Check what a process has read: it must be the right object, or a true error."""
         self._history.count("reads")
         if isinstance(outcome, BaseException):
             self._check_error(process, ref, outcome)
@@ -67,7 +67,7 @@ class Reads:
 
     def _check_error(self, process: Reader, ref: ObjectRef[Any], error: BaseException) -> None:
         if self._history.is_dead(process.process_id[:PREFIX_BYTES]):
-            return  # owners have released what this process holds, and it is about to end
+            return  # owners have released its objects, as it is about to end
         owner = self._history.name_of(ref._owner)
         if isinstance(error, OwnerDiedError):
             is_true = self._history.had_faults or not self._is_running(ref._owner)
@@ -85,14 +85,14 @@ class Reads:
             )
 
     def _is_running(self, process: bytes) -> bool:
-        """Whether a process lives, and the head has not given up its node."""
+        """Whether a process is alive, and the head has not declared its node dead."""
         if self._history.is_dead(process[:PREFIX_BYTES]):
             return False
         host = self._network.host_of(process)
         return host is not None and self._network.find_process(host, process) is not None
 
     def process_ended(self, process: Reader) -> None:
-        """Note that an ended process waits for nothing any more."""
+        """Record that a process has ended and waits for nothing any more."""
         self._open = {n: read for n, read in self._open.items() if read[0] is not process}
 
     @property

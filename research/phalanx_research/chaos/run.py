@@ -14,7 +14,9 @@ STORY_LINES = 40
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One seed's run. `broken`: the promise that did not hold, in a sentence; otherwise empty."""
+    """The run of one seed. `broken` says in a sentence which promise did not hold; empty if all
+    held.
+    """
 
     seed: int
     digest: str
@@ -22,12 +24,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     simulated_s: float
     events: int
     promised: int
-    """The number of tasks and calls."""
+    """The number of tasks and calls in the run."""
     outcomes: dict[str, int]
     faults: dict[str, int]
     broken: str = ""
     story: tuple[str, ...] = ()
-    """The last events that involve the broken promise."""
+    """The last events of the processes that are involved in the broken promise."""
 
     @property
     def replay(self) -> str:
@@ -35,12 +37,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return f"phalanx simulate --chaos --seed {self.seed}"
 
     def facts(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
+        """Return the figures of the run for JSON."""
         return msgspec.structs.asdict(self) | {"ok": not self.broken, "replay": self.replay}
 
 
 def try_seed(seed: int) -> tuple[Result, World]:
-    """Run one seed; return the result, and the world as the run left it."""
+    """Run one seed; return the result, and the world in its final state."""
     world = World(seed)
     broken = ""
     story: tuple[str, ...] = ()

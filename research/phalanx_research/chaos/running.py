@@ -7,23 +7,23 @@ from typing import Any
 
 Resume = Callable[[Any], None]
 Wait = Callable[[Resume], None]
-"""Starts a wait, and calls back once with its result."""
+"""A function that starts a wait and calls back once with the result."""
 Body = Generator[Wait, Any, Any]
 
 
 class Interrupted(Exception):
-    """Raised where the code waits, to make it stop."""
+    """Raised in code that waits, so that the code stops."""
 
 
 class Running:
     """One run of such code, from its start to its end."""
 
     def __init__(self, body: Body, on_end: Callable[[Any], None]) -> None:
-        """Start the code. `on_end` is called with the value that the body returns."""
+        """Start the code. `on_end` is called with the value that the code returns."""
         self._body = body
         self._on_end = on_end
         self._turn = 0
-        """Counts waits: an answer to an earlier one is too late."""
+        """The number of waits so far; an answer to an earlier wait is ignored."""
         self._go(lambda: self._body.send(None))
 
     def _go(self, step: Callable[[], Wait]) -> None:
@@ -41,7 +41,7 @@ class Running:
             self._go(lambda: self._body.send(value))
 
     def interrupt(self) -> None:
-        """Stop the code where it waits now."""
+        """Stop the code at the place where it waits now."""
         self._go(lambda: self._body.throw(Interrupted()))
 
     def abandon(self) -> None:

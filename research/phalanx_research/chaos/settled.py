@@ -8,7 +8,7 @@ from phalanx_research.chaos.cluster import Cluster
 
 
 def actors_left(cluster: Cluster) -> list[str]:
-    """Return the actors that live, by the head's records or as processes."""
+    """Return the actors that still exist, in the head's records or as processes."""
     left = []
     if cluster.head is not None:
         table = cluster.head.control.actor_table.all()
@@ -20,7 +20,7 @@ def actors_left(cluster: Cluster) -> list[str]:
 
 
 def references_left(cluster: Cluster) -> list[str]:
-    """Return, in words, what processes hold of objects to which no program refers."""
+    """Return, in words, what processes hold for objects that no program refers to."""
     left = []
     for node in cluster.running_nodes():
         for process in (*node.drivers, *node.processes.workers.values()):
@@ -65,7 +65,7 @@ def leftovers(cluster: Cluster) -> list[str]:
 
 
 def check_references(cluster: Cluster) -> None:
-    """Raise Broken when an object is kept to which nobody refers."""
+    """Raise Broken when an object is kept that nobody refers to."""
     left = references_left(cluster)
     if left:
         raise Broken(
@@ -76,7 +76,7 @@ def check_references(cluster: Cluster) -> None:
 
 
 def check(cluster: Cluster) -> None:
-    """Raise Broken when anything is left."""
+    """Raise Broken when anything is still held."""
     left = leftovers(cluster)
     if left:
         raise Broken(

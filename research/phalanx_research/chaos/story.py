@@ -15,11 +15,11 @@ from phalanx_research.chaos.kernel import Event
 LONGEST = 240
 _BODIES = (Reported, Via)
 _CHATTER = (NodeReport, View)
-"""Messages that are sent all the time, and are left out."""
+"""Messages that are sent all the time and are left out of stories."""
 
 
 def story_lines(events: Iterable[Event], involved: Sequence[str], count: int) -> list[str]:
-    """Return the last `count` events of the involved names, one line each."""
+    """Return the last `count` events of the involved processes, one line each."""
     names = {name.split("/", 1)[0] if "/" not in name else name for name in involved}
     hosts = {name.split("/", 1)[0] for name in names}
     chosen = [
@@ -72,7 +72,7 @@ def _value(value: Any) -> str:
 
 
 def _name(value: bytes) -> str:
-    """Write ids for human readers: node02's third process is n2/3."""
+    """Return a text with ids in short form: the third process of node02 is n2/3."""
     if not value.strip(b"\0"):
         return "-"
     if value.startswith(b"node") and len(value) >= 6:

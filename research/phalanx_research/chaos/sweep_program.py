@@ -41,7 +41,7 @@ class SweepProgram:
         self._asked: list[JobSpec] = []
 
     def plan(self, left_s: float) -> None:
-        """Submit the arrays within this time."""
+        """Submit the arrays, spread over this time."""
         for number in range(self._options.sweeps):
             self._later(self._rng.uniform(0.0, left_s), partial(self._submit, number))
 
@@ -58,7 +58,7 @@ class SweepProgram:
             try:
                 answer()
             except PhalanxError:
-                return  # too large for the cluster as it is now
+                return  # the array is too large for the present cluster
             promises.taken(spec)
             for after_s, what in commands:
                 self._later(after_s, partial(self._do, what, spec))

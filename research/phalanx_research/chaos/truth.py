@@ -14,7 +14,7 @@ from phalanx_research.chaos.history import History
 from phalanx_research.chaos.work import RAISED, RAISES, Raised, Work
 
 Key = tuple[str, int]
-"""The name of the owner, and the number of its task or call."""
+"""A task or call, named by its owner and its number."""
 
 DONE = "done"
 
@@ -27,7 +27,7 @@ class Promise(msgspec.Struct, kw_only=True):
     """One task or call, from its submission to its outcome."""
 
     owner: str
-    """The name of the process that submitted it."""
+    """The name of the process that submitted the work."""
     number: int
     what: str
     work: Work
@@ -36,44 +36,44 @@ class Promise(msgspec.Struct, kw_only=True):
     timeout_s: float | None = None
     since: float
     inputs: Sequence[Key] = ()
-    """The work whose results are its arguments."""
+    """The work whose results are arguments of this work."""
     children: list[Key] = []
-    """The tasks that it has submitted."""
+    """The tasks that this work has submitted."""
     is_call: bool = False
     starts: int = 0
     excused: int = 0
-    """Starts that cost no retry, because it was preempted."""
+    """The number of starts that cost no retry because the work was preempted."""
     ran_on: list[str] = []
     finished_on: list[bytes] = []
-    """Workers that ran it to its end."""
+    """The workers on which the work ran to its end."""
     last_attempt: int = 0
-    """The last attempt that was sent to a worker."""
+    """The number of the last attempt that was sent to a worker."""
     outcome: str = ""
-    """DONE, or the name of the error's class."""
+    """DONE, or the name of the error's class; empty while there is no outcome."""
     was_made_again: bool = False
-    """Whether it was sent to a worker again after its end, because its results were lost."""
+    """Whether the work was sent to a worker again after its end, because its results were lost."""
     is_cancelled: bool = False
-    """Whether it was cancelled before it had an outcome."""
+    """Whether the work was cancelled before it had an outcome."""
     was_cancelled: bool = False
-    """Whether it was ever cancelled."""
+    """Whether the work was ever cancelled."""
     takes_put: bool = False
-    """Whether its arguments contain objects that were put."""
+    """Whether the arguments contain objects that were put."""
     is_over: bool = False
-    """Whether its stream has ended, read or not."""
+    """Whether the stream of this work has ended, read or not."""
     is_abandoned: bool = False
-    """Whether nobody reads its stream to the end."""
+    """Whether nobody reads the stream of this work to its end."""
     group: bytes | None = None
     node: str = ""
-    """The node to which a task is bound, if any."""
+    """The node to which the task is bound; empty if it is not bound."""
 
     @property
     def has_tries_left(self) -> bool:
-        """Whether it may be retried after its last attempt."""
+        """Whether the work may be retried after its last attempt."""
         return self.retries < 0 or self.last_attempt < self.retries
 
 
 class Truth:
-    """Compares errors with what has happened."""
+    """Compares reported errors with what has happened."""
 
     def __init__(self, history: History, kept: dict[Key, Promise]) -> None:
         self._history = history
@@ -84,7 +84,7 @@ class Truth:
         return self.is_own(promise, error) or self._is_of_input(promise, error)
 
     def is_own(self, promise: Promise, error: BaseException) -> bool:
-        """Whether this failure is possible without regard to arguments."""
+        """Whether this failure is possible apart from failures of arguments."""
         history = self._history
         match error:
             case Raised():
@@ -116,35 +116,35 @@ class Truth:
         if is_retriable(promise.retry_exceptions, RAISED):
             is_last = promise.was_cancelled or not promise.has_tries_left
             return ends[-1] == RAISES and is_last
-        # The reader of a stream may reach its error after lost items were made again.
+        # The reader of a stream may reach the stream's error after lost items were made again.
         return RAISES in ends
 
     def _is_lost_for_good(self, promise: Promise, error: BaseException) -> bool:
-        """Whether a result existed, was lost, and cannot be made again."""
+        """Whether a result existed, was lost, and can never be made again."""
         if is_lost_put(error):
             return promise.takes_put
         if not promise.work.is_large:
             return False
         if type(error) is _USED_UP:
-            # A run that could not start because its arguments were missing took a retry as well.
+            # A run that could not start, because its arguments were missing, also cost a retry.
             return not promise.has_tries_left or bool(promise.inputs) or promise.takes_put
         if type(error) is _UNMAKEABLE:
             text = str(error)
             is_disabled = "may not run again" in text and promise.retries == 0
             if "was cancelled" in text:
                 return promise.was_cancelled
-            # A remembered task keeps no actor alive. So a task that was given a handle cannot run
-            # again once the program has let go of the last one.
+            # The memory of a task keeps no actor alive. So a task that got an actor's handle cannot
+            # run again once the program has dropped the last handle.
             is_without_actor = "the last handle of its actor has gone" in text
             is_of_dead = "its actor is dead" in text and promise.is_call
             return is_disabled or is_of_dead or is_without_actor
         return False
 
     def _is_of_input(self, promise: Promise, error: BaseException) -> bool:
-        """Whether this is the failure of an argument.
+        """Whether this failure is the failure of an argument.
 
-        It becomes the failure of the work that takes the argument; an error of the system becomes a
-        failure of the task, with the argument's error as its cause.
+        Work that takes a failed argument fails with the argument's error. If that is a system
+        error, the work fails with a task error whose cause is the system error.
         """
         told = {type(one): one for one in (error, getattr(error, "cause", None)) if one is not None}
         if promise.takes_put and any(map(is_lost_put, told.values())):
@@ -158,7 +158,7 @@ class Truth:
 
 
 def is_lost_put(error: BaseException) -> bool:
-    """Whether this is the error of an object that was put and whose file is gone."""
+    """Whether this failure is that of an object that was put and whose file is gone."""
     return type(error) is _UNMAKEABLE and "it was put by process" in str(error)
 
 

@@ -18,7 +18,7 @@ Amounts = Mapping[str, float]
 
 
 class Node(Protocol):
-    """A node whose use is checked."""
+    """A node whose usage is checked."""
 
     name: str
     prefix: bytes
@@ -27,7 +27,7 @@ class Node(Protocol):
 
 
 class _Held(msgspec.Struct, frozen=True):
-    """The amounts that one process uses; `devices` by resource."""
+    """The amounts that one process uses; `devices` has the numbered devices by resource."""
 
     resources: Amounts
     devices: Mapping[str, Sequence[int]]
@@ -35,20 +35,22 @@ class _Held(msgspec.Struct, frozen=True):
 
 
 class Usage:
-    """Amounts and devices in use by machine, and the bundles that its node keeps."""
+    """Checks the amounts and devices in use on each machine, and the bundles that its node
+    keeps.
+    """
 
     def __init__(self, history: History) -> None:
         self._history = history
         self._nodes: dict[bytes, Node] = {}
         self._held: dict[bytes, dict[str, _Held]] = {}
-        """The use of each worker, by node and worker."""
+        """The usage of each worker, by node and worker."""
         self._lent: dict[str, Amounts] = {}
-        """The amounts of each worker under whose lease CPUs were lent."""
+        """The amounts of each worker that has lent the CPUs of its lease."""
         self._asked: dict[tuple[bytes, int], dict[bytes, int]] = {}
-        """By (group, attempt): the life of the head in which each node (prefix) was asked."""
+        """For each (group, attempt) and node prefix: the life of the head that asked the node."""
         self._prepared: dict[tuple[bytes, int], set[bytes]] = {}
         self._amounts: dict[tuple[bytes, int, int], Amounts] = {}
-        """The request of each (group, attempt, bundle)."""
+        """The requested amounts of each (group, attempt, bundle)."""
 
     def node_joined(self, node: Node) -> None:
         """Add a node."""
@@ -64,9 +66,9 @@ class Usage:
         devices: Mapping[str, Sequence[int]],
         in_bundle: bool,
     ) -> None:
-        """Note that a worker of a node uses these amounts from now on.
+        """Record that a worker of a node uses these amounts from now on.
 
-        `resources`: the same object for all work under one lease.
+        `resources` is the same object for all work under one lease.
         """
         if self._lent.get(worker) is resources:
             resources = _without_cpus(resources)
@@ -77,9 +79,10 @@ class Usage:
         self.check(prefix)
 
     def blocked(self, prefix: bytes, worker: str) -> None:
-        """Note that a worker waits and lends its CPUs to others.
+        """Record that a worker waits and lends its CPUs to others.
 
-        The CPUs come back whether they are free or not, so they do not count until the lease ends.
+        The worker gets the CPUs back even if they are not free, so they do not count until the
+        lease ends.
         """
         held = self._held.get(prefix, {})
         one = held.get(worker)
@@ -88,15 +91,15 @@ class Usage:
             self._lent.setdefault(worker, one.resources)
 
     def vacate(self, prefix: bytes, worker: str) -> None:
-        """Note that a worker uses nothing any more."""
+        """Record that a worker uses nothing any more."""
         self._held.get(prefix, {}).pop(worker, None)
 
     def node_gone(self, prefix: bytes) -> None:
-        """Note that nothing runs on a node any more."""
+        """Record that nothing runs on a node any more."""
         self._held.pop(prefix, None)
 
     def check(self, prefix: bytes) -> None:
-        """Raise Broken when more is in use on a node, or kept for groups, than it has."""
+        """Raise Broken when a node uses, or keeps for groups, more than it has."""
         node = self._nodes[prefix]
         held = self._held.get(prefix, {})
         used: dict[str, int] = {}
@@ -126,7 +129,7 @@ class Usage:
     # ---- bundles -----------------------------------------------------------------------------
 
     def asked(self, prefix: bytes, message: PrepareBundles, life: int) -> None:
-        """Note that the head asks a node to prepare bundles."""
+        """Record that the head asks a node to prepare bundles."""
         key = (message.group, message.attempt)
         self._asked.setdefault(key, {})[prefix] = life
         for index, amounts in message.bundles.items():
@@ -141,8 +144,8 @@ class Usage:
             self.check(node.prefix)
 
     def committed(self, node: Node, message: CommitBundles) -> None:
-        """Check a node that was asked to commit bundles: all other nodes have prepared theirs by
-        then.
+        """Check a node that was asked to commit bundles: all other nodes must have prepared their
+        bundles.
         """
         held = node.bundles.inventory().held
         kept = [

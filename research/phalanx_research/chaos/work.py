@@ -12,7 +12,7 @@ RETURNS, RAISES, DIES = "returns", "raises", "dies"
 
 
 Outcome = bytes | BaseException
-"""The result that a reader gets."""
+"""The value or the error that a reader gets."""
 
 
 class Raised(Exception):
@@ -24,34 +24,36 @@ class OtherError(Exception):
 
 
 RAISED = pickle.dumps(("task", "f", "Raised", pickle.dumps(Raised(), 5), 1, None), 5)
-"""A task's exception as `objects.failures` writes it, the same in every run."""
+"""A task's exception in the form in which `objects.failures` writes it; the same in every run."""
 
 
 class Work(msgspec.Struct, array_like=True, kw_only=True):
-    """One task or call: it takes time, then returns, raises, or ends its process."""
+    """The action of one task or call: it takes time, then returns, raises, or ends its process."""
 
     seconds: float
     ends: str = RETURNS
     bad_attempts: int = -1
-    """The number of first attempts that end like that, before later ones return; -1: all of
-    them.
+    """The number of first attempts that end in this way, before later attempts return; -1: all
+    attempts.
     """
     items: int = 0
     """The number of values that a generator yields."""
     is_large: bool = False
-    """Whether its values are files."""
+    """Whether the values are large, so that they lie in files."""
     is_stubborn: bool = False
-    """Whether it continues when it is interrupted."""
+    """Whether the code continues when it is interrupted."""
     children: int = 0
-    """The number of tasks that it submits and waits for."""
+    """The number of tasks that the code submits and waits for."""
     reads: bool = False
-    """Whether it reads the objects to which its argument refers, or that its actor keeps."""
+    """Whether the code reads the objects to which its argument refers, or which its actor keeps."""
     keeps: bool = False
-    """Whether its actor keeps the references in its argument from now on, and no others."""
+    """Whether the actor keeps the references in the argument from now on, and drops its earlier
+    ones.
+    """
     cancels: bool = False
-    """Whether it cancels the work whose results its argument refers to."""
+    """Whether the code cancels the work to whose results the argument refers."""
     gives: int = 0
-    """The number of its own process's objects to which its value refers."""
+    """The number of objects of its own process to which the returned value refers."""
     members: list[Work] = []
     """The work of each member of a gang."""
 
@@ -60,16 +62,16 @@ class Work(msgspec.Struct, array_like=True, kw_only=True):
         return self.members[number % len(self.members)] if self.members else self
 
     def end_of(self, attempt: int) -> str:
-        """Return how this attempt, counted from 0, ends."""
+        """Return how this attempt ends; attempts are counted from 0."""
         return self.ends if self.bad_attempts < 0 or attempt < self.bad_attempts else RETURNS
 
 
 class Label(msgspec.Struct, array_like=True, frozen=True):
-    """A simulated value: it names its object and its maker."""
+    """A simulated value, which says which object it is and which process made it."""
 
     owner: bytes
     number: int
-    """The object's number."""
+    """The number of the object."""
     maker: bytes
     """The process that made the value."""
     attempt: int = 0

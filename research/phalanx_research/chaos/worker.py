@@ -65,7 +65,8 @@ class SimWorker(SimProcess):
     ) -> None:
         """Start the worker.
 
-        `died` is called once, with how it ended and until when its last messages are on their way.
+        `died` is called once, with the way in which the process ended, and the time until which its
+        last messages are on their way.
         """
         name = f"{host.name}/w{int.from_bytes(worker_id[6:12], 'big')}"
         super().__init__(host, prefix, network, promises, name, "worker")
@@ -74,10 +75,10 @@ class SimWorker(SimProcess):
         self.actor: SimActor | None = None
         self._run: Running | None = None
         self.interruptible: set[TaskContext] = set()
-        """Work whose code has started: arguments are read without interrupts."""
+        """Work whose code has started. Reading arguments, before that, cannot be interrupted."""
 
     def begin(self) -> None:
-        """Start the process, which introduces itself to its node."""
+        """Start the process, which then introduces itself to its node."""
         if not self.is_alive:
             return
         self.dial_node()
@@ -113,13 +114,13 @@ class SimWorker(SimProcess):
     # ---- messages ----------------------------------------------------------------------------
 
     def take(self, end: End, message: Message) -> bool:
-        """Take a message for a worker; return False for one that is for an owner."""
+        """Handle a message for a worker; return False for a message to an owner."""
         if isinstance(message, Cancel):
             self.promises.cancel_came(self, end.peer, message)
         return self.core.handle(end, message)
 
     def settle(self) -> None:
-        """Report everything that was released, and start the next work."""
+        """Report all released references, and start the next work."""
         self._go_on()
         if self.is_alive:
             super().settle()
@@ -135,20 +136,20 @@ class SimWorker(SimProcess):
         self.core.connection_lost(connection)
 
     def peer_lost(self, process: bytes) -> None:
-        """Note that a peer is lost."""
+        """Record that a peer is lost."""
         self.core.peer_lost(process, is_gone=self.owner.peers.is_here(process))
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """Return the files of arguments from a node."""
+        """Return the names of arguments' files that come from a node."""
         return self.core.inputs_from(prefix)
 
     # ---- effects of the worker's core --------------------------------------------------------
 
     def wake(self) -> None:
-        """Do nothing: the core is looked at after each message."""
+        """Do nothing, since the core is checked after each message."""
 
     def interrupt(self, context: TaskContext) -> None:
-        """Interrupt the code, which notices a moment later, as with a signal."""
+        """Interrupt the code, which notices this a moment later, as with a signal."""
         self.later(0.0, partial(self._interrupt, context))
 
     def _interrupt(self, context: TaskContext) -> None:
@@ -166,7 +167,7 @@ class SimWorker(SimProcess):
         self.owner.cancelling.cancel_children(parent)
 
     def set_up(self, message: JobSetup) -> None:
-        """Do nothing: there is no environment to prepare."""
+        """Do nothing, since there is no environment to prepare."""
 
     def become(self, message: CreateActor) -> SimActor:
         """Become an actor."""
@@ -216,7 +217,7 @@ class SimWorker(SimProcess):
             self.core.ended(connection, definition, self.host.clock() - began)
 
     def finish(self, connection: Connection, context: TaskContext, message: Any) -> bool:
-        """Send an outcome once the owners of everything held here know that it is held."""
+        """Send an outcome, once the owners of everything that is held here know that it is held."""
         if message is None:
             self.die("exit code 1")
             return False
@@ -239,9 +240,9 @@ class SimWorker(SimProcess):
         started: Callable[[], None],
         kept: list[ObjectRef[Any]],
     ) -> Body:
-        """Run a task or call; return its outcome as a message, None when the process must die.
+        """Run a task or call; return the outcome as a message, None if the process must die.
 
-        `kept`: the references that its actor keeps.
+        `kept` has the references that the actor keeps.
         """
         number, began = message.number, self.host.clock()
         lost = yield from self._open_inputs(message)
@@ -313,7 +314,7 @@ class SimWorker(SimProcess):
     def _wait_for_others(
         self, work: Work, refs: list[ObjectRef[Any]], context: TaskContext
     ) -> Body:
-        """Cancel or read the work of the argument, or submit children and wait for them."""
+        """Cancel or read the work in the argument, or submit children and wait for them."""
         for ref in refs if work.cancels else ():
             peer = self.owner.peers.peer(ref._owner)
             if peer is not None:

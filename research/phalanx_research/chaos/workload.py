@@ -31,7 +31,7 @@ from phalanx_research.chaos.sweep_program import SweepProgram
 from phalanx_research.chaos.work import DIES, RAISES, RETURNS, Work
 
 HOLD_S = 3.0
-"""Seconds, at most, for which groups and actors are kept after their last work was submitted."""
+"""The most seconds for which groups and actors are kept after their last work was submitted."""
 
 
 class Program:
@@ -46,7 +46,7 @@ class Program:
         driver: SimDriver,
         rng: random.Random,
     ) -> None:
-        """Start without work. `node`: the driver's."""
+        """Start without work. `node` is the driver's node."""
         self._options = options
         self._history = history
         self._cluster = cluster
@@ -58,9 +58,9 @@ class Program:
             FunctionRecord(b"f%d" % i, f"f{i}", b"") for i in range(rng.randint(1, 4))
         ]
         self._queues: set[str] = set()
-        """The queues that exist as far as this program knows; it uses no others."""
+        """The queues that this program knows to exist; it uses no others."""
         self._groups: list[GroupId] = []
-        """The groups that the program has not removed."""
+        """The groups that the program has not removed yet."""
         self._actors: list[ActorClient] = []
         self.objects: ObjectProgram | None = None
         self.is_over = False
@@ -107,7 +107,7 @@ class Program:
         return not self.driver.is_alive or not self._planned
 
     def _resources(self) -> tuple[tuple[str, float], ...]:
-        """Return a request that the largest node can hold when it is empty."""
+        """Return a request that the largest node could hold if it were empty."""
         rng = self._rng
         node = rng.choice(self._options.nodes)
         asked = {"CPU": rng.choice([1.0, 1.0, 0.5, 0.0, node["CPU"]])}
@@ -127,7 +127,7 @@ class Program:
     def _created(self, queue: str, read: Callable[[], object]) -> None:
         try:
             read()
-        except JobCommandError:  # another driver has created the queue
+        except JobCommandError:  # another driver has already created the queue
             pass
         except PhalanxError:
             return
@@ -185,7 +185,7 @@ class Program:
         for _ in range(count):
             work = self._work(self._options.task_s)
             if template.max_retries < 0 and work.ends != RETURNS:
-                work = Work(seconds=work.seconds)  # otherwise the task would be retried for ever
+                work = Work(seconds=work.seconds)  # otherwise the task would be retried forever
             self.driver.submit(template, work)
 
     # ---- actors ------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class Program:
         self.driver.call(client, work, self._rng.choice((0, 0, 2)))
 
     def _end_actor(self, client: ActorClient) -> None:
-        """Kill an actor once its calls have ended, so that none is lost by intent."""
+        """Kill an actor once its calls have ended, so that no call is lost on purpose."""
         if client.pending:
             self._later(0.5, partial(self._end_actor, client))
             return
@@ -265,7 +265,9 @@ class Program:
     # ---- gangs -------------------------------------------------------------------------------
 
     def _gang(self) -> None:
-        """Submit a gang in a queue; refused where the present cluster could never hold it."""
+        """Submit a gang in a queue. The gang is refused if the present cluster could never
+        hold it.
+        """
         rng, driver = self._rng, self.driver
         needs = dict(self._resources()) or {"CPU": 1.0}
         members = min(rng.randint(2, 4), _hold(self._options.nodes, needs))
@@ -319,7 +321,7 @@ class Program:
     # ---- the end -----------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Give everything back: all outcomes are there."""
+        """Give everything back. All outcomes are known by then."""
         self.is_over = True
         if self.objects is None:
             return  # the group was never created
@@ -331,7 +333,7 @@ class Program:
 
 
 def _hold(nodes: tuple[dict[str, float], ...], needs: dict[str, float]) -> int:
-    """Return how many members with this request all nodes together hold when they are empty.
+    """Return how many members with this request all nodes together could hold if they were empty.
 
     Until the head notices a crashed machine, the cluster looks larger and accepts gangs that it
     cannot hold afterwards.

@@ -20,16 +20,16 @@ from phalanx_research.chaos.promises import Promises
 from phalanx_research.chaos.workload import Program
 
 PROGRESS_S = 240.0
-"""Seconds after the last fault within which everything submitted has to end."""
+"""Seconds after the last fault within which all submitted work must end."""
 SETTLE_S = 90.0
-"""Seconds after the drivers have left within which everything has to be released."""
+"""Seconds after the drivers' end within which everything must be released."""
 _BACK_S = 5.0
-"""Seconds within which all nodes know a head that was away."""
+"""Seconds within which all nodes know a head that has come back."""
 _STEP_S = 0.5
 
 
 class World:
-    """A simulated cluster, the programs on it, and the checks of both."""
+    """A simulated cluster, the programs on it, and the checks of them."""
 
     def __init__(self, seed: int, options: Options | None = None) -> None:
         self.kernel = kernel = Kernel(str(seed))
@@ -56,8 +56,8 @@ class World:
     def run(self) -> None:
         """Run the seed. Raises Broken when a promise does not hold.
 
-        The garbage collector is off: references dropped by it would make a run depend on what this
-        process ran before.
+        The garbage collector is off during the run. Otherwise it would drop references at times
+        that depend on what this process ran before.
         """
         was_enabled = gc.isenabled()
         gc.disable()
@@ -91,10 +91,10 @@ class World:
         settled.check(cluster)
 
     def _be_quiet(self, seconds: float) -> None:
-        """Let nothing happen for this time; then the head dies, and the next one starts a second
+        """Let nothing happen for this time. Then the head dies, and the next head starts a second
         later.
 
-        No node may end for that. Raises Broken.
+        Raises Broken if a node ends because of this.
         """
         kernel, cluster = self.kernel, self.cluster
         kernel.log("all", f"nothing happens for {seconds:g} s")
@@ -119,7 +119,7 @@ class World:
     def _end_detached(self) -> None:
         """End detached actors that outlive their drivers.
 
-        The head may hear of such an actor after its driver is gone.
+        The head may learn of such an actor only after the actor's driver has ended.
         """
         control = self._control
         if control is None:

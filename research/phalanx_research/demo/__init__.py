@@ -10,7 +10,7 @@ def run(trials: int = TRIALS, workers: int | None = None, *, json: bool = False)
 
     `trials` is the number of settings tried, `workers` the number of training actors (default: one
     for each CPU, at most eight). The code is 0 when all went well, 1 when something failed or the
-    accuracy is poor, 2 when the demo could not start.
+    accuracy is poor, and 2 when the demo could not start.
     """
     from phalanx_research.demo.command import execute
 

@@ -23,7 +23,7 @@ BURST_TASKS = 10_000
 
 
 def execute(*, trials: int, workers: int | None, json: bool) -> int:
-    """Run the demo; see `phalanx_research.demo.run`."""
+    """Run the demo as `phalanx_research.demo.run` describes."""
     if trials < 1 or (workers is not None and workers < 1):
         print(
             f"--trials and --workers must be at least 1, got {trials} and {workers}.",
@@ -36,7 +36,7 @@ def execute(*, trials: int, workers: int | None, json: bool) -> int:
         print(missing, file=sys.stderr)
         return 2
     workers = workers or min(WORKERS_LIMIT, os.cpu_count() or 1)
-    # Progress goes to standard error, so that JSON on standard output stays JSON.
+    # Progress goes to standard error, so that standard output has only the JSON.
     console = Console(stderr=json)
     is_ours = not phalanx.is_initialized()
     if is_ours:

@@ -26,7 +26,9 @@ class Settings(NamedTuple):
 
 
 class Descent:
-    """The parameters with their velocity; each step returns a new vector and keeps the old one."""
+    """The parameters and their velocity. Each step makes a new vector and leaves the old one
+    unchanged.
+    """
 
     def __init__(self, vector: Vector, settings: Settings) -> None:
         self.vector = vector

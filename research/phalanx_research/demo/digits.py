@@ -22,7 +22,7 @@ class DataMissing(Exception):
 class Digits(NamedTuple):
     """Images as rows of 64 values from 0 to 1, with their digits.
 
-    The search sees only `train` and `valid`; `test` is for the very end.
+    The search uses only `train` and `valid`; `test` is used once, at the end.
     """
 
     train_x: Pixels
@@ -33,21 +33,21 @@ class Digits(NamedTuple):
     test_y: Labels
 
     def size_bytes(self) -> int:
-        """The bytes of all six arrays."""
+        """The total size of all six arrays in bytes."""
         return sum(array.nbytes for array in self)
 
     def read_in_place_bytes(self) -> int:
-        """The bytes that this process reads in place: read-only views of shared memory."""
+        """The bytes that this process reads in place, as read-only views of shared memory."""
         return sum(in_place_bytes(array) for array in self)
 
 
 def in_place_bytes(array: NDArray[Any]) -> int:
-    """Return the array's bytes if it is a read-only view of memory that is not its own, else 0."""
+    """Return the array's bytes if it is a read-only view of other memory, otherwise 0."""
     return 0 if array.flags.owndata or array.flags.writeable else array.nbytes
 
 
 def load(seed: int) -> Digits:
-    """Load the digits that come with scikit-learn. Raises DataMissing without it."""
+    """Load the digits that come with scikit-learn. Raises DataMissing if it is not installed."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as missing:
@@ -61,14 +61,14 @@ def load(seed: int) -> Digits:
     train, valid, test = np.split(
         order, [int(len(order) * TRAIN), int(len(order) * (TRAIN + VALID))]
     )
-    # The images are enlarged after the split: a shifted twin of a training image must not appear in
-    # the test.
+    # The images are enlarged after the split, so that no shifted copy of a training image is in the
+    # test part.
     train_x, train_y = _with_shifts(pixels[train], labels[train])
     return Digits(train_x, train_y, pixels[valid], labels[valid], pixels[test], labels[test])
 
 
 def _with_shifts(pixels: Pixels, labels: Labels) -> tuple[Pixels, Labels]:
-    """Return each image and its eight neighbours, shifted one pixel to each side and corner."""
+    """Return each image and its eight shifted copies, by one pixel to each side and corner."""
     padded = np.pad(pixels.reshape(-1, SIDE, SIDE), ((0, 0), (1, 1), (1, 1)))
     shifted = [
         padded[:, down : down + SIDE, right : right + SIDE].reshape(-1, SIDE * SIDE)

@@ -15,12 +15,14 @@ Vector = NDArray[np.float32]
 
 
 class Shape(NamedTuple):
-    """The number of units in the first hidden layer; the second has half of them."""
+    """The shape of the network: the number of units in the first hidden layer. The second layer has
+    half of them.
+    """
 
     hidden: int
 
     def layers(self) -> list[tuple[int, int]]:
-        """The inputs and outputs of each layer."""
+        """The numbers of inputs and outputs of each layer."""
         units = (SIDE * SIDE, self.hidden, self.hidden // 2, CLASSES)
         return list(itertools.pairwise(units))
 

@@ -14,7 +14,9 @@ BEST = 8
 
 
 class Burst(NamedTuple):
-    """Empty tasks submitted at once: their number, and the seconds until all results were there."""
+    """Empty tasks that were submitted at once: their number, and the seconds until all results were
+    there.
+    """
 
     tasks: int
     seconds: float
@@ -32,7 +34,7 @@ class Outcome(NamedTuple):
 
     @property
     def in_place_bytes(self) -> int:
-        """The bytes that tasks and actors read in shared memory without a copy."""
+        """The bytes that tasks and actors read in shared memory without copying."""
         trials = sum(trial.in_place_bytes for trial in self.search.trials)
         return trials + self.training.in_place_bytes
 

@@ -28,7 +28,9 @@ class Trial(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The trials, best first, the errors of failed trials, and the seconds of the whole search."""
+    """The trials with the best first, the errors of failed trials, and the seconds of the whole
+    search.
+    """
 
     trials: list[Trial]
     errors: list[str]

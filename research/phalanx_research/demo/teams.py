@@ -10,14 +10,14 @@ from rich.console import Console
 import phalanx
 
 TEAMS = {"vision": 2, "language": 1}
-"""The weight of each queue."""
+"""The weight of each team's queue."""
 URGENT = 100
 _PATIENCE_S = 120.0
 
 
 class Shared(NamedTuple):
-    """The result of sharing: the gangs' size, why one waited, and how often the first one
-    started.
+    """The result of sharing: the size of the gangs, why one of them waited, and how often the first
+    one started.
     """
 
     members: int
@@ -41,32 +41,33 @@ class Gate:
         await self._open.wait()
 
     async def open(self) -> None:
-        """Let all callers through."""
+        """Open the gate for all callers."""
         self._open.set()
 
     async def come(self, count: int) -> int:
-        """Wait until at least `count` callers have come; return their number."""
+        """Wait until at least `count` callers have entered; return their number."""
         async with self._came:
             await self._came.wait_for(lambda: self._come >= count)
         return self._come
 
 
 def train_when_open(gate: Any) -> int:
-    """Run a member that continues once the gate is open; return its rank."""
+    """Do the work of a member that waits until the gate is open; return its rank."""
     phalanx.get(gate.enter.remote())
     return evaluate_alone()
 
 
 def evaluate_alone() -> int:
-    """Run a member that ends at once; return its rank."""
+    """Do the work of a member that ends at once; return its rank."""
     gang = phalanx.get_runtime_context().gang
     return -1 if gang is None else gang.rank
 
 
 def share(console: Console) -> Shared:
-    """Run three gangs: one takes all CPUs, another team's waits, an urgent one preempts the first.
+    """Run three gangs: one takes all CPUs, another team's gang waits, and an urgent gang preempts
+    the first.
 
-    Raises RuntimeError when a gang returned other ranks than its own, and GetTimeoutError.
+    Raises RuntimeError when a gang returned wrong ranks, and GetTimeoutError.
     """
     known = {queue["name"] for queue in phalanx.queues()}
     for name, weight in TEAMS.items():

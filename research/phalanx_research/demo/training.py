@@ -19,7 +19,9 @@ EPOCHS = 20
 
 
 class Training(NamedTuple):
-    """The result: `accuracies` on the validation part after each epoch, `test` at the end."""
+    """The result of training: `accuracies` on the validation part after each epoch, `test` at the
+    end.
+    """
 
     accuracies: list[float]
     test: float
@@ -30,7 +32,7 @@ class Training(NamedTuple):
 
 
 class ParameterServer:
-    """An actor that holds the parameters, and moves them by the mean of the workers' gradients."""
+    """An actor that holds the parameters and updates them by the mean of the workers' gradients."""
 
     def __init__(self, settings: Settings, data: Digits, seed: int) -> None:
         self._shape = Shape(settings.hidden)
@@ -43,7 +45,7 @@ class ParameterServer:
         return self._descent.vector
 
     def apply(self, *gradients: Vector) -> Vector:
-        """Take one step; return the parameters after it."""
+        """Update the parameters by these gradients; return the new parameters."""
         self._in_place_bytes += sum(in_place_bytes(each) for each in gradients)
         total = gradients[0].copy()
         for each in gradients[1:]:
@@ -56,7 +58,7 @@ class ParameterServer:
         return accuracy(self._descent.vector, self._shape, data.valid_x, data.valid_y)
 
     def test(self) -> float:
-        """Return the accuracy on the test part, which nothing has seen before."""
+        """Return the accuracy on the test part, which was not used before."""
         data = self._data
         return accuracy(self._descent.vector, self._shape, data.test_x, data.test_y)
 
@@ -66,7 +68,7 @@ class ParameterServer:
 
 
 class Worker:
-    """An actor that has every n-th image, in an order of its own, and computes gradients."""
+    """An actor that has every n-th image in an order of its own, and that computes gradients."""
 
     def __init__(
         self, number: int, workers: int, settings: Settings, data: Digits, seed: int

@@ -14,7 +14,7 @@ HEADERS = (
     "KIND", "JOBS", "STARTS", "WAIT P50", "P90", "P99", "GPU-HOURS", "TOLD", "BY THEN", "LATE P90",
 )  # fmt: skip
 _PAIRS = 6
-"""The number of most frequent pairs of preempted and preempting kinds that are printed."""
+"""How many pairs of preempted and preempting kinds are printed: the most frequent ones."""
 
 
 def run(

@@ -28,24 +28,24 @@ from phalanx_research.lab.work import LICENSE, LICENSES, Submission, draw_day, r
 AWAY_S = 20.0
 """Seconds from a head's death to the next head's start."""
 _FIRST_CYCLE_S = 0.5
-"""Seconds within which a new head has decided; jobs that waited for it have not asked for
-anything yet.
+"""Seconds within which a new head has made its decisions. Jobs that waited for the head have not
+requested anything by then.
 """
 _LOOK_S = 600.0
-"""Seconds between two looks at when waiting work is expected to start."""
+"""Seconds between two checks of when waiting work is expected to start."""
 _LONGEST_HOURS = 96.0
 """Hours after the last submission at which unfinished work is given up."""
 assert len(b"no0000") == PREFIX_BYTES
 
 
 class Day:
-    """One day of one lab. Equal arguments give an equal history."""
+    """One day of one lab. Equal arguments give equal days."""
 
     def __init__(self, size: Size, seed: int, *, promised: int = 0, restarts: int = 0) -> None:
         """Prepare the day.
 
-        `promised`: the number of gangs of each queue that are promised places in time; 0: none.
-        `restarts`: the number of times that the head dies, at times drawn from the seed.
+        `promised` is the number of gangs of each queue that get promises; 0: none. `restarts` is
+        the number of times that the head dies, at times drawn from the seed.
         """
         self.size = size
         self.kernel = kernel = Kernel(f"lab {seed}")
@@ -57,12 +57,12 @@ class Day:
         self.gave_up: set[str] = set()
         self.refused: list[str] = []
         self.promises_met = 0
-        """Promises that were in force when a head died."""
+        """The number of promises that were in force when a head died."""
         self.broken: list[str] = []
-        """Promises that the next head did not keep."""
+        """The promises that the next head did not keep, in words."""
         self.heads = 0
         self._left: dict[tuple[str, str], float] = {}
-        """Seconds of work left of interrupted members that keep what they did."""
+        """For each interrupted member that keeps its progress, the seconds of work left."""
         self.machines = [
             Machine(number, total, kernel, self) for number, total in enumerate(machines(size))
         ]
@@ -79,7 +79,7 @@ class Day:
     def run(self, progress: Callable[[float, float], None]) -> None:
         """Run until all submitted work has ended.
 
-        `progress` receives the hours done, and in all.
+        `progress` receives the hours that have passed, and the hours in all.
         """
         hours, last = 0.0, self.size.hours
         while hours < last or (self._lives() and hours < last + _LONGEST_HOURS):
@@ -88,7 +88,7 @@ class Day:
             progress(min(hours, last), last)
 
     def records(self) -> list[JobRecord]:
-        """Return all jobs, as the head knows them."""
+        """Return all jobs that the head knows."""
         assert self.head is not None
         return list(self.head.control.gang_scheduler.jobs.table.all())
 
@@ -112,7 +112,7 @@ class Day:
             self.kernel.after(AWAY_S + _FIRST_CYCLE_S, partial(self._compare, before))
 
     def _compare(self, before: dict[str, float]) -> None:
-        """Check that no job has a later promised time from this head than from the last one."""
+        """Check that no job's promised time is later with this head than with the last one."""
         after = self.store.promises()
         self.promises_met += len(before)
         for uid, at_s in before.items():
@@ -123,7 +123,7 @@ class Day:
                 self.broken.append(f"{uid} starts {now_s - at_s:g} s later with the next head")
 
     def _prepare(self, promised: int) -> None:
-        """Create queues, licenses and reservations, once the machines have joined."""
+        """Create queues, licenses and reservations once the machines have joined."""
         self.kernel.run(0.0)
         assert self.head is not None
         if promised:
@@ -137,7 +137,7 @@ class Day:
     # ---- users -------------------------------------------------------------------------------
 
     def _submit(self, one: Submission) -> None:
-        if self.head is None:  # the command asks again until a head runs
+        if self.head is None:  # the command tries again until a head runs
             self.kernel.after(AWAY_S, partial(self._submit, one))
             return
         manifest = Manifest("Job", msgspec.msgpack.encode(one.spec))
@@ -170,7 +170,7 @@ class Day:
         return self._left.get((order.job, order.name), work.runs_s[position])
 
     def ends(self, order: StartMember, ran_s: float, code: int) -> None:
-        """Note that a member's command has ended."""
+        """Record that a member's command has ended."""
         work, position = self._work_of(order)
         self.gpus.change(work.kind, _gpus(work), -1)
         if work.keeps and code:

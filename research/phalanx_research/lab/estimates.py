@@ -9,49 +9,51 @@ import msgspec
 from phalanx.model.rows.plan import TimePlan
 
 SLACK_S = 60.0
-"""Seconds by which a start may be late and still count as on time: users are told minutes."""
+"""Seconds by which a start may be late and still count as on time, since users are told minutes."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """The first estimate of one start, in seconds of the day."""
+    """The first estimate of one job's start, in seconds of the day."""
 
     said_s: float
     at_s: float
     earliest_s: float | None
     is_learnt: bool
-    """Whether the estimate uses past run times, not only limits."""
+    """Whether the estimate uses past run times, and not only time limits."""
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """The quality of the first estimates of work that started."""
+    """How good the first estimates were, for work that has started."""
 
     count: int
     by_then_pct: float
-    """Percentage of work that started by the estimated time."""
+    """The percentage of work that started by the estimated time."""
     early_p50_s: float
-    """Seconds by which at least half of all started before the estimated time."""
+    """The seconds by which at least half of the work started before the estimated time."""
     late_p90_s: float
-    """Seconds after the estimated time by which nine in ten had started; 0: none was late."""
+    """The seconds after the estimated time within which nine in ten had started; 0: none of these
+    was late.
+    """
     lead_p50_s: float
-    """Median of the seconds between an estimate and the time that it names."""
+    """The median of the seconds between the making of an estimate and the estimated time."""
 
 
 class Estimates:
-    """The first estimate of each job and array task that was waiting when somebody looked."""
+    """The first estimate of each job and array task that was waiting at a check."""
 
     def __init__(self, midnight: float) -> None:
         """Start without estimates.
 
-        `midnight`: the beginning of the day, in seconds since the epoch.
+        `midnight` is the beginning of the day, in seconds since the epoch.
         """
         self.midnight = midnight
         self.said: dict[str, Said] = {}
         self.started: dict[str, float] = {}
         self.unknown: set[str] = set()
-        """Work for which no start could be estimated when it was first seen waiting."""
+        """Work whose start could not be estimated when it was first seen waiting."""
 
     def look(self, plan: TimePlan) -> None:
-        """Take in a plan, as users are shown it."""
+        """Record the estimates in a plan, in the form in which users see it."""
         now_s = plan.now - self.midnight
         for one in plan.starts:
             if one.at_s <= plan.now or one.podgroup in self.said or one.podgroup in self.started:
@@ -66,11 +68,13 @@ class Estimates:
         self.unknown.update(uid for uid in plan.unknown if uid not in self.said)
 
     def began(self, uid: str, now_s: float) -> None:
-        """Note the first start of a job or array task."""
+        """Record the first start of a job or array task."""
         self.started.setdefault(uid, now_s)
 
     def held(self, uids: Iterable[str]) -> Held | None:
-        """Return the quality of the estimates of these; None where no estimated one has started."""
+        """Return how good the estimates of this work were; None if no work with an estimate has
+        started.
+        """
         pairs = [
             (self.said[uid], self.started[uid])
             for uid in uids
@@ -89,9 +93,9 @@ class Estimates:
 
     def within(self) -> tuple[int, int, int]:
         """Return how many started before the first, between, and after the second of their two
-        times.
+        estimated times.
 
-        Only estimates that use past run times have two times.
+        Only estimates that use past run times consist of two times.
         """
         before = between = after = 0
         for uid, said in self.said.items():
@@ -105,6 +109,6 @@ class Estimates:
 
 
 def quantile(values: Iterable[float], part: float) -> float:
-    """Return the value that this part of all values does not exceed; 0 for no values."""
+    """Return the value that this part of all values does not exceed; 0 if there are no values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0

@@ -13,7 +13,7 @@ import msgspec
 from phalanx.model.attempts import PREEMPTED, Attempt
 
 SHORT_S = 60.0
-"""Seconds of run time below which a preempted attempt had hardly started."""
+"""Seconds of run time below which a preempted attempt counts as hardly started."""
 _SAID = re.compile(r"its place went to [^/]*/(\S+) \((\S+)\)")
 _NOBODY = "nobody"
 
@@ -28,21 +28,23 @@ class Giving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GaveWay(msgspec.Struct, frozen=True, kw_only=True):
-    """All preempted attempts. Members of a gang count separately."""
+    """A summary of all preempted attempts. Members of a gang count separately."""
 
     count: int
     pairs: tuple[Giving, ...]
     """The pairs of kinds, the most frequent first."""
     short: int
-    """Attempts that had run for less than `SHORT_S`."""
+    """The number of attempts that had run for less than `SHORT_S`."""
     jobs: int
-    """Jobs and array tasks that were preempted at least once."""
+    """The number of jobs and array tasks that were preempted at least once."""
     most: tuple[str, int]
     """The member that was preempted most often, and how often."""
 
 
 def gave_way(attempts: Iterable[Attempt], kinds: Mapping[str, str]) -> GaveWay:
-    """Count the preemptions in the history. `kinds`: the kind of work of each job, by its name."""
+    """Count the preemptions in the history. `kinds` has the kind of work of each job, by the job's
+    name.
+    """
     found = [one for one in attempts if one.state == PREEMPTED]
     pairs: Counter[tuple[str, str, str]] = Counter()
     for one in found:

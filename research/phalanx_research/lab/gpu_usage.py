@@ -6,7 +6,7 @@ from phalanx_research.chaos.kernel import Kernel
 
 
 class GpuUsage:
-    """Adds up what programs hold."""
+    """Adds up the GPU time that programs hold."""
 
     def __init__(self, kernel: Kernel, total: int) -> None:
         self._kernel = kernel
@@ -19,14 +19,14 @@ class GpuUsage:
         self._since = 0.0
 
     def change(self, kind: str, gpus: float, sign: int) -> None:
-        """Note that a program starts (`sign` 1) or ends (-1)."""
+        """Record that a program starts (`sign` 1) or ends (-1)."""
         self.settle()
         self._held += sign * gpus
         assert 0 <= self._held <= self.total, f"{self._held} of {self.total} GPUs are in use"
         self.seconds[kind] = self.seconds.get(kind, 0.0) - sign * gpus * self._kernel.now
 
     def settle(self) -> None:
-        """Add up until now."""
+        """Add up the usage until now."""
         now = self._kernel.now
         while self._since < now:
             hour = int(self._since // 3_600)

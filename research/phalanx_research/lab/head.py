@@ -38,7 +38,7 @@ R = TypeVar("R")
 
 
 class History:
-    """The history in memory. It keeps records and answers no queries, because nobody asks here."""
+    """A history in memory. It keeps records and answers no queries, since nobody asks here."""
 
     def __init__(self) -> None:
         self.rows: dict[bytes, AttemptRow] = {}
@@ -53,12 +53,12 @@ class History:
     def attempts(
         self, query: AttemptQuery, answered: Callable[[AttemptPage | Exception], None]
     ) -> None:
-        """Answer a query for attempts: never asked here."""
+        """Do nothing, since attempts are never queried here."""
 
     def usage(
         self, query: UsageQuery, answered: Callable[[list[UsageRow] | Exception], None]
     ) -> None:
-        """Answer a query for usage: never asked here."""
+        """Do nothing, since usage is never queried here."""
 
 
 class _Journal:
@@ -82,7 +82,7 @@ class _Journal:
 
 
 class Store:
-    """The parts of a head that survive its process: its tables, and the history."""
+    """The parts of a head that survive its process: the tables and the history."""
 
     def __init__(self) -> None:
         self.disk = MemoryDisk("lab")
@@ -90,7 +90,7 @@ class Store:
         self.history = History()
 
     def promises(self) -> dict[str, float]:
-        """Return the start of each podgroup that was promised a place, in seconds since the
+        """Return the promised start of each podgroup that has a promise, in seconds since the
         epoch.
         """
         rows = self.disk.tables.get(TABLE, {}).values()
@@ -128,7 +128,7 @@ class LabHead:
         self._round_by(kernel.now)
 
     def die(self) -> None:
-        """End the process, and lose the messages on their way to it."""
+        """End the process; messages on their way to it are lost."""
         self._is_gone = True
         for machine in self._machines.values():
             machine.head_gone()
@@ -154,7 +154,7 @@ class LabHead:
         self._round_by(self._kernel.now)
 
     def _round_by(self, at: float) -> None:
-        """Handle everything that happens until `at` as one round."""
+        """Handle all events until `at` in one round."""
         if at < self._round_at:
             self._round_at = at
             self._kernel.at(at, self._round)

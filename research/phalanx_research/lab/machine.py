@@ -46,12 +46,12 @@ class Programs(Protocol):
         ...
 
     def ends(self, order: StartMember, ran_s: float, code: int) -> None:
-        """Note that the command has ended after `ran_s` seconds."""
+        """Record that the command has ended after `ran_s` seconds."""
         ...
 
 
 class Wire:
-    """A machine's connection to the head, as a Peer."""
+    """A machine's connection to the head; used as a Peer."""
 
     tag = "head"
     peer = b""
@@ -62,15 +62,15 @@ class Wire:
 
 
 class _Leases:
-    """Leases that never exist, because nothing runs here outside of bundles."""
+    """A set of leases that is always empty, since nothing runs here outside of bundles."""
 
     is_draining = False
 
     def dispatch_in(self, room: bytes | None, now: float) -> None:
-        """Do nothing: nothing runs outside of bundles."""
+        """Do nothing, since nothing runs outside of bundles."""
 
     def end_claim(self, group: bytes) -> None:
-        """Do nothing: no room is kept for gangs."""
+        """Do nothing, since no room is kept for gangs."""
 
 
 class Machine:
@@ -86,7 +86,7 @@ class Machine:
         self._kernel = kernel
         self._programs = programs
         self._running: dict[bytes, tuple[StartMember, float]] = {}
-        """The order of each running program, and when it started."""
+        """The order of each running program, and the time of its start."""
         self._unique = 0
         self._epoch = 0
         self._wire: Wire | None = None
@@ -120,7 +120,7 @@ class Machine:
     # ---- the head ----------------------------------------------------------------------------
 
     def join(self, wire: Wire) -> None:
-        """Join a head, for the first time or again."""
+        """Join a head, for the first time or after a restart."""
         self._wire = wire
         row = ViewRow(
             node_id=self.node_id,
@@ -141,12 +141,14 @@ class Machine:
         self._control.connected(self._wire)
 
     def head_gone(self) -> None:
-        """Note that the head's process has died."""
+        """Record that the head's process has died."""
         self._wire = None
         self._control.disconnected()
 
     def hears(self, message: Any) -> None:
-        """Handle a message of the head; ignore messages for machines with other kinds of work."""
+        """Handle a message from the head; ignore messages about kinds of work that do not exist
+        here.
+        """
         self._table.handle(message)
 
     def tick(self) -> None:
@@ -180,7 +182,7 @@ class Machine:
         self._kernel.after(self._programs.begins(order), partial(self._ends, process, 0))
 
     def terminate(self, process: bytes) -> None:
-        """End a program a few seconds after SIGTERM."""
+        """End a program, a few seconds after SIGTERM."""
         self._kernel.after(STOPS_S, partial(self._ends, process, _TERMINATED))
 
     def kill(self, process: bytes) -> None:
@@ -188,7 +190,7 @@ class Machine:
         self._kernel.after(0.0, partial(self._ends, process, KILLED))
 
     def signal(self, process: bytes, number: int, to: Receivers) -> None:
-        """Do nothing: programs here save their work when they end."""
+        """Do nothing, since programs here save their work when they end."""
 
     def _ends(self, process: bytes, code: int) -> None:
         found = self._running.pop(process, None)

@@ -19,33 +19,37 @@ from phalanx_research.lab.work import Submission
 class KindFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Figures of one kind of work.
 
-    Waits are in seconds, from submission (or the end of the job's dependencies) to the first start;
-    an array's wait is that of its first array task.
+    Waits are in seconds, from submission (or the end of the job's dependencies) to the first start.
+    The wait of an array is that of its first array task.
     """
 
     kind: str
     jobs: int
     starts: int
-    """Starts of jobs and array tasks, each counted once."""
+    """The number of jobs and array tasks that started."""
     wait_p50_s: float
     wait_p90_s: float
     wait_p99_s: float
     gpu_hours: float
     expected: Held | None
-    """The quality of the start times that users were told."""
+    """How good the start times were that users were told; None if there were none."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole day. Equal arguments give an equal outcome, including `digest`."""
+    """The figures of the whole day. Equal arguments give equal outcomes, with equal `digest`."""
 
     kinds: tuple[KindFigures, ...]
     expected: Held | None
     learnt: tuple[int, int, int]
-    """Starts before, between and after the two times of estimates from past run times."""
+    """How many starts came before, between and after the two times that were estimated from past
+    run times.
+    """
     nobody_knew: int
-    """Work without an estimated start when it was first seen waiting."""
+    """The number of jobs and array tasks without an estimated start when they were first seen
+    waiting.
+    """
     busy_pct: float
-    """Percentage of all GPUs in use while users submit."""
+    """The percentage of all GPUs in use during the hours in which users submit."""
     busiest_pct: float
     """The same percentage in the busiest hour."""
     states: dict[str, int]
@@ -55,14 +59,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     gave_up: int
     refused: tuple[str, ...]
     attempts: int
-    """Records in the history."""
+    """The number of records in the history."""
     heads: int
     promises_met: int
-    """Promises in force when a head died; those that were lost are in `lost`."""
+    """The number of promises in force when a head died; the broken ones are in `lost`."""
     lost: tuple[str, ...]
-    """Broken promises: jobs, array tasks, records and reservations that are missing."""
+    """Broken promises, in words, and missing jobs, array tasks, records and reservations."""
     hours: float
-    """Hours until all work had ended."""
+    """The hours until all work had ended."""
     digest: str
 
 
@@ -132,7 +136,7 @@ def _kind(
 
 
 def _lost(day: Day, records: dict[JobId, JobRecord]) -> list[str]:
-    """Return everything that was accepted and is not accounted for."""
+    """Return, in words, everything that was accepted and then lost."""
     found = []
     refused = {text.partition(":")[0] for text in day.refused}
     of_history = {

@@ -12,20 +12,24 @@ from phalanx.protocol.requests.queues import QueueFields
 GPUS_PER_NODE = 8
 NODE: dict[str, float] = {"CPU": 96.0, "GPU": float(GPUS_PER_NODE), "memory": 768e9}
 CORE_NODE: dict[str, float] = {"CPU": 128.0, "memory": 512e9}
-"""The resources of every eighth machine, which has no GPUs."""
+"""The resources of every eighth machine; these machines have no GPUs."""
 TEAMS = ("vision", "language", "robots", "theory")
 WEIGHTS = (3, 3, 2, 1)
 DESKS = "interactive"
-"""The queue of users who watch their work run."""
+"""The queue of interactive users, who watch their work run."""
 HOUR_S = 3_600.0
 _PROFILE = (
     (0, 0.25), (7, 0.6), (9, 1.6), (12, 1.1), (13, 1.7), (18, 0.9), (21, 0.5), (24, 0.5),
 )  # fmt: skip
-"""From each hour on, how many users come, as a multiple of the mean."""
+"""Pairs of an hour and the rate at which users come from then on, as a multiple of the mean
+rate.
+"""
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of the lab. `hours`: how long users submit; work that waits then still runs."""
+    """The size of the lab. `hours` is how long users submit; work that waits after that still
+    runs.
+    """
 
     users: int = 120
     nodes: int = 32
@@ -36,7 +40,9 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
         return GPUS_PER_NODE * sum("GPU" in total for total in machines(self))
 
     def count(self, of_a_day: float) -> int:
-        """Scale a number per day of a lab with 224 GPUs to this lab; at least one."""
+        """Scale a number per day from a lab with 224 GPUs to this lab; the result is at least
+        one.
+        """
         return max(1, round(of_a_day * self.gpus / 224 * self.hours / 24))
 
 
@@ -46,7 +52,9 @@ def machines(size: Size) -> list[dict[str, float]]:
 
 
 def queues(size: Size) -> list[tuple[str, QueueFields]]:
-    """Return a queue for each team, and one of desks with a few GPUs that nobody else gets."""
+    """Return a queue for each team, and the queue of interactive users with a few GPUs that nobody
+    else gets.
+    """
     teams = [
         (team, QueueFields(weight=weight, max_time_s=48 * HOUR_S))
         for team, weight in zip(TEAMS, WEIGHTS, strict=True)
@@ -59,8 +67,8 @@ def queues(size: Size) -> list[tuple[str, QueueFields]]:
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """One user: a team, and the scripts that the user runs again and again: (script, median
-    seconds).
+    """One user: the user's team, and the scripts that the user runs again and again, as pairs of
+    script and median seconds.
     """
 
     name: str
@@ -71,7 +79,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
 def people(size: Size, draw: random.Random) -> list[Person]:
     """Return the users of the lab.
 
-    A team shares its scripts; each user works with three of them.
+    Each team has its scripts; each user works with three of the team's scripts.
     """
     scripts = {
         team: [
@@ -89,9 +97,9 @@ def people(size: Size, draw: random.Random) -> list[Person]:
 
 
 def moment(draw: random.Random, hours: float, first: float = 0.0, last: float = 24.0) -> float:
-    """Draw a time in seconds at which a user comes, between these hours of the day.
+    """Draw a time, in seconds, at which a user submits between these hours of the day.
 
-    A day shorter than 24 hours has the same shape, compressed.
+    A day shorter than 24 hours has the same profile, compressed.
     """
     while True:
         hour = draw.uniform(first, last)

@@ -6,8 +6,6 @@ from phalanx.head.gangs.cycles import CONFIGURATION
 
 
 def rules(promised: int) -> str:
-    """Return Volcano's scheduler configuration, with places promised to `promised` gangs per
-    queue.
-    """
+    """Return Volcano's scheduler configuration with promises to `promised` gangs per queue."""
     plugin = f"  - name: reservation\n    arguments: {{promised: {promised}, minimum: 1}}\n"
     return CONFIGURATION.replace("  - name: calendar\n", f"  - name: calendar\n{plugin}")

@@ -34,16 +34,16 @@ from phalanx_research.lab.people import (
 COURSE, PATCH = "course", "patch"
 LICENSE, LICENSES = "solver", 6
 _SPREAD = 0.35
-"""Standard deviation of the logarithm of one script's run times."""
+"""The standard deviation of the logarithm of one script's run times."""
 _PATIENCE_S = HOUR_S
-"""Seconds for which a user at a desk waits before giving up."""
+"""Seconds for which an interactive user waits before giving up."""
 _QUARTER_S = 900.0
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """A job, the time of its submission, and the work of its members.
 
-    `runs_s` has the seconds of the job, or of each array task by position.
+    `runs_s` has the run time in seconds of the job, or of each array task by position.
     """
 
     at_s: float
@@ -51,12 +51,12 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     spec: JobSpec
     runs_s: tuple[float, ...]
     keeps: bool = False
-    """Whether work before an interruption counts."""
+    """Whether work done before an interruption counts."""
     patience_s: float | None = None
 
 
 def draw_day(size: Size, seed: int) -> list[Submission]:
-    """Return all submissions in order of time. Equal arguments give an equal day."""
+    """Return all submissions in order of time. Equal arguments give equal days."""
     draw = random.Random(f"lab {seed}")
     drawing = _Drawing(size, draw, people(size, draw))
     found = [one for kind in drawing.kinds() for one in kind]
@@ -64,7 +64,7 @@ def draw_day(size: Size, seed: int) -> list[Submission]:
 
 
 def reservations(size: Size) -> list[Reservation]:
-    """Return the reservations, which exist from the beginning of the day.
+    """Return the reservations, all of which exist from the beginning of the day.
 
     They are for a course in the afternoon, and for machines that are patched at noon.
     """
@@ -97,12 +97,12 @@ class _Drawing:
         self._crowd = crowd
         self._count = 0
         self._largest = max(1, size.gpus // GPUS_PER_NODE // 2)
-        """The largest gang, in machines."""
+        """The size of the largest gang, in machines."""
         self._part = min(1.0, size.gpus / 112)
-        """The factor by which arrays of a small lab are shorter."""
+        """The factor by which the arrays of a small lab are shortened."""
 
     def kinds(self) -> Iterator[Iterator[Submission]]:
-        """Yield the kinds of work, each with how often it comes on a day with 224 GPUs."""
+        """Yield the kinds of work, each with its number per day in a lab with 224 GPUs."""
         count, draw = self._size.count, self._draw
         for _ in range(count(230)):
             yield self._desk()
@@ -129,7 +129,7 @@ class _Drawing:
     # ---- kinds -------------------------------------------------------------------------------
 
     def _desk(self) -> Iterator[Submission]:
-        """Open a shell with a GPU, work, and leave; or give up waiting."""
+        """Work in a shell with a GPU, then leave; or give up waiting."""
         who, at_s = self._who(), self._when(8, 20)
         ran_s = self._around(2_700.0, 0.8)
         limit_s = self._draw.choice((1.0, 2.0, 2.0, 4.0)) * HOUR_S
@@ -138,7 +138,7 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="desk", spec=spec, runs_s=(ran_s,), patience_s=_PATIENCE_S)
 
     def _alone(self, kind: str, gpus: int) -> Iterator[Submission]:
-        """Train on one machine; one user in four does not say how long it takes."""
+        """Train on one machine. One user in four sets no time limit."""
         who, at_s = self._who(), self._when()
         script, median_s = self._draw.choice(who.scripts)
         spec = self._spec(who, kind, _share(gpus), script)
@@ -177,7 +177,9 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="grid", spec=spec, runs_s=runs)
 
     def _chain(self) -> Iterator[Submission]:
-        """Submit data preparation, training, and a report however the training ends."""
+        """Submit data preparation, then training, then a report, which runs however the training
+        ends.
+        """
         who, at_s = self._who(), self._when(0, 18)
         data = self._spec(who, "data", {"CPU": 16.0, "memory": 64e9}, "data.py")
         data = msgspec.structs.replace(data, timing=self._limit(900.0))
@@ -193,7 +195,7 @@ class _Drawing:
             yield Submission(at_s=at_s, kind="chain", spec=spec, runs_s=(self._around(run_s),))
 
     def _urgent(self) -> Iterator[Submission]:
-        """Submit urgent work: it goes before its team's other work, and preempts spare work."""
+        """Submit urgent work, which goes before its team's other work and preempts spare work."""
         who, at_s = self._who(), self._when(9, 20)
         nodes = min(2, self._largest)
         spec = self._spec(who, "urgent", _share(GPUS_PER_NODE), "due.py", members=nodes)
@@ -202,8 +204,8 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="urgent", spec=spec, runs_s=(self._around(HOUR_S),))
 
     def _spare(self) -> Iterator[Submission]:
-        """Submit long training that yields to all other work of its team, and continues where it
-        was.
+        """Submit long training that yields to all other work of its team and later continues where
+        it stopped.
         """
         who, at_s = self._who(), self._when(0, 6)
         spec = self._spec(who, "spare", _share(GPUS_PER_NODE), "spare.py")
@@ -218,7 +220,7 @@ class _Drawing:
         )
 
     def _pupil(self) -> Iterator[Submission]:
-        """Submit work of a course, whose GPUs are reserved for jobs that name the reservation."""
+        """Submit work of a course; its GPUs are reserved for jobs that name the reservation."""
         who = self._who()
         at_s = moment(self._draw, self._size.hours, 13.8, 15.5)
         spec = self._spec(who, "pupil", _share(1), "exercise.py")
@@ -236,7 +238,7 @@ class _Drawing:
         yield Submission(at_s=at_s, kind="licensed", spec=spec, runs_s=(self._around(2_400.0),))
 
     def _backups(self) -> Iterator[Submission]:
-        """Submit backups that run one after another, however often they are requested."""
+        """Submit backups of which one runs at a time, however many are submitted."""
         who = self._crowd[0]
         for hour in range(0, 24, 6):
             spec = self._spec(who, "backup", {"CPU": 2.0, "memory": 8e9}, "backup.sh")
@@ -295,7 +297,9 @@ class _Drawing:
 
 
 def _share(gpus: int) -> dict[str, float]:
-    """Return a number of a machine's GPUs, with nearly the same part of its other resources."""
+    """Return a number of a machine's GPUs, with almost the same share of the machine's other
+    resources.
+    """
     return {"GPU": float(gpus), "CPU": 11.0 * gpus, "memory": 80e9 * gpus}
 
 

@@ -8,13 +8,13 @@ from html import escape
 from phalanx_research.report.run import HeatNode
 
 LEVELS = 6
-"""Shades: 0 is idle, 5 is full, and those between are partly used."""
+"""The number of shades: 0 is idle, 5 is full, the others are partly used."""
 CELL, GAP, COLUMNS = 5, 2, 152
-"""Pixels of a cell's side and between nodes, and the number of nodes in one row."""
+"""The pixels of a cell's side and of the gap between nodes, and the number of nodes in a row."""
 
 
 def heat_map(nodes: Sequence[HeatNode]) -> str:
-    """Return HTML: one block for each GPU model, one column of cells for each node, the fullest
+    """Return HTML with a block for each GPU model and a column of cells for each node, the fullest
     nodes first.
     """
     models = sorted({n.model for n in nodes}, key=lambda m: (-_devices(nodes, m), m))
@@ -53,7 +53,7 @@ def _block(model: str, nodes: list[HeatNode]) -> str:
 
 
 def _level(used_pct: float) -> int:
-    """Return the shade: 0 only for an idle GPU, the last only for a full one."""
+    """Return the shade: 0 only for an idle GPU, the highest only for a full GPU."""
     if used_pct <= 0:
         return 0
     if used_pct >= 100:

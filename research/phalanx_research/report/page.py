@@ -19,7 +19,7 @@ LEGEND = ("idle", "up to 25 %", "up to 50 %", "up to 75 %", "nearly full", "full
 
 
 def report_page(runs: Sequence[ReportRun], *, title: str, subtitle: str) -> str:
-    """Return the HTML text. Raises ValueError without runs, or when two have the same name."""
+    """Return the HTML text. Raises ValueError without runs, or when two runs have the same name."""
     names = [run.name for run in runs]
     if not runs or len(set(names)) != len(names):
         raise ValueError(f"a report needs runs of different names, not {names}")
@@ -102,7 +102,7 @@ def _distribution(values: Sequence[float]) -> Curve:
 
 
 def _queues(runs: Sequence[ReportRun]) -> str:
-    """Return a table for each run: the figures of each queue."""
+    """Return one table for each run, with the figures of each queue."""
     shown = [run for run in runs if run.queues]
     if not shown:
         return ""

@@ -25,7 +25,9 @@ MAX_POINTS = 600
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """An axis: its name, whether it shows times in seconds, and its ends if they are fixed."""
+    """An axis: its name, whether its values are times in seconds, and its ends if these are
+    fixed.
+    """
 
     title: str
     times: bool = False
@@ -54,7 +56,9 @@ class Axis:
 
 
 def line_plot(curves: Mapping[str, Curve], colours: Mapping[str, int], x: Axis, y: Axis) -> str:
-    """Return the SVG of `curves` by run; `colours` has each run's number in the page's palette."""
+    """Return the SVG of `curves`, which are by run. `colours` has each run's number in the page's
+    palette.
+    """
     shown = {name: _within(curve, x, y) for name, curve in curves.items()}
     xs = x.scale([v for c in shown.values() for v in c.x], LEFT, WIDTH - RIGHT)
     ys = y.scale([v for c in shown.values() for v in c.y], HEIGHT - BOTTOM, TOP)
@@ -94,7 +98,7 @@ def line_plot(curves: Mapping[str, Curve], colours: Mapping[str, int], x: Axis, 
 
 
 def _within(curve: Curve, x: Axis, y: Axis) -> Curve:
-    """Return the points inside the axes' fixed ends, thinned out to what a screen can show."""
+    """Return the points inside the axes' fixed ends, reduced to what a screen can show."""
     low = -float("inf") if x.low is None else x.low
     high = float("inf") if x.high is None else x.high
     kept = [(a, b) for a, b in zip(curve.x, curve.y, strict=True) if low <= a <= high]

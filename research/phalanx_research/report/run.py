@@ -18,7 +18,7 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class HeatNode:
-    """One node of the heat map: the percentage in use of each of its devices."""
+    """One node of the heat map, with the percentage in use of each of its devices."""
 
     name: str
     model: str
@@ -29,10 +29,11 @@ class HeatNode:
 class ReportRun:
     """One run, under a name that no other run of the page has.
 
-    `figures` fills a column of the table, by row name. `queues` has a row for each queue, by column
-    name. `curves` holds the lines by the plot that they belong to: "allocation" and "fragmentation"
-    (percentage of the GPUs over the percentage requested), "over_time" and "fragmented" (percentage
-    of the GPUs over seconds), "waiting" (jobs over seconds). `jct_s`: job completion times.
+    `figures` has the values of a column of the table, by row name. `queues` has a row for each
+    queue, by column name. `curves` has the lines, by the name of their plot: "allocation" and
+    "fragmentation" (percentage of the GPUs over the percentage requested), "over_time" and
+    "fragmented" (percentage of the GPUs over seconds), "waiting" (jobs over seconds). `jct_s`: job
+    completion times.
     """
 
     name: str

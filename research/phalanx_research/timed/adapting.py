@@ -22,7 +22,9 @@ START_OVERHEAD_S: dict[str, dict[int, float]] = {
     "a2c": {1: 38, 2: 39, 4: 39, 8: 46, 16: 46, 32: 46},
     "dqn": {1: 5, 2: 5, 4: 6, 8: 6, 16: 8, 32: 8},
 }
-"""Seconds that a start takes, by workload and GPUs, as measured for Muri (Zhao et al., 2022)."""
+"""Seconds that a start takes, by workload and number of GPUs, as measured for Muri (Zhao et al.,
+2022).
+"""
 UNKNOWN_OVERHEAD_S = 10.0
 
 
@@ -33,11 +35,12 @@ def from_trace(
     pooled: bool = False,
     overheads: bool = False,
 ) -> tuple[list[NodeSpec], list[Job]]:
-    """Return machines in the order of the trace, and the jobs with a submission and a run time.
+    """Return the machines in the order of the trace, and the jobs that have a submission and a run
+    time.
 
-    A job of one member with more GPUs than the largest machine takes whole machines and one for the
-    rest. `pooled` only counts: all machines become one. `overheads` adds the time of a start.
-    Raises WorkloadError for a job that lacks a time.
+    A job of one member with more GPUs than the largest machine has takes whole machines, and one
+    machine for the rest. `pooled` makes all machines one, so that only the number of GPUs counts.
+    `overheads` adds the time of a start. Raises WorkloadError for a job that lacks a time.
     """
     width = len(str(len(nodes)))
     machines = [_machine(f"{i:0{width}d}-{node.name}", node) for i, node in enumerate(nodes)]
@@ -105,7 +108,7 @@ def _job(
 
 
 def _training(job: TraceJob) -> Training | None:
-    """Return the training facts of a job: its iterations share its run time."""
+    """Return what is known of a job's training; its iterations divide its run time equally."""
     if not job.iterations or job.duration_s is None:
         return None
     return Training(

@@ -18,7 +18,7 @@ from phalanx_research.timed.loop import simulate
 from phalanx_research.timed.workload import Rules
 
 SIZES = ((10_000, 100), (100_000, 1_000), (1_000_000, 10_000))
-"""Tasks and machines."""
+"""Pairs of the number of tasks and the number of machines."""
 RULES = Rules(period_s=120.0, sample_s=600.0)
 SEED = 42
 
@@ -26,7 +26,9 @@ SEED = 42
 def run(
     clock: Callable[[], float], sizes: Sequence[tuple[int, int]] = SIZES
 ) -> list[dict[str, Any]]:
-    """Return a row for each size; `memory_mib` is the most that the process has held so far."""
+    """Return a row for each size. `memory_mib` is the most memory that the process has held so
+    far.
+    """
     return [_measure(clock, tasks, nodes) for tasks, nodes in sizes]
 
 

@@ -21,7 +21,9 @@ COVERED = 0.95
 
 
 def typical(jobs: Iterable[Job]) -> list[tuple[Shape, float]]:
-    """Return shapes and their weights, which sum to 1; empty without jobs."""
+    """Return typical request shapes and their weights, which sum to 1; empty if there are no
+    jobs.
+    """
     counts: dict[Shape, int] = {}
     by_id: dict[int, Shape] = {}
     for job in jobs:
@@ -47,7 +49,7 @@ class Fragmentation:
         self._requests = [(dims.counts(shape.request), weight) for shape, weight in asked]
 
     def of(self, cluster: Cluster) -> float:
-        """Return the percentage of the capacity that is idle and of no use to the typical
+        """Return the percentage of the capacity that is idle but cannot be used by the typical
         request.
         """
         capacity = float(cluster.capacity[:, self._column].sum())

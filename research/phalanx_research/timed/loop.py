@@ -39,7 +39,7 @@ Clock = Callable[[], float]
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The progress of a run: virtual seconds, and finished jobs of all jobs."""
+    """The progress of a run: virtual seconds, finished jobs, and all jobs."""
 
     now_s: float
     submitted: int
@@ -63,9 +63,9 @@ def simulate(
 ) -> Result:
     """Run the jobs on the machines until all that can finish have finished, or until `until_s`.
 
-    `clock` (seconds) measures decisions per second. `shells` provides the outside to plugins that
-    need it; a planner is already provided. `progress` is called after every cycle. Raises
-    WorkloadError for a workload that cannot be simulated.
+    `clock` (seconds) measures decisions per second. `shells` provides outside connections to
+    plugins that need them; a planner is already provided. `progress` is called after every cycle.
+    Raises WorkloadError for a workload that cannot be simulated.
     """
     check(jobs, nodes, queues)
     return _Simulation(
@@ -122,7 +122,7 @@ class _Simulation:
         self._deciding_s = 0.0
         self._useful = 0.0
         self._held: dict[str, float] = {}
-        """Resource-seconds by queue."""
+        """The resource-seconds of each queue."""
 
     def run(self, name: str, until_s: float, progress: Callable[[Progress], None] | None) -> Result:
         now = 0.0
@@ -164,7 +164,7 @@ class _Simulation:
         return min(finish, arrival, self._timer)
 
     def _happen(self, now: float) -> None:
-        """Handle all events of this instant."""
+        """Handle all events of this moment."""
         new = []
         while (
             self._arrived < len(self._arrivals)
@@ -225,7 +225,7 @@ class _Simulation:
         self._sample(now)
 
     def _carry_out(self, changes: Changes, now: float) -> list[Run]:
-        """Stop tasks that lost their places without getting others, and start those that did not
+        """Stop tasks that lost their places without getting others, and start tasks that did not
         run.
         """
         nobody: set[int] = set()
@@ -258,7 +258,9 @@ class _Simulation:
         self._scheduler.amend(work)
 
     def _announce(self, started: Sequence[Run], now: float) -> None:
-        """Put finishes into the heap: of new runs, or of all runs where each event costs time."""
+        """Put finish times into the heap: those of new runs, or of all runs where each event costs
+        time.
+        """
         runs = started
         if self._rules.overhead == "event":
             runs = [run for work in self._live.values() for run in work.runs]
@@ -267,7 +269,7 @@ class _Simulation:
             heapq.heappush(self._finishes, (run.finish, self._sequence, run.version, run))
 
     def _set_timer(self, now: float) -> None:
-        """Set the time of the next cycle that is due by time alone."""
+        """Set the time of the next cycle that is due without any event."""
         self._timer = math.inf
         if self._turns is not None:
             running = [work for work in self._live.values() if work.running]
@@ -281,7 +283,7 @@ class _Simulation:
     # -- accounts -------------------------------------------------------------------------------
 
     def _amount(self, work: Work, tasks: Sequence[int]) -> float:
-        """Return how much of the measured resource these tasks hold."""
+        """Return the amount of the measured resource that these tasks hold."""
         parts = work.job.parts
         if len(parts) == 1:
             return requested(parts[0].shape, self._resource) * len(tasks)

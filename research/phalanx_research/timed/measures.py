@@ -9,12 +9,12 @@ from phalanx_research.timed.result import JobRecord, QueueMeasures, Series
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the mean; 0 for no values."""
+    """Return the mean; 0 if there are no values."""
     return sum(values) / len(values) if values else 0.0
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """Return `sorted[int(q n)]`, as the published tables count it; 0 for no values."""
+    """Return `sorted[int(q n)]`, as the published tables count it; 0 if there are no values."""
     return sorted(values)[min(int(q * len(values)), len(values) - 1)] if values else 0.0
 
 
@@ -29,7 +29,7 @@ def jain(values: Sequence[float]) -> float:
 
 
 def over_time(series: Series, column: Sequence[float]) -> float:
-    """Return the mean of a column of the series, in which each row holds until the next."""
+    """Return the mean over time of a column of the series; each row holds until the next one."""
     times = series.time_s
     span = times[-1] - times[0] if times else 0.0
     if not span:
@@ -41,7 +41,9 @@ def over_time(series: Series, column: Sequence[float]) -> float:
 def by_queue(
     records: Sequence[JobRecord], queues: Sequence[QueueSpec], held: dict[str, float]
 ) -> tuple[QueueMeasures, ...]:
-    """Return a row for each queue, by name. `held` has each queue's resource-seconds."""
+    """Return a row for each queue, by the queue's name. `held` has each queue's
+    resource-seconds.
+    """
     mine: dict[str, list[JobRecord]] = {queue.name: [] for queue in queues}
     for record in records:
         mine[record.queue].append(record)

@@ -8,10 +8,10 @@ from phalanx.scheduler.placement.fragmentation.catalogue import canonical
 from phalanx_research.timed.workload import Rules
 
 CLASSIC = ("fifo", "sjf", "srtf", "srsf", "tiresias")
-"""Policies that need no file; each is the plugin of that name placed before the plugin gang."""
+"""Policies that need no file. Each is the plugin of that name, placed before the plugin gang."""
 
 PUBLISHED_POLICIES = ("srtf", "srsf", "tiresias")
-"""The policies with published figures: see PUBLISHED."""
+"""The policies that have published figures, for the rules PUBLISHED."""
 
 _YAML = """\
 actions: "{actions}"
@@ -34,9 +34,9 @@ _NODE_POLICY = """\
 def classic(policy: str, *, anew: bool = False) -> Configuration:
     """Return the configuration of a classic policy.
 
-    Jobs start in its order, each on the first node by name that has room; jobs that do not fit are
-    passed over. Policies that preempt evict jobs that come later or, with `anew`, leave preemption
-    to the rules. Raises KeyError for a name that is not in CLASSIC.
+    Jobs start in the policy's order, each on the first node by name that has room; jobs that do not
+    fit are skipped. Policies that preempt evict jobs that come later in the order; with `anew`,
+    they leave preemption to the rules. Raises KeyError for a name that is not in CLASSIC.
     """
     if policy not in CLASSIC:
         raise KeyError(policy)
@@ -46,10 +46,10 @@ def classic(policy: str, *, anew: bool = False) -> Configuration:
 
 
 def placed(policy: str) -> Configuration:
-    """Return the configuration that starts jobs in order of submission and places them by a node
-    policy.
+    """Return the configuration that starts jobs in order of submission and lets a node policy place
+    them.
 
-    Jobs that do not fit are passed over. The policy of `phalanx.scheduler.placement.fragmentation`
+    Jobs that do not fit are skipped. The policy of `phalanx.scheduler.placement.fragmentation`
     picks each job's node. Raises UnknownPolicyError.
     """
     name = canonical(policy)

@@ -11,14 +11,15 @@ from phalanx.scheduler.cycle.specs import Shape
 from phalanx_research.timed.workload import Job
 
 LONGEST = 20
-"""Digits to which numbers in names are padded for sorting."""
+"""The number of digits to which numbers in names are padded for sorting."""
 
 
 class Run:
     """Tasks of one job that started together and have the same work left.
 
-    `left` is their work in seconds at `since`. `unpaid` is the overhead that must still be paid
-    before the work continues. A run that is `over` has finished or was stopped.
+    `left` is the seconds of work that each task has left at `since`. `unpaid` is the overhead in
+    seconds that must pass before the work continues. A run that is `over` has finished or was
+    stopped.
     """
 
     __slots__ = ("left", "over", "since", "tasks", "unpaid", "version", "work")
@@ -30,7 +31,9 @@ class Run:
         self.since = now
         self.unpaid = 0.0
         self.version = 0
-        """The number of changes of the finish, by which an outdated announcement is recognized."""
+        """How often the finish time has changed. An announced finish with an older number is
+        outdated.
+        """
         self.over = False
 
     @property
@@ -42,7 +45,9 @@ class Run:
         return max(0.0, now - self.since - self.unpaid)
 
     def pay_and_go_on(self, now: float, overhead_s: float) -> None:
-        """Bring `left` up to now, less the overhead that this event costs."""
+        """Subtract the work done up to now from `left`, without the overhead that this event
+        costs.
+        """
         self.left -= max(now - self.since - overhead_s, 0.0)
         self.since = now
         self.version += 1
@@ -67,31 +72,33 @@ class Work:
         self.shapes: Sequence[Shape] = ()
         """The request of each task, from the job's submission to its end."""
         self.left: dict[int, float] = {}
-        """Seconds of work left of stopped tasks; other waiting tasks have all their work left."""
+        """For each stopped task, the seconds of work left; all other waiting tasks have all their
+        work left.
+        """
         self.runs: list[Run] = []
         self.running = 0
         self.done = 0
         self.start: float | None = None
         self.finish: float | None = None
         self.since: float | None = None
-        """The time since which the job has been running; None while it does not run."""
+        """The time since which the job has been running; None while the job does not run."""
         self.ran = 0.0
         """Seconds for which the job ran before `since`."""
         self.preemptions = 0
         self.turn: int | None = None
-        """The job's place in the order of `turns`, if the policy keeps such an order."""
+        """The job's place in the order of `turns`, if the policy has such an order."""
 
     def ran_by(self, now: float) -> float:
-        """Return the seconds for which the job has run until now."""
+        """Return the seconds for which the job has run in total until now."""
         return self.ran + (0.0 if self.since is None else now - self.since)
 
     @property
     def is_running(self) -> bool:
-        """Whether enough tasks run; ended tasks count towards the minimum."""
+        """Whether enough tasks run to reach the minimum; ended tasks count, too."""
         return self.running > 0 and self.running + self.done >= self.job.least
 
     def begin(self, tasks: list[int], now: float) -> list[Run]:
-        """Start these tasks; return a run for each amount of work left."""
+        """Start these tasks; return a run for each different amount of work left."""
         made: dict[float, Run] = {}
         for task in tasks:
             left = self.left.pop(task, self.job.work_s)
@@ -109,7 +116,7 @@ class Work:
         return list(made.values())
 
     def complete(self, run: Run, now: float) -> None:
-        """Complete a run's tasks, and the job with its last task."""
+        """Complete a run's tasks; with the last task, the job is complete."""
         self._close(run)
         self.done += len(run.tasks)
         self._lose(len(run.tasks), now)
@@ -118,7 +125,7 @@ class Work:
             self.shapes = ()
 
     def stop(self, tasks: set[int], now: float, *, keep: bool) -> list[Run]:
-        """Stop these running tasks; with `keep` their work counts.
+        """Stop these running tasks. With `keep`, the work that they have done counts.
 
         Returns the runs that continue with fewer tasks.
         """
@@ -139,7 +146,7 @@ class Work:
         return smaller
 
     def longest(self) -> float:
-        """Return the most work that any task had left at the start of its present run."""
+        """Return the largest amount of work that any task had left when its present run started."""
         most = [run.left for run in self.runs]
         waiting = self.size - self.running - self.done
         if waiting:
@@ -161,6 +168,7 @@ class Work:
 def _called(name: str) -> str:
     """Return a name that sorts numbers by value: 9 before 10.
 
-    The head's scheduler orders equals by text, so numbers are padded to equal length.
+    The scheduler orders equal jobs by the text of their names, so numbers are padded to equal
+    length.
     """
     return name.rjust(LONGEST) if name.isdecimal() else name

@@ -10,7 +10,8 @@ from phalanx.scheduler.cycle.specs import QueueSpec
 
 
 def read_queues(text: str, file: str = "") -> tuple[QueueSpec, ...]:
-    """Return the queues of a YAML or JSON text: a list of rows, or a mapping with it as `queues`.
+    """Return the queues in a YAML or JSON text: a list of rows, or a mapping whose `queues` is such
+    a list.
 
     A row is `{name, weight, priority, capability, deserved, guarantee, reclaimable, parent, ...}`
     or an object of kind Queue (`metadata.name`, `spec`). Raises BatchFileError with file, line and

@@ -8,7 +8,7 @@ from phalanx_research.timed.result import Series
 
 
 class Recorder:
-    """Keeps the time integral of the allocated amount, and samples of a cluster."""
+    """Adds up the allocated amount over time, and keeps samples of a cluster."""
 
     def __init__(
         self, cluster: Cluster, resource: str, fragmentation: Fragmentation, sample_s: float
@@ -25,18 +25,18 @@ class Recorder:
         self._rows: list[tuple[float, float, int, int, float]] = []
 
     def pass_time(self, now: float) -> None:
-        """Advance the time; nothing has changed since the last call."""
+        """Advance the time; the allocated amount was unchanged since the last call."""
         self.area += self.allocated * (now - self._last)
         self._last = now
 
     def take(self, amount: float) -> None:
-        """Allocate `amount` (release it, where negative) from now on."""
+        """Allocate `amount` from now on; a negative amount is released."""
         self.allocated += amount
 
     def sample(
         self, cluster: Cluster, now: float, running: int, waiting: int, *, last: bool = False
     ) -> None:
-        """Add a row, unless the previous one is too recent; the last row is always written."""
+        """Add a row, unless the previous row is too recent; the last row is always added."""
         if self._rows and not last and now - self._rows[-1][0] < self._sample_s:
             return
         row = (now, self.allocated, running, waiting, self._fragmentation.of(cluster))

@@ -33,7 +33,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """Columns of equal length, with one row after a cycle (see `Rules.sample_s`).
+    """Columns of equal length; a row is added after a cycle (see `Rules.sample_s`).
 
     `allocated` is in units of `Measures.resource`. `fragmented_pct` is the part of the capacity
     that is idle and that the typical job cannot use (see `fragmentation`).
@@ -47,10 +47,11 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue.
+    """The figures of one queue.
 
-    Means are over its jobs that started (delay) or finished (the others). `slowdown_mean` is JCT
-    over work; `share_pct` is the queue's part of all that was allocated.
+    The mean delay is over the queue's jobs that started; all other means are over jobs that
+    finished. `slowdown_mean` is the mean of JCT divided by work. `share_pct` is the queue's share
+    of everything that was allocated.
     """
 
     name: str
@@ -64,14 +65,14 @@ class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measures(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole run.
+    """The figures of the whole run.
 
     Times are in seconds. Percentages are of the capacity of `resource` from the first submission to
     the last finish, `makespan_s` later. `allocation_pct` counts all held resources;
-    `utilisation_pct` counts only work that was kept, so neither overheads nor lost work.
-    `jct_p99_s` is `sorted[int(0.99 n)]`. `fairness` is Jain's index over the queues' mean
-    slowdowns, 1 when all are slowed down equally. `decisions_per_s` is binds and evictions per
-    second of deciding, None without a clock.
+    `utilisation_pct` counts only work that was kept, without overheads and lost work. `jct_p99_s`
+    is `sorted[int(0.99 n)]`. `fairness` is Jain's index over the queues' mean slowdowns, 1 when all
+    are slowed down equally. `decisions_per_s` is binds and evictions per second of deciding, None
+    without a clock.
     """
 
     resource: str
@@ -96,7 +97,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, to be plotted next to others under its `name`."""
+    """The result of one run. It is plotted next to others under its `name`."""
 
     name: str
     jobs: tuple[JobRecord, ...]

@@ -37,7 +37,8 @@ from phalanx_research.virtual_time import VirtualClock
 
 
 class Changes:
-    """The changes of a cycle: tasks that lost their places and tasks that got one, by job.
+    """The changes made by a cycle: by job, the tasks that lost their places and the tasks that got
+    places.
 
     A cycle that reassigns the whole cluster may list a task in both.
     """
@@ -46,7 +47,7 @@ class Changes:
         self.lost: dict[Work, set[int]] = {}
         self.arrived: dict[Work, set[int]] = {}
         self.decisions = 0
-        """Binds and evictions."""
+        """The number of binds and evictions."""
 
 
 class SimulatedScheduler:
@@ -96,34 +97,34 @@ class SimulatedScheduler:
             registry, self._reservations, source, self, amended, self._failed, meter
         )
         self._changes = Changes()
-        # make the columns while they are empty, so that jobs stand in them in order of arrival
+        # make the columns while they are empty, so that jobs come in order of arrival
         self.cluster()
 
     # ---- events ------------------------------------------------------------------------------
 
     def submit(self, works: Iterable[Work]) -> None:
-        """Add jobs, which wait for places from now on."""
+        """Add jobs; they wait for places from now on."""
         for work in works:
             self._source.works[work.gang_id] = work
             self._reservations.add(_gang(work))
 
     def end(self, work: Work, tasks: Iterable[int]) -> None:
-        """End tasks."""
+        """Remove tasks that have ended."""
         self._reservations.end(self._gang_of(work), tasks)
 
     def amend(self, work: Work) -> None:
-        """Note that a job's description has changed."""
+        """Record that a job's description has changed."""
         self._cache.gang_amended(self._gang_of(work))
 
     def request_cycle(self) -> None:
-        """Request a cycle, because something changed or time passed."""
+        """Request a cycle because something changed or time passed."""
         self._cycles.request_cycle()
 
     # ---- cycles ------------------------------------------------------------------------------
 
     @property
     def wake_at(self) -> float:
-        """The time of the next cycle; infinite where nothing changed."""
+        """The time of the next cycle; infinite if nothing has changed."""
         return self._cycles.wake_at
 
     def take_all_back(self, works: Iterable[Work]) -> None:
@@ -133,13 +134,15 @@ class SimulatedScheduler:
             self._reservations.handle(gang, gang.among(HELD), Evicted())
 
     def round(self) -> Changes:
-        """Run the cycle that is due; return its changes, and those of `take_all_back`."""
+        """Run the cycle that is due; return its changes, together with those of `take_all_back`."""
         self._cycles.round(self._clock.now())
         changes, self._changes = self._changes, Changes()
         return changes
 
     def cluster(self) -> Cluster:
-        """Return the current machines, queues and tasks; valid until the next change."""
+        """Return the present machines, queues and tasks. The result is valid until the next
+        change.
+        """
         return self._cache.cluster(self._clock.now(), self._clock.now())
 
     def _gang_of(self, work: Work) -> Gang:
@@ -156,37 +159,37 @@ class SimulatedScheduler:
         self._applier.apply(plan)
 
     def stranded(self, gang: Gang) -> None:
-        """Do nothing: the gang keeps waiting."""
+        """Do nothing, since the gang keeps waiting."""
 
     def claim_room(self, now: float) -> float:
-        """Do nothing: no tasks outside of gangs could hold room."""
+        """Do nothing, since no tasks outside of gangs could hold room."""
         return NEVER
 
     def claim_nothing(self) -> None:
-        """Do nothing: no room is claimed."""
+        """Do nothing, since no room is claimed."""
 
     def report_defect(self, error: Exception) -> None:
-        """Raise the error: an internal error ends a simulation."""
+        """Raise the error, since an internal error must end a simulation."""
         raise error
 
     def _failed(self, gang: Gang, error: Exception) -> None:
         raise error
 
     def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
-        """Do nothing: `lost` handles evicted tasks."""
+        """Do nothing, since `lost` handles evicted tasks."""
 
     def placing(self, gang: Gang, nodes: Collection[str]) -> bool:
-        """Return True: jobs need no ports."""
+        """Return True, since jobs need no ports."""
         return True
 
     # ---- effects on machines (ReservationEffects) --------------------------------------------
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Prepare bundles; the machine answers at once."""
+        """Prepare bundles. The machine answers at once."""
         self._reservations.attempts.prepared(node_id, gang.gang_id, number, True, self._clock.now())
 
     def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Commit bundles; the machine answers at once."""
+        """Commit bundles. The machine answers at once."""
         self._reservations.attempts.committed(
             node_id, gang.gang_id, number, True, self._clock.now()
         )
@@ -194,40 +197,40 @@ class SimulatedScheduler:
     def give_back(
         self, node_id: str, group: GroupId, number: int, indexes: list[int], ending: Ending
     ) -> None:
-        """Give bundles back; the machine answers at once."""
+        """Give bundles back. The machine answers at once."""
         self._reservations.returned(node_id, group, number)
 
     def when_written(self, action: Callable[[], None]) -> None:
-        """Run the action at once: nothing is stored."""
+        """Run the action at once, since nothing is stored."""
         action()
 
     def changed(self, gang: Gang) -> None:
-        """Do nothing: nobody looks at bundles."""
+        """Do nothing, since nobody reads bundles."""
 
     # ---- changes of tasks (Listener) ---------------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
-        """Note that tasks got places."""
+        """Record that tasks got places."""
         self._changes.arrived.setdefault(self._work_of(gang), set()).update(members)
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """Note that tasks lost their places."""
+        """Record that tasks lost their places."""
         self._changes.lost.setdefault(self._work_of(gang), set()).update(members)
 
     def rests(self, gang: Gang) -> None:
-        """Raise an error: no machine refuses, so the plan itself gave places to fewer than the
-        minimum.
+        """Raise an error. No machine refuses here, so the plan itself gave places to fewer tasks
+        than the minimum.
         """
         raise AssertionError(f"job {gang.name.strip()} was to start with too few tasks")
 
     def over(self, gang: Gang) -> None:
-        """Do nothing: the job's own end is noted elsewhere."""
+        """Do nothing, since the end of the job is handled elsewhere."""
         self._cache.gang_changed(gang)
         del self._source.works[gang.gang_id]
 
 
 def _pace(period_s: float) -> Pace:
-    """Return a pace with this distance between cycles, each of which may evict."""
+    """Return a pace with this distance between cycles; every cycle may evict."""
     return Pace(
         pause_s=period_s, pause=0.0, eviction_pause_s=0.0, eviction_pause=0.0, always_evicts=True
     )
@@ -236,7 +239,7 @@ def _pace(period_s: float) -> Pace:
 def _gang(work: Work) -> Gang:
     """Return the gang of a job.
 
-    Each gang has a `kind` of its own: policies may treat jobs with equal requests differently, for
+    Each gang has its own `kind`, since policies may treat jobs with equal requests differently, for
     example by run time.
     """
     job = work.job
@@ -256,8 +259,8 @@ def _gang(work: Work) -> Gang:
 
 
 _NO_NEED: dict[str, float] = {}
-"""Leases of simulated tasks are never requested: `SimulatedCluster.shape` has the tasks'
-requests.
+"""The resources in leases of simulated tasks, which are never requested: `SimulatedCluster.shape`
+has the tasks' requests.
 """
 
 
@@ -266,4 +269,4 @@ def _keep_nothing(table: str, key: bytes, row: object) -> None:
 
 
 def _nothing_follows() -> None:
-    """Do nothing: queues deserve what the workload says, whichever of them have jobs."""
+    """Do nothing, since queues deserve what the workload says, whether or not they have jobs."""

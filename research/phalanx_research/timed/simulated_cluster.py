@@ -25,8 +25,8 @@ from phalanx_research.timed.workload import KeptApart, Rules
 class SimulatedCluster(PodGroups):
     """The ClusterSource and GangSpecs of a simulation.
 
-    It adds facts to a gang's podgroup that only a simulated job knows: its user, how long it will
-    run and has run, and its turn.
+    It adds facts to a gang's podgroup that only a simulation knows: the user, how long the job will
+    run and has run, and the job's turn.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class SimulatedCluster(PodGroups):
         return self._queues
 
     def hypernodes(self) -> tuple[HyperNodeSpec, ...]:
-        """Return the hypernodes: none."""
+        """Return an empty list, since there are no hypernodes."""
         return ()
 
     def taken_changes(self) -> Mapping[str, Amounts]:
-        """Return no changes: nothing runs outside of gangs."""
+        """Return no changes, since nothing runs outside of gangs."""
         return {}
 
     def reservations(self, wall: float) -> tuple[ReservationSpec, ...]:

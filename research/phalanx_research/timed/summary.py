@@ -26,7 +26,7 @@ def summarise(
     decisions: int,
     deciding_s: float | None,
 ) -> Result:
-    """Return the result.
+    """Return the result of a run.
 
     `useful` is resource-seconds of work that counted, `held` resource-seconds by queue, `end_s` the
     virtual time at which the run ended.

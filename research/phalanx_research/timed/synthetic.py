@@ -18,18 +18,18 @@ DAY_S = 86_400.0
 QUEUES = 20
 GPU_SIZES = (1, 1, 2, 4, 8, 8)
 CPU_SIZES = (1, 1, 1, 1, 2, 2, 4, 8, 16, 64)
-"""Sizes of gangs, by how often they come: four and ten tasks each on average."""
+"""The sizes of CPU gangs, repeated by their frequency: ten tasks on average."""
 GPU_GANGS = 0.625
-"""Part of the gangs that request GPUs, so that two of five tasks do."""
+"""The share of gangs that request GPUs; it makes two of five tasks request GPUs."""
 GPUS = (1, 1, 1, 2, 2, 4, 8)
 SPREAD = 1.2
-"""Standard deviation of the logarithm of run times."""
+"""The standard deviation of the logarithm of run times."""
 LOAD = 0.7
-"""Part of the GPUs that the day's tasks request on average."""
+"""The share of the GPUs that the day's tasks request on average."""
 
 
 def machines(count: int) -> list[NodeSpec]:
-    """Return machines of the two kinds alternately."""
+    """Return machines of the two kinds in turns."""
     width = len(str(count))
     return [
         machine(
@@ -50,7 +50,7 @@ def queues() -> tuple[QueueSpec, ...]:
 def jobs(tasks: int, nodes: int, seed: int) -> list[Job]:
     """Return this many tasks in gangs over a day, by time of submission.
 
-    Equal arguments give an equal day.
+    Equal arguments give equal days.
     """
     draw = random.Random(seed)
     on_gpus, on_cores = _gpu_shapes(), _core_shapes()
@@ -80,7 +80,7 @@ def jobs(tasks: int, nodes: int, seed: int) -> list[Job]:
 
 
 def _time_of_day(draw: random.Random) -> float:
-    """Draw whole seconds of a wave between 2/3 at midnight and 4/3 at noon, by rejection."""
+    """Draw whole seconds by rejection, from a wave between 2/3 at midnight and 4/3 at noon."""
     while True:
         time = draw.random() * DAY_S
         if draw.random() * 4 / 3 <= 1 - math.cos(2 * math.pi * time / DAY_S) / 3:

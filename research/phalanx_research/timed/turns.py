@@ -11,7 +11,7 @@ from phalanx_research.timed.workload import GPU
 
 
 class Turns:
-    """Keeps jobs in service queues."""
+    """Keeps the jobs in the order of the service queues."""
 
     def __init__(self, queues: ServiceQueues) -> None:
         self._queues = queues
@@ -29,7 +29,9 @@ class Turns:
         self._queues.leave((work.uid,))
 
     def take(self, running: Iterable[Work], now: float) -> list[Work]:
-        """Move jobs to the service queues where they belong now; return jobs whose turn changed."""
+        """Move jobs to the service queues where they belong now; return the jobs whose turn
+        changed.
+        """
         self._queues.serve({work.uid: work.ran_by(now) * _gpus(work) for work in running})
         moved = []
         for turn, uid in enumerate(self._queues.order()):
@@ -40,7 +42,7 @@ class Turns:
         return moved
 
     def keep(self, running: Iterable[Work]) -> None:
-        """Put the jobs that run after a cycle before those that wait."""
+        """Put the jobs that run after a cycle before the waiting jobs."""
         self._queues.settle(frozenset(work.uid for work in running))
 
     def next_fall(self, running: Iterable[Work], now: float) -> float:

@@ -23,15 +23,17 @@ from phalanx.scheduler.cycle.specs import (
 
 GPU = "nvidia.com/gpu"
 PODS = 1_000_000.0
-"""Task slots of a machine by default: effectively no limit."""
+"""The task slots of a machine by default: in effect no limit."""
 
 
 class WorkloadError(PhalanxError, ValueError):
-    """A workload that cannot be simulated: the job or machine, the fault, and what is allowed."""
+    """The error of a workload that cannot be simulated. It names the job or machine, the fault, and
+    what is allowed.
+    """
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """`count` equal tasks of a job."""
+    """A number of equal tasks of a job (`count`)."""
 
     shape: Shape
     count: int = 1
@@ -40,9 +42,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Training(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Facts about the iterations of a training job that has its GPUs to itself.
 
-    `iteration_s` is the seconds of one iteration. `stages_s` are the parts in which it prepares
-    data, computes on GPUs and waits for the network; empty if they are unknown. `stated_s` is
-    the run time that its trace states; None where only the true time is known.
+    `iteration_s` is the seconds of one iteration. `stages_s` are the seconds in which an iteration
+    prepares data, computes on GPUs and waits for the network; empty if they are unknown. `stated_s`
+    is the run time that the trace states; None where only the true time is known.
     """
 
     iteration_s: float
@@ -53,9 +55,9 @@ class Training(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Work that is submitted at one time.
 
-    `work_s` is the time for which each task runs undisturbed. `min_tasks` of its tasks start
-    together, or none does; None stands for all. Each start costs `overhead_s` in addition.
-    `training` is for policies under which jobs share GPUs.
+    `work_s` is the time for which each task runs undisturbed. At least `min_tasks` of the tasks
+    start together, or none starts; None stands for all tasks. Each start costs `overhead_s` in
+    addition. `training` is for policies under which jobs share GPUs.
     """
 
     name: str
@@ -82,7 +84,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.size if self.min_tasks is None else self.min_tasks
 
     def amount(self, resource: str) -> float:
-        """Return what all of its tasks request together."""
+        """Return how much of a resource all tasks of the job request together."""
         return sum(part.count * requested(part.shape, resource) for part in self.parts)
 
 
@@ -97,7 +99,7 @@ class KeptApart(msgspec.Struct, frozen=True, kw_only=True):
     licenses: tuple[LicenseSpec, ...] = ()
 
     def next_change(self, now: float) -> float:
-        """Return when the next reservation begins or ends; infinite for never."""
+        """Return when the next reservation begins or ends; infinite if none does."""
         windows = (window for one in self.reservations for window in one.windows)
         times = (time for window in windows for time in window if time is not None and time > now)
         return min(times, default=math.inf)
@@ -139,16 +141,14 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def requested(shape: Shape, resource: str) -> float:
-    """Return how much of a resource a task of this shape requests."""
+    """Return how much of a resource a task with this request needs."""
     return sum(x for name, x in shape.request if ALIASES.get(name, name) == resource)
 
 
 def machine(
     name: str, *, cpu: float, memory: float = 1e15, gpus: float = 0.0, labels: Labels = ()
 ) -> NodeSpec:
-    """Return a machine of `cpu` cores, `memory` bytes and `gpus` devices, without a limit on
-    tasks.
-    """
+    """Return a machine with `cpu` cores, `memory` bytes, `gpus` devices, and no limit on tasks."""
     capacity: Amounts = (("cpu", cpu), ("memory", memory), ("pods", PODS))
     return NodeSpec(name=name, capacity=(*capacity, (GPU, gpus)), labels=labels)
 

@@ -39,7 +39,7 @@ class Row:
         return default
 
     def number(self, name: str, default: float | None = None) -> float:
-        """Return a finite number of 0 or more."""
+        """Return a finite number that is not negative."""
         value = self.optional_number(name)
         if value is not None:
             return value
@@ -48,7 +48,7 @@ class Row:
         return default
 
     def optional_number(self, name: str) -> float | None:
-        """Return a finite number of 0 or more, or None where the field is empty."""
+        """Return a finite number that is not negative, or None if the field is empty."""
         text = self.fields.get(name, "").strip()
         if not text:
             return None
@@ -63,19 +63,19 @@ class Row:
         return value
 
     def count(self, name: str, default: int | None = None) -> int:
-        """Return a whole number of 0 or more."""
+        """Return a whole number that is not negative."""
         value = self.number(name, default)
         if value != int(value):
             raise self.error(f"{name} is {value}; a whole number is needed")
         return int(value)
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Return names separated by |, in their order."""
+        """Return names that are separated by |, in their order."""
         parts = (p.strip() for p in self.fields.get(name, "").split("|"))
         return tuple(sorted({p for p in parts if p}))
 
     def gpus(self, count_name: str, milli_name: str, largest: int | None = None) -> tuple[int, int]:
-        """Return (GPUs, thousandths of each), checked against each other."""
+        """Return (GPUs, thousandths of each), after checking that both agree."""
         count = self.count(count_name, 0)
         milli = self.count(milli_name, WHOLE if count and milli_name not in self.fields else 0)
         if largest is not None and count > largest:
@@ -92,7 +92,7 @@ class Row:
         return count, milli
 
     def in_order(self, *names: str) -> None:
-        """Check that the times under these names, as far as given, do not run backwards."""
+        """Check that the times in the named fields, as far as given, do not decrease."""
         last_name, last = "", -math.inf
         for name in names:
             value = self.optional_number(name)
@@ -106,7 +106,7 @@ class Row:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file, unpacked if it ends in .gz.
+    """Return the text of a file; a file that ends in .gz is unpacked.
 
     Raises TraceError if it cannot be read.
     """
@@ -160,7 +160,7 @@ def rows_of(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -
 
 
 def unique(rows: Iterator[Row], name: str) -> Iterator[Row]:
-    """Yield the rows, checking that no two share the field `name`."""
+    """Yield the rows, and check that no two of them have the same value in the field `name`."""
     first: dict[str, int] = {}
     for row in rows:
         key = row.text(name)

@@ -19,7 +19,7 @@ FRAME = "DataFrame"
 def nodes_from_frame(frame: pandas.DataFrame) -> list[TraceNode]:
     """Return nodes from the columns of a plain node file.
 
-    Raises TraceError, whose line is the number of the row, from 1.
+    Raises TraceError; its line is the number of the row, from 1.
     """
     return plain.nodes_of(_rows(frame, plain.NODE_COLUMNS, plain.NODE_MORE))
 
@@ -27,13 +27,15 @@ def nodes_from_frame(frame: pandas.DataFrame) -> list[TraceNode]:
 def jobs_from_frame(frame: pandas.DataFrame) -> list[TraceJob]:
     """Return jobs from the columns of a plain job file.
 
-    Raises TraceError, whose line is the number of the row, from 1.
+    Raises TraceError; its line is the number of the row, from 1.
     """
     return plain.jobs_of(_rows(frame, plain.JOB_COLUMNS, plain.JOB_MORE))
 
 
 def frame_of(records: Sequence[TraceJob] | Sequence[TraceNode]) -> pandas.DataFrame:
-    """Return one row for each record and one column for each field; models are joined with |."""
+    """Return a table with a row for each record and a column for each field; models are joined with
+    |.
+    """
     import pandas
 
     columns = [f.name for f in fields(records[0])] if records else []

@@ -12,12 +12,12 @@ COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "iter
 STAGES = ("resource_time_0", "resource_time_1", "resource_time_2")
 MORE = ("batch_size", "duration", "interval", *STAGES, "priority")
 PROFILING = 1.015
-"""The factor by which the original's simulator lengthens each job."""
+"""The factor by which Muri's own simulator lengthens each job."""
 
 
 def read_jobs(path: Path) -> list[TraceJob]:
-    """Return jobs in the order of the file; seconds of work = iterations * iteration_time / 1000 *
-    1.015.
+    """Return jobs in the order of the file. The seconds of work are iterations * iteration_time /
+    1000 * 1.015.
 
     A job's number of GPUs is its total; a number beyond a node's GPUs is spread over whole nodes.
     The column `priority` is 0 for jobs with guaranteed GPUs and 1 for opportunistic ones, which

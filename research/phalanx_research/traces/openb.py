@@ -12,7 +12,7 @@ from phalanx_research.traces.records import TraceJob, TraceNode
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 POD_MORE = ("gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time")
-"""Columns that the files with more multi-GPU pods lack."""
+"""Columns that are missing in the files with more multi-GPU pods."""
 LARGEST_POD = 8
 
 
@@ -37,7 +37,8 @@ def read_nodes(path: Path) -> list[TraceNode]:
 
 
 def read_jobs(path: Path) -> list[TraceJob]:
-    """Return pods in the order of the file, one job each; the quality of service is the queue.
+    """Return pods in the order of the file, one job for each pod; the queue is the quality of
+    service.
 
     Raises TraceError.
     """

@@ -19,10 +19,10 @@ FIELDS = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
 def read_jobs(path: Path) -> list[TraceJob]:
     """Return jobs by time of submission, in seconds since the first one.
 
-    The virtual cluster is the queue. Start and GPUs are those of the first attempt that has them,
-    the end is the last attempt's, and the duration is the sum over attempts. Each machine of the
-    attempt is a member, with the largest number of GPUs on any of them. Jobs that were never placed
-    have none of these. Raises TraceError.
+    The virtual cluster is the queue. Start and GPUs come from the first attempt that has them, the
+    end from the last attempt; the duration is the sum over attempts. Each machine of an attempt
+    counts as a member; all members have the number of GPUs of the largest. Jobs that were never
+    placed have no start, GPUs, end and duration. Raises TraceError.
     """
     source = str(path)
     text = text_of(path)
@@ -104,7 +104,7 @@ class _Entry:
         )
 
     def _places(self, attempt: dict[str, Any]) -> tuple[int, int]:
-        """Return (machines, the most GPUs on one of them)."""
+        """Return the number of machines, and the most GPUs on one of them."""
         places = attempt.get("detail") or []
         try:
             counts = [len(place["gpus"]) for place in places]
@@ -114,7 +114,7 @@ class _Entry:
 
 
 def _lines_of(text: str, count: int) -> list[int]:
-    """Return the line on which each entry of the array begins."""
+    """Return the line on which each entry of the JSON array begins."""
     decoder = json.JSONDecoder()
     lines, at, line, seen = [], text.index("[") + 1, 1, 0
     for _ in range(count):

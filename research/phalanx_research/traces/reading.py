@@ -10,7 +10,9 @@ from phalanx_research.traces.records import TraceError, TraceJob, TraceNode
 
 
 def read_nodes(path: Path) -> list[TraceNode]:
-    """Return the nodes of an openb or plain file, perhaps with .gz. Raises TraceError."""
+    """Return the nodes of an openb or plain file, which may be packed with gzip. Raises
+    TraceError.
+    """
     reader = openb.read_nodes if "sn" in _header(path) else plain.read_nodes
     nodes = reader(path)
     if not nodes:

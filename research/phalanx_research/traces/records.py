@@ -9,7 +9,7 @@ from phalanx.scheduler.placement.fragmentation.shape import Shape
 
 
 class TraceError(PhalanxError, ValueError):
-    """A trace cannot be read; the error names the file, the line and the reason."""
+    """The error of a trace that cannot be read. It names the file, the line and the reason."""
 
     def __init__(self, source: str, line: int, reason: str) -> None:
         super().__init__(source, line, reason)
@@ -36,10 +36,10 @@ class TraceNode:
 class TraceJob:
     """A job of `members` equal pods; amounts are those of one pod.
 
-    Times are seconds since the trace's beginning, None where the trace lacks them. `gpu_milli` is
-    thousandths of each GPU. `models` are the suitable GPU models, empty for any. `workload`,
-    `iterations` and `iteration_ms` describe training jobs if they are known, and so do
-    `stages_ms` (how long an iteration prepares data, computes and uses the network) and `stated_s`,
+    Times are seconds since the trace's beginning; None if the trace lacks them. `gpu_milli` is
+    thousandths of each GPU. `models` are the suitable GPU models; empty: any model. `workload`,
+    `iterations`, `iteration_ms`, `stages_ms` and `stated_s` describe training jobs, where known.
+    `stages_ms` is how long an iteration prepares data, computes and uses the network. `stated_s` is
     the run time that the trace states.
     """
 
@@ -65,5 +65,5 @@ class TraceJob:
 
     @property
     def shape(self) -> Shape:
-        """The job's request, as placement on GPU nodes sees it."""
+        """The job's request in the form that placement on GPU nodes reads."""
         return Shape(self.cpu_milli, self.memory_mib, self.num_gpu, self.gpu_milli, self.models)

@@ -20,17 +20,19 @@ from phalanx_research.timed.workload import Job
 
 HOST_LOAD = 0.1
 STARTED = 0.01
-"""The part of a host's load that counts from its start on; the rest also counts while it waits."""
+"""The part of a host's load that counts once the host has started; the rest also counts while it
+waits.
+"""
 GUEST_LOAD = 0.9
 FULL = 0.8
-"""The load at which a GPU takes no guest."""
+"""The load from which on a GPU takes no guest."""
 
 
 class Gpu:
     """One GPU, its jobs and its load.
 
-    `load` is a running sum in floating point. Guests choose by it, and on GPUs where nothing runs
-    the rounding error of the sum decides, as in Muri's simulator.
+    `load` is a running sum in floating point. Guests choose GPUs by their loads. Between GPUs where
+    nothing runs, the rounding error of the sum decides, as in Muri's simulator.
     """
 
     __slots__ = ("guests", "host", "load", "machine")
@@ -43,7 +45,7 @@ class Gpu:
 
 
 class AntMan:
-    """The policy AntMan. `gpus` is the number on each machine."""
+    """The policy AntMan. `gpus` has the number of GPUs of each machine."""
 
     def __init__(self, name: str, gpus: Sequence[int], jobs: Sequence[Job]) -> None:
         check_stages(name, jobs)
@@ -51,11 +53,11 @@ class AntMan:
         self._gpus = [gpu for machine in self._machines for gpu in machine]
         self._largest = max(gpus)
         self._kept: dict[Live, list[Gpu]] = {}
-        """The GPUs of each job that runs, or that waits with a part of its GPUs."""
+        """The GPUs of each job that runs, or that waits with some of its GPUs."""
         self._running: dict[Live, None] = {}
 
     def decide(self, live: list[Live], now: float) -> Decision:
-        """Decide which jobs run, hosts first."""
+        """Decide which jobs run; hosts come first."""
         live.sort(key=lambda one: (_is_guest(one), one.number))
         for one in live:
             if one not in self._running:
@@ -82,7 +84,8 @@ class AntMan:
                 gpu.load -= HOST_LOAD
 
     def _keep(self, host: Live) -> None:
-        """Keep as many of the host's missing GPUs as possible, and start it once it has all.
+        """Keep as many of the host's missing GPUs as possible; the host starts once it has all of
+        them.
 
         A host that is too large for the cluster keeps nothing.
         """
@@ -101,8 +104,8 @@ class AntMan:
     def _on_one(self, host: Live, kept: Sequence[Gpu]) -> list[Gpu]:
         """Return free GPUs of one machine for a host.
 
-        The machine is the one on which the host keeps some, else the first with enough, else the
-        first with the most.
+        The machine is the one on which the host keeps some GPUs, otherwise the first machine with
+        enough, otherwise the first with the most.
         """
         lacks = host.gpus - len(kept)
         if kept:
@@ -112,7 +115,9 @@ class AntMan:
         return next(enough, max(free, key=len))[:lacks]
 
     def _whole(self, host: Live) -> list[Gpu]:
-        """Return free whole machines; a remaining part of a machine counts as a whole one."""
+        """Return GPUs of entirely free machines; a remaining part of a machine needs an entirely
+        free one, too.
+        """
         lacks = host.gpus - len(self._kept[host])
         taken: list[Gpu] = []
         for machine in self._machines:
@@ -121,7 +126,7 @@ class AntMan:
         return taken[:lacks]
 
     def _invite(self, guest: Live) -> None:
-        """Place a guest completely, or not at all."""
+        """Place all of a guest, or nothing."""
         room = [gpu for gpu in self._gpus if gpu.load < FULL]
         if len(room) < guest.gpus:
             return
@@ -132,7 +137,9 @@ class AntMan:
             gpu.load += GUEST_LOAD
 
     def _pace(self, one: Live) -> float:
-        """Return the guest's seconds per second of work; 1 for a host, or where no host runs."""
+        """Return the seconds that the guest needs per second of its work; 1 for a host, or where no
+        host runs.
+        """
         if not _is_guest(one):
             return 1.0
         mine = one.training

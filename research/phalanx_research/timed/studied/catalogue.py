@@ -11,7 +11,7 @@ from phalanx_research.timed.studied.themis import Themis
 from phalanx_research.timed.workload import Job
 
 Made = Callable[[str, Sequence[int], Sequence[Job]], Policy]
-"""Creates a policy from its name, the GPUs of each machine and the jobs to come."""
+"""Creates a policy from its name, the GPUs of each machine, and all jobs."""
 
 
 def _muri(rank: Rank) -> Made:

@@ -14,8 +14,8 @@ from phalanx_research.timed.workload import GPU, Job, Training, WorkloadError
 class Terms:
     """The terms of a job until the next event.
 
-    `pace` is the seconds for each second of its work, 1 where the job is alone; `overhead_s` is the
-    cost of the next event for it.
+    `pace` is the seconds that the job needs per second of its work, 1 if it is alone. `overhead_s`
+    is the time that the next event costs the job.
     """
 
     pace: float
@@ -23,11 +23,11 @@ class Terms:
 
 
 class Live:
-    """One job; equal only to itself.
+    """One job. Two jobs are never equal.
 
-    `left_s` is its work in seconds alone on its GPUs, `attained_s` the seconds for which it ran.
-    `believed_s` is a scheduler's estimate of the work left: the time that its trace states until it
-    has run, then the true work left.
+    `left_s` is the work left, in seconds alone on the job's GPUs; `attained_s` is the seconds for
+    which the job has run. `believed_s` is the scheduler's estimate of the work left: before the job
+    has run, the time that the trace states; afterwards, the true work left.
     """
 
     __slots__ = (
@@ -50,7 +50,7 @@ class Live:
         """The job's present terms; None while it waits."""
 
     def pass_time(self, now: float) -> None:
-        """Bring the job up to now, where an event takes place."""
+        """Bring the job up to the present time, at which an event happens."""
         if self.terms is not None:
             passed = now - self.since
             self.left_s -= max(passed - self.terms.overhead_s, 0.0) / self.terms.pace
@@ -60,27 +60,27 @@ class Live:
 
     @property
     def due(self) -> float:
-        """Return when the running job will finish if nothing happens before."""
+        """Return when the running job will finish if no event happens before."""
         assert self.terms is not None
         return self.since + self.left_s * self.terms.pace
 
     @property
     def training(self) -> Training:
-        """The job's iterations; `check_stages` has checked that they are known."""
+        """Facts about the job's iterations; `check_stages` has checked that they are known."""
         assert self.job.training is not None
         return self.job.training
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The jobs that run until the next event, and how many GPUs of each machine are held."""
+    """The jobs that run until the next event, and the number of held GPUs of each machine."""
 
     terms: dict[Live, Terms]
     held: list[int]
 
 
 class Policy(Protocol):
-    """Decides again at each event."""
+    """A policy that decides again at each event."""
 
     def decide(self, live: list[Live], now: float) -> Decision:
         """Decide which of these jobs run from `now` on.
@@ -90,7 +90,7 @@ class Policy(Protocol):
         """
 
     def leave(self, one: Live) -> None:
-        """Note that a job has finished."""
+        """Record that a job has finished."""
 
 
 def check_stages(policy: str, jobs: Sequence[Job]) -> None:

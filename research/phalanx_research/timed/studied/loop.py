@@ -23,11 +23,11 @@ from phalanx_research.timed.summary import summarise
 from phalanx_research.timed.workload import GPU, Job, WorkloadError, check, requested
 
 TOGETHER = 1e-9
-"""The relative difference up to which finishes are one event, as in Muri's simulator: otherwise
-rounding would make equal jobs that ran together pay one more overhead.
+"""The relative difference up to which finishes count as one event, as in Muri's simulator.
+Otherwise rounding would make equal jobs that ran together pay one more overhead.
 """
 TOGETHER_S = 1e-4
-"""Seconds up to which a finish and an arrival are one event."""
+"""The seconds between a finish and an arrival up to which they count as one event."""
 
 
 def simulate_studied(
@@ -91,7 +91,7 @@ class _Run:
         self._events = self._decisions = 0
         self._deciding_s = 0.0
         self._held: dict[str, float] = {}
-        """GPU-seconds by queue; each job on a shared GPU counts it completely."""
+        """The GPU-seconds of each queue; a shared GPU counts fully for each job on it."""
 
     def run(self, name: str, progress: Callable[[Progress], None] | None) -> Result:
         now = 0.0
@@ -127,7 +127,7 @@ class _Run:
         return self._works[self._arrived].job.submit_s if waits else math.inf
 
     def _next_finish(self) -> tuple[float, list[Live]]:
-        """Return the time of the first finish, and the jobs that finish with it.
+        """Return the time of the first finish, and the jobs that finish at that time.
 
         If several finish together, the first in order sets the time.
         """

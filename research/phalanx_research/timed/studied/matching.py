@@ -21,11 +21,11 @@ Weight: TypeAlias = Callable[[Kind, Kind], float]
 
 
 def matched(kinds: Sequence[Kind], weight: Weight) -> list[int | None]:
-    """Return the partner of each item, None for an item that stays alone.
+    """Return the partner of each item; None for an item that stays alone.
 
-    `weight`, a function of a module, returns the value of a pair of kinds, in any order; 0 or less
-    keeps them apart. Equal arguments give equal partners, even if several choices are optimal.
-    Raises WorkloadError where scipy is not installed.
+    `weight`, a function of a module, returns the value of a pair of kinds, in any order; kinds with
+    a value of 0 or less are not paired. Equal arguments give equal partners, even if several
+    choices are optimal. Raises WorkloadError where scipy is not installed.
     """
     of_kind: dict[Kind, list[int]] = {kind: [] for kind in sorted(set(kinds))}
     for i, kind in enumerate(kinds):
@@ -43,9 +43,9 @@ def matched(kinds: Sequence[Kind], weight: Weight) -> list[int | None]:
 def _couples(
     kinds: tuple[Kind, ...], counts: tuple[int, ...], weight: Weight
 ) -> list[tuple[tuple[Kind, Kind], int]]:
-    """Return how many pairs of two kinds to make, given the count of each kind.
+    """Return how many pairs of each two kinds to make, given the number of items of each kind.
 
-    The result is cached: most events ask what an earlier one asked.
+    The result is cached, since most events ask the same as an earlier event.
     """
     pairs = [
         (a, b, weight(kinds[a], kinds[b]))

@@ -27,7 +27,7 @@ from phalanx_research.timed.studied.stages import SLOTS, Stages, interleaved_s
 from phalanx_research.timed.workload import Job
 
 MOST = SLOTS
-"""Jobs in a group, and rounds of merging."""
+"""The most jobs in a group, and the number of rounds of merging."""
 PROFILING = 1.015
 SLOWER = (0.0, 1.0, 1.33 / PROFILING, 1.5 / PROFILING, 1.37 / PROFILING)
 """The factors by which an iteration takes longer than its stages, by the number of jobs.
@@ -41,17 +41,17 @@ Rank = Callable[[Live], float]
 
 
 def least_left(one: Live) -> float:
-    """Return Muri-S's key: GPU-seconds of work left, as far as known."""
+    """Return the sort key of Muri-S: GPU-seconds of work left, as far as known."""
     return one.believed_s * one.gpus
 
 
 def least_attained(one: Live) -> float:
-    """Return Muri-L's key: GPU-seconds for which the job ran."""
+    """Return the sort key of Muri-L: GPU-seconds for which the job has run."""
     return one.attained_s * one.gpus
 
 
 class Muri:
-    """The policy Muri. `gpus` is the number on each machine."""
+    """The policy Muri. `gpus` has the number of GPUs of each machine."""
 
     def __init__(self, name: str, rank: Rank, gpus: Sequence[int], jobs: Sequence[Job]) -> None:
         check_stages(name, jobs)
@@ -68,11 +68,11 @@ class Muri:
         return _placed(live, group_of, Rooms(self._machines))
 
     def leave(self, one: Live) -> None:
-        """Do nothing: the policy keeps no state of jobs."""
+        """Do nothing, since the policy keeps no state of jobs."""
 
 
 def iteration_s(group: Group) -> float:
-    """Return how long an iteration of each job of the group takes."""
+    """Return the seconds that an iteration of each job of the group takes."""
     if len(group) == 1:
         return group[0].training.iteration_s
     return _shared_s([one.training.stages_s for one in group])
@@ -96,7 +96,7 @@ def _candidates(live: Iterable[Live], rooms: Rooms) -> dict[int, list[Live]]:
 
 
 def _merged(candidates: dict[int, list[Live]], room: int) -> list[Group]:
-    """Return groups that need `room` GPUs in all, or as close to it as four rounds come (step
+    """Return groups that need `room` GPUs in all, or come as close to it as four rounds allow (step
     2).
     """
     groups: dict[int, list[Group]] = {n: [(one,) for one in c] for n, c in candidates.items()}
@@ -117,7 +117,7 @@ def _merged(candidates: dict[int, list[Live]], room: int) -> list[Group]:
 
 
 def _pairs(groups: list[Group]) -> list[tuple[Group, ...]]:
-    """Return pairs to merge, and groups that stay alone, in the order of each one's last job."""
+    """Return pairs to merge and groups that stay alone, in the order of each result's last job."""
     kinds = [tuple(sorted(one.training.stages_s for one in group)) for group in groups]
     partners = matched(kinds, _used)
     pairs: list[tuple[Group, ...]] = []
@@ -141,7 +141,7 @@ def _used(one: Kind, other: Kind) -> float:
 
 
 def _shared_s(jobs: Sequence[Stages]) -> float:
-    """Return the seconds of an iteration of two or more jobs together."""
+    """Return the seconds of an iteration of two or more jobs that share GPUs."""
     return interleaved_s(jobs) * SLOWER[len(jobs)]
 
 

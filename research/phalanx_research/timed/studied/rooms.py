@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class Rooms:
-    """All GPUs of the machines, free at first."""
+    """The GPUs of all machines; they are free at first."""
 
     def __init__(self, gpus: Sequence[int]) -> None:
         self._all = gpus
@@ -14,10 +14,10 @@ class Rooms:
         self._largest = max(gpus)
 
     def take(self, gpus: int) -> bool:
-        """Assign this many GPUs, or none if that fails; return whether it succeeded.
+        """Assign this many GPUs, or none if there are too few; return whether this succeeded.
 
-        They come from the first machine that has them. A request beyond the largest machine takes
-        the first whole machines, and the rest on one more.
+        The GPUs come from the first machine that has enough. A request that exceeds the largest
+        machine takes the first free whole machines, and the rest from one more.
         """
         whole, rest = divmod(gpus, self._largest) if gpus > self._largest else (0, gpus)
         idle = [i for i, n in enumerate(self._free) if n == self._largest][:whole]

@@ -12,21 +12,21 @@ from functools import lru_cache
 from itertools import permutations
 
 Stages = tuple[float, ...]
-"""Seconds of data, GPU and network."""
+"""The seconds that the stages of an iteration take: data, GPU and network."""
 SLOTS = 4
-"""Slots of an iteration, and so the most jobs in a group: data takes two slots, reading and
-preparing, GPU and network one each.
+"""The slots of an iteration, which are also the most jobs in a group: data takes two slots (reading
+and preparing), GPU and network one each.
 """
 SETTLED = 1e-3
 """The relative difference up to which two periods count as equal."""
 
 
 def interleaved_s(jobs: Sequence[Stages]) -> float:
-    """Return the seconds of an iteration of jobs that take turns at each resource, in the best
+    """Return the seconds of an iteration of jobs that take turns at each resource, in their best
     order.
 
-    Two jobs may be at their data at the same time, as one reads while the other prepares. After
-    Muri (Zhao et al., SIGCOMM 2022, section 4), as its simulator computes it.
+    Two jobs may be in their data stages at the same time, since one can read while the other
+    prepares. After Muri (Zhao et al., SIGCOMM 2022, section 4), as its simulator computes it.
     """
     return _interleaved_s(tuple(sorted(jobs)))
 
@@ -35,7 +35,7 @@ def interleaved_s(jobs: Sequence[Stages]) -> float:
 def _interleaved_s(jobs: tuple[Stages, ...]) -> float:
     best = min(_period_s(order) for order in permutations(jobs))
     if len(jobs) == 2:
-        # Two jobs may also swap halves: one reads while the other computes and sends.
+        # Two jobs may also swap halves: one job reads while the other computes and sends.
         (data, gpu, network), (other_data, other_gpu, other_network) = jobs
         swapped = max(data, other_gpu + other_network) + max(other_data, gpu + network)
         best = min(best, swapped)
@@ -45,7 +45,7 @@ def _interleaved_s(jobs: tuple[Stages, ...]) -> float:
 def _period_s(jobs: tuple[Stages, ...]) -> float:
     """Return the time between two equal slots in the steady state, computed over two rounds.
 
-    The k-th job is one slot behind the one before it.
+    Each job is one slot behind the previous job.
     """
     ends = [0.0]
     for slot in range(2 * SLOTS):
@@ -70,9 +70,9 @@ def guest_s(guest: Stages, host: Stages, host_iteration_s: float) -> float:
     """Return the seconds of an iteration of a guest that uses a resource only while its host does
     not.
 
-    The result is a whole number of the host's iterations. In each, the guest's stage gets the time
-    of the host's other two stages, and its remainder goes to the guest's next stage. After AntMan
-    (Xiao et al., OSDI 2020), as Muri's simulator computes it.
+    The result is a whole number of the host's iterations. In each of the host's iterations, a stage
+    of the guest gets the time of the host's other two stages; what is left of that time goes to the
+    guest's next stage. After AntMan (Xiao et al., OSDI 2020), as Muri's simulator computes it.
     """
     data, gpu, network = host
     left_data, left_gpu, left_network = guest
@@ -94,7 +94,7 @@ def guest_s(guest: Stages, host: Stages, host_iteration_s: float) -> float:
 
 
 def _windows(stage_s: float, window_s: float) -> tuple[float, float]:
-    """Return how many whole windows a stage fills, and the rest.
+    """Return how many whole windows a stage fills, and the rest in seconds.
 
     Both are rounded separately, as in Muri's simulator: a stage of exactly ten windows may fill ten
     and have nearly a window left.

@@ -24,31 +24,33 @@ from phalanx_research.timed.workload import Job
 
 Vector = npt.NDArray[np.float64]
 STEPS = 100
-"""Halvings after which a bound is as precise as floating point allows."""
+"""The number of halvings after which a bound is as precise as floating point allows."""
 UNRUN = 1e9
-"""The factor for the part of a job that has not run, in place of the division by its run time."""
+"""The factor used for a job that has not run, in place of dividing by its run time."""
 
 
 class Themis:
-    """The policy Themis. `gpus` is the number on each machine.
+    """The policy Themis. `gpus` has the number of GPUs of each machine.
 
-    Where a trace counts iterations, only the time alone is counted in them, as in Muri's simulator:
-    there rho is seconds per iteration, and a job of short iterations counts as less hurt.
+    Where a trace counts iterations, only the time alone is in iterations, as in Muri's simulator.
+    Then rho is seconds per iteration, and a job with short iterations counts as less disadvantaged.
     """
 
     def __init__(self, name: str, gpus: Sequence[int], jobs: Sequence[Job]) -> None:
         del name, jobs
         self._machines = gpus
         self._before: dict[Live, tuple[float, float]] = {}
-        """Each job's work left and equal part at the last event."""
+        """For each job, the work left and the equal part at the last event."""
         self._alone: dict[Live, float] = {}
-        """The time that each job's work so far would have taken with an equal part."""
+        """For each job, the time that its work so far would have taken with an equal part of the
+        GPUs.
+        """
         self._owed: dict[Live, float] = {}
-        """The time that each job's parts would have given it."""
+        """For each job, the run time that its assigned parts should have given it."""
         self._last = 0.0
 
     def decide(self, live: list[Live], now: float) -> Decision:
-        """Decide which jobs run: those that are hurt most."""
+        """Decide which jobs run: the most disadvantaged ones."""
         if live:
             self._put_in_order(live, now)
         self._last = now
@@ -58,8 +60,8 @@ class Themis:
             for one in live
             if rooms.take(one.gpus)
         }
-        # Muri's simulator chooses machines once more here, larger jobs first; equals keep that
-        # order.
+        # Muri's simulator chooses machines once more here, larger jobs first; equally large jobs
+        # keep their order.
         live.sort(key=lambda one: one.gpus, reverse=True)
         return Decision(terms=terms, held=rooms.held())
 
@@ -85,7 +87,9 @@ class Themis:
         live.sort(key=rank.__getitem__, reverse=True)
 
     def _alone_s(self, one: Live, part: float) -> float:
-        """Return the time from the job's submission to its end with equal parts."""
+        """Return the time from the job's submission to its end if it had equal parts of the
+        GPUs.
+        """
         unit_s = 1.0 if one.job.training is None else one.job.training.iteration_s
         left = one.left_s / unit_s
         done = self._alone.setdefault(one, 0.0)
@@ -99,7 +103,8 @@ class Themis:
 def fair_parts(a: Vector, b: Vector, gpus: Vector, room: float) -> Vector:
     """Return the parts x, 0 < x <= 1, with gpus @ x <= room, that minimize the largest a + b / x.
 
-    Among equal choices, the next largest is as small as possible, and so on.
+    Among choices with the same largest value, the next largest value is as small as possible, and
+    so on.
     """
     parts = np.ones_like(a)
     free = np.ones(len(a), dtype=np.bool_)
@@ -109,8 +114,8 @@ def fair_parts(a: Vector, b: Vector, gpus: Vector, room: float) -> Vector:
         if not bound.any():
             parts[free] = b[free] / (worst - a[free])
             break
-        # Even the whole time does not lower the rho of the worst jobs: they get it, and the others
-        # share.
+        # Even all the time does not lower the rho of the worst jobs: they get all of it, and the
+        # others share the rest.
         worst = (a + b)[bound].max()
         bound &= a + b >= worst
         room -= float(gpus[bound].sum())
@@ -119,7 +124,7 @@ def fair_parts(a: Vector, b: Vector, gpus: Vector, room: float) -> Vector:
 
 
 def _level(a: Vector, b: Vector, gpus: Vector, room: float) -> float:
-    """Return the rho for which b / (rho - a) take up all the room, by halving."""
+    """Return, by halving, the rho for which the parts b / (rho - a) use all the room."""
     low = float(a.max())
     high = low + float((gpus * b).sum()) / room + float(b.max())
     for _ in range(STEPS):
