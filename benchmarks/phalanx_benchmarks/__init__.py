@@ -1,1 +1,1 @@
-"""The benchmark: Ray's rows and Phalanx's own, on Phalanx and, in the same run, on Ray."""
+"""The benchmark: Ray's rows and Phalanx's own, measured on Phalanx and, in the same run, on Ray."""

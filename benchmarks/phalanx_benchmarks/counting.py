@@ -3,9 +3,9 @@
 
 One program runs batches of empty tasks alternately as usual, without counting for metrics, and also
 without recording for listings. The measure is the CPU time of the program's own process, which
-counts and records. Other work on the machine can only make a batch dearer and affects all ways
-alike, so the lower quartile of each way's batches is shown. The time for counting is also measured
-directly, in the same batches.
+counts and records. Other work on the machine can only make a batch cost more, and affects all ways
+of counting alike, so the lower quartile of each way's batches is shown. The time for counting is
+also measured directly, in the same batches.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Measures what the web page costs a head, and how soon its pages appear: `run(clock)`.
 
 The machines of a real head run in this process, with a thousand nodes of eight GPUs and ten
-thousand jobs, of which as many run as fit. Each second a hundred nodes report a change and fifty
-jobs change. A real page is served over real sockets to viewers whose streams are read. Nodes are
-not real: they carry out orders at once.
+thousand jobs, of which as many run as have room. Each second a hundred nodes report a change and
+fifty jobs change. A real page is served over real sockets to viewers whose streams are read. Nodes
+are not real: they carry out orders at once.
 """
 
 from __future__ import annotations

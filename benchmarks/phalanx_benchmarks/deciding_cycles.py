@@ -1,4 +1,4 @@
-"""Measures how long a cycle takes, on growing clusters: `run(clock)` returns one row per
+"""Measures how long a cycle takes, on growing clusters: `run(clock)` returns one row for each
 measurement.
 
 Nothing here reads a clock or draws random numbers: the caller passes `clock` (seconds), and shapes,

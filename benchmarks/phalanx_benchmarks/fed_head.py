@@ -1,6 +1,6 @@
 """A head's machines in this process, fed by simulated nodes that carry out orders at once.
 
-Time passes only as the benchmark says.
+Time passes only when the benchmark advances it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Measures gangs and jobs end to end on one machine: submitted, scheduled, started and finished.
 
 A gang has four members that do nothing, on a machine that claims 16 CPUs; a job is one `true`. `cpu
-s` is the CPU time of this process and of everything that the session started, and `submit ms` the
-part of a gang's time until its call returned.
+s` is the CPU time of this process and of everything that the session started, and `submit ms` is
+the part of a gang's time before the submitting call returned.
 """
 
 from __future__ import annotations

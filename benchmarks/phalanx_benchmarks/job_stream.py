@@ -3,8 +3,8 @@
 A head whose store is a SQLite file, one node and this program are three processes with their
 children. Each job is one command that does nothing, `true`, for one of the 512 CPUs that the node
 claims, so that room is no limit. The head forgets a job a while after its end. The program submits
-jobs by the clock, one request each, from a few threads, and never waits for one to end; where it is
-late it submits at once. A job's latency lasts from the call that submits it to its end as the head
+jobs by the clock, one request each, from a few threads, and never waits for a job to end; if it is
+late, it submits at once. A job's latency lasts from the call that submits it to its end as the head
 recorded it; it is measured for one job in `_ONE_IN`.
 """
 

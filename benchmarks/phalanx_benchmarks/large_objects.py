@@ -1,8 +1,8 @@
-"""Measures large objects that many want, and more objects than memory holds: `run(clock)`.
+"""Measures large objects that many nodes need, and more objects than memory holds: `run(clock)`.
 
 A broadcast sends one array to every node of a cluster at once. In a shuffle, each of many tasks
-makes a part for each of many others, more together than the object store holds. Peaks of memory are
-those seen by a look every 0.2 s.
+makes a part for each of many other tasks; all parts together exceed the object store. Memory is
+checked every 0.2 s for its peak.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The summary of a run in single numbers, and the rows that these leave out."""
+"""The summary of a run in a few numbers, and the rows that these numbers leave out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Measures what a cluster costs a program for which one node is enough: `run(clock)`.
 
 The same work runs on one machine without a head, on a cluster of one node, and on clusters whose
-other nodes are idle; all of them alternately, several times.
+other nodes are idle. The layouts take turns, several times.
 """
 
 from __future__ import annotations

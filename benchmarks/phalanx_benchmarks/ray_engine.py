@@ -1,6 +1,6 @@
 """Measures the scheduler on a Ray cluster of a head and four raylets on this machine: `run(clock)`.
 
-Gangs here are only bundles: nothing runs in them, so the measure is deciding and reserving. The
+Gangs here are only bundles in which nothing runs, so only deciding and reserving are measured. The
 same placement groups are created with Ray's own calls alternately. `ms` is a median, `worst ms` the
 worst of all repetitions, and `cpu s` the CPU time of the scheduler's process.
 """

@@ -1,8 +1,8 @@
 """Measures how large one head can be: a real head's machines, fed by simulated nodes: `run(clock)`.
 
 There are no sockets: messages are read from their bytes, and sent messages are not written. All
-times are CPU time of the head's thread. `latency` is the part of it between a gang's submission and
-the start of its last member, while its nodes answer at once.
+times are CPU time of the head's thread. `latency` is the CPU time between a gang's submission and
+the start of its last member; the gang's nodes answer at once.
 """
 
 from __future__ import annotations

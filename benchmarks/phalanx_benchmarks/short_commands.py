@@ -1,10 +1,10 @@
 """Measures arrays of short commands on real processes: `run(clock)`.
 
 An array of commands that do nothing, `/bin/true`, runs on a node that declares two CPUs, and on one
-that declares sixteen, with the head's store in a SQLite file. The peers are xargs with as many
-processes, GNU parallel where it is installed, and HyperQueue where its package is. The programs
-take turns for some rounds, so that all share the machine with the same other work. A row has the
-median of each.
+that declares sixteen, with the head's store in a SQLite file. The peers are xargs with the same
+number of processes, and GNU parallel and HyperQueue where they are installed. The programs take
+turns for some rounds, so that other work on the machine affects all of them alike. A row has the
+median of each program.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The systems under test: Phalanx in this interpreter, and the peers, in another one where
-named.
+"""The systems under test: Phalanx in this interpreter; the peers here, or in another interpreter if
+one is named.
 """
 
 from __future__ import annotations

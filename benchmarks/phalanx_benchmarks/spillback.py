@@ -1,11 +1,12 @@
 """Compares the two global schedulers on one stream of tasks: many nodes' machines, without a wire.
 
 Each node has its lease machine and its replica of the global scheduler over a view that is at most
-a tenth of a second old, as in a cluster; messages take no time. Nodes have 4 to 32 CPUs. Tasks are
-submitted on a few nodes only, as by drivers, in bursts, and hold 1, 2 or 4 CPUs for a time with a
-long tail. Half of the bursts have an argument of 100 MB or 1 GB on some node; on other nodes it is
-fetched, at 1 GB a second, before the task computes. `load` is the part of all CPUs that tasks
-request while they arrive. Time is virtual; the given clock measures how long the plans took.
+a tenth of a second old, as in a cluster; messages take no time. Nodes have 4 to 32 CPUs. As with
+drivers, tasks are submitted in bursts on a few nodes only. They hold 1, 2 or 4 CPUs; their run
+times have a long tail. Half of the bursts have an argument of 100 MB or 1 GB on some node; on other
+nodes, this argument is fetched at 1 GB a second before the task computes. `load` is the share of
+all CPUs that the arriving tasks request. Time is virtual; the given clock measures how long the
+plans took.
 """
 
 from __future__ import annotations

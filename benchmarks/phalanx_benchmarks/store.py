@@ -1,4 +1,4 @@
-"""Measures how fast the head writes: each storage alone, and through the journal of a loop."""
+"""Measures how fast the head writes: to each store alone, and through a loop's journal."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Measures objects between two nodes on one machine, next to plain TCP streams of the same size.
 
-There are two plain streams, which differ: the bytes of one are thrown away, which shows the cost of
-the network; the other goes into new shared memory, where an object must go. On a machine with slow
-fresh pages the second is several times slower than the first. Therefore an object is sent twice:
-into new memory, and over a copy that nobody uses any more, as happens wherever copies come and go.
+There are two plain streams. The receiver drops the bytes of the first, which shows the cost of the
+network. It writes the second into new shared memory, where an object must go. On a machine where
+new pages are slow, the second stream is several times slower. Therefore an object is sent in two
+ways: into new memory, and over a copy that nobody uses any more. The latter happens where copies
+come and go.
 """
 
 from __future__ import annotations

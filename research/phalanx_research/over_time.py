@@ -1,4 +1,4 @@
-"""`phalanx simulate --arrival time`: jobs at their own times, decided by the batch session."""
+"""`phalanx simulate --arrival time`: jobs at their own times, decided by the head's scheduler."""
 
 from __future__ import annotations
 

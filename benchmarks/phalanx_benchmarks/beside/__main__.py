@@ -3,7 +3,7 @@
     python -m phalanx_benchmarks.beside slurm [--cases commands,orders,shares,backfill] [--seed N]
 
 The real system's packages are unpacked into `--folder`, started on the loopback address, and ended
-by the numbers of their processes. The exit code is 1 while a row differs that nobody has explained.
+by their process ids. The exit code is 1 if an unexplained row differs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads the lines for a shell of `commands.txt` and `orders.txt`."""
+"""Reads the shell lines of `commands.txt` and `orders.txt`."""
 
 from __future__ import annotations
 

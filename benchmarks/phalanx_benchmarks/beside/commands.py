@@ -1,4 +1,4 @@
-"""Runs lines for a shell on both sides and compares what they print."""
+"""Runs shell lines on both sides and compares what they print."""
 
 from __future__ import annotations
 

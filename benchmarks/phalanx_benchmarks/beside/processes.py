@@ -1,4 +1,4 @@
-"""Daemons of a comparison: started in the foreground, and ended by their numbers."""
+"""The daemons of a comparison: started in the foreground, and ended by their process ids."""
 
 from __future__ import annotations
 

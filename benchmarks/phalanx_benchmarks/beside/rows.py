@@ -1,4 +1,6 @@
-"""Rows of a comparison: what one case gave on both systems, and which kind of row it is."""
+"""The rows of a comparison: what one case gave on both systems, and the kind of row that
+follows.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Drawn trees of shares with drawn use: real Slurm's ranks beside our rule for trees.
+"""Drawn trees of shares with drawn usage: real Slurm's ranks next to those of Phalanx's rule for
+trees.
 
-Real Slurm runs short jobs of each user, so that `sshare` has use to show. Our rule is given the
-shares and the use that real Slurm shows; so every digit of its answer can be compared.
+Real Slurm runs short jobs of each user, so that `sshare` has usage to show. Phalanx's rule gets the
+shares and the usage that real Slurm shows, so that every digit of the rule's answer can be
+compared.
 """
 
 from __future__ import annotations

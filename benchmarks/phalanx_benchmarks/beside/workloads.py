@@ -1,7 +1,7 @@
 """Drawn workloads of short jobs, in real time, on real Slurm and on Phalanx.
 
 Both sides get the same jobs at the same moments. Each job notes when it began and ended, so that
-both are measured by one clock, with everything that lies between a submission and a start.
+one clock measures both sides, with everything that happens between a submission and a start.
 """
 
 from __future__ import annotations

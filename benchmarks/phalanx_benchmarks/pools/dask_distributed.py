@@ -1,4 +1,4 @@
-"""dask.distributed: a local cluster of processes with one thread each, without its dashboard."""
+"""dask.distributed: a local cluster of processes with one thread each, without the dashboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Creates the pool of each system; a system's modules are imported when its pool is requested."""
+"""Creates the pool of each system. A system's modules are imported only when its pool is
+requested.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of each system for the rows about pools."""
+"""The interface that each system implements for the rows about pools."""
 
 from __future__ import annotations
 

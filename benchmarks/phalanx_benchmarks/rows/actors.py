@@ -1,4 +1,4 @@
-"""Rows of actors, plain and async: one caller to one, one to many, many to many."""
+"""Rows of actors, plain and async: one caller to one actor, one to many, many to many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of objects: puts and gets, small and large, from one client and from several."""
+"""Rows of objects: puts and gets of small and large values, from one client and from several."""
 
 from __future__ import annotations
 

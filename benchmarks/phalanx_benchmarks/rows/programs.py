@@ -1,4 +1,6 @@
-"""Rows of common work that Ray's microbenchmark leaves out: values passed on, tasks in tasks."""
+"""Rows of pools, which every system that runs functions in processes can do: single calls, many
+calls, calls with values.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rows of the time until a user can work: the start, the first task, and actors that answer."""
+"""Rows of common work that Ray's microbenchmark leaves out: values passed on, and tasks that submit
+tasks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of tasks: one by one, a thousand at once, awaited one by one, and from several clients."""
+"""Rows of stress tests of Ray, at the size of one machine."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""The arrival experiment: pods come one after another and stay; it measures how much of the GPUs
-gets used.
+"""The arrival experiment: pods come one after another and stay. It measures which part of the GPUs
+is used in the end.
 """

@@ -1,8 +1,8 @@
 """Compares node policies on `default` and on traces of other forms, and prints Markdown.
 
-In a folder with the published traces, policies are measured on these; in any other folder, on forms
-made from `default`. The traces are divided into two halves by a rule that reads only their names:
-the constants of the policy `scarcity` are chosen on one half and judged on the other.
+If the folder has the published traces, policies are measured on them; otherwise on forms made from
+`default`. The traces are divided into two halves by a rule that reads only their names: the
+constants of the policy `scarcity` are chosen on one half and judged on the other.
 """
 
 from __future__ import annotations

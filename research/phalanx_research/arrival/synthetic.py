@@ -1,7 +1,7 @@
 """Traces made from `default` by rule and seed, in the forms of its published variants.
 
 The published experiment varies one property of the default trace at a time, but those files are not
-included here. Known are the property of each variant, and how often it names which GPU types.
+included here. The property of each variant is known, and how often each GPU type is named.
 """
 
 from __future__ import annotations

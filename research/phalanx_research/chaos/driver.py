@@ -1,4 +1,4 @@
-"""A simulated driver: an owner whose program submits work."""
+"""A simulated driver: an owner, with a program that submits work."""
 
 from __future__ import annotations
 

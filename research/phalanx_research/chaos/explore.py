@@ -2,7 +2,7 @@
 
     python -m phalanx_research.chaos.explore [--seconds 60] [--found FILE]
 
-The exit code is 1 when a seed failed.
+The exit code is 1 if any seed failed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Faults drawn from the seed: machines and processes end, networks break, clocks differ."""
+"""Faults drawn from the seed: machines and processes end, networks break, clocks are wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The promises about gangs: enough members start together, or none does; all end as one."""
+"""The promises about gangs: enough members start together, or none does; all members end
+together.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A simulated node's commands of members of jobs: they only take time."""
+"""The commands of a simulated node's members; such commands only take time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The choices of a seed before anything happens: sizes, limits, habits, and the possible faults.
 
-Swarm testing: each seed leaves out most of the possible faults, so that the others meet
-undisturbed. Source: Groce et al., "Swarm Testing", ISSTA 2012.
+Swarm testing: each seed leaves out most of the possible faults, so that the remaining faults can
+meet each other. Source: Groce et al., "Swarm Testing", ISSTA 2012.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""The checker of the simulation: what the cluster has promised, against what is seen from outside.
+"""The checker of the simulation: compares what the cluster has promised with what is seen from
+outside.
 
-Where the simulated processes can be asked what they did, no machine is asked what it believes:
-which work runs, with which devices, for which owner, and what readers got.
+The checker asks simulated processes what they did, where this is possible, instead of asking a
+machine what it believes. It learns which work runs, with which devices and for which owner, and
+what readers got.
 """
 
 from __future__ import annotations

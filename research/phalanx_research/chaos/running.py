@@ -1,4 +1,4 @@
-"""Simulated code that takes time: a generator that yields everything that it waits for."""
+"""Simulated code that takes time: a generator that yields each wait."""
 
 from __future__ import annotations
 

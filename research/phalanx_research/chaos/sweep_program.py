@@ -1,4 +1,6 @@
-"""The arrays of short commands of one driver: places that refill, under commands and faults."""
+"""The arrays of short commands of one driver: places that refill, while commands are changed and
+faults happen.
+"""
 
 from __future__ import annotations
 

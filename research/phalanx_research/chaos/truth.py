@@ -1,4 +1,4 @@
-"""Decides whether the error that a reader gets of failed work is true."""
+"""Decides whether an error that a reader gets is true, given what happened to the work."""
 
 from __future__ import annotations
 

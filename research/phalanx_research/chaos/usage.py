@@ -1,4 +1,6 @@
-"""Checks what processes use on each simulated machine: never more than the machine has."""
+"""Checks what processes use on each simulated machine; it must never exceed what the machine
+has.
+"""
 
 from __future__ import annotations
 

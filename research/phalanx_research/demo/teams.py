@@ -1,4 +1,4 @@
-"""Two teams' queues on one machine: one gang runs, one waits, and one goes first."""
+"""Two teams' queues on one machine: one gang runs, one waits, and an urgent one goes first."""
 
 from __future__ import annotations
 

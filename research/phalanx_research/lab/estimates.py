@@ -1,4 +1,4 @@
-"""Compares the start times that users were told with the real ones."""
+"""Compares the start times that users were told with the actual starts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Counts preemptions of a day: of which kinds of work, for which others, and after how short a
-time.
+"""Counts the preemptions of a day: kinds of preempted work, kinds of preempting work, and short run
+times before.
 """
 
 from __future__ import annotations

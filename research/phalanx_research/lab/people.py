@@ -1,4 +1,4 @@
-"""The users of a lab, when they come, and the shares of their teams and rooms in the cluster."""
+"""The users of a lab, the times when they submit, and the shares of their teams."""
 
 from __future__ import annotations
 

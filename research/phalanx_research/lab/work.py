@@ -1,4 +1,4 @@
-"""A day's work of a lab, drawn from a seed: jobs of all kinds, reservations, and a maintenance."""
+"""A day's work of a lab, drawn from a seed: jobs of all kinds, reservations, and maintenance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The page's look, light and dark, with line colours that colour-blind people can distinguish."""
+"""The style of the page, light and dark, with line colours that colour-blind people can
+distinguish.
+"""
 
 STYLE = (
     """

@@ -1,4 +1,4 @@
-"""The page's tables: a run's figures side by side with the others', and its queues."""
+"""The tables of the page: the figures of all runs side by side, and the queues of each run."""
 
 from __future__ import annotations
 

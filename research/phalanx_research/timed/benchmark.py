@@ -1,8 +1,8 @@
 """Measures the simulator on a synthetic day, on growing clusters; `run(clock)` returns a row for
 each.
 
-The configuration is that of Volcano's chart. A cycle runs every two virtual minutes in which
-something changed. Nothing here reads a clock: the caller passes `clock` (seconds).
+The configuration is that of Volcano's chart. A cycle runs once in two virtual minutes if something
+has changed. Nothing here reads a clock: the caller passes `clock` (seconds).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Measures how much of the idle resources the typical job cannot use.
 
-Typical requests are the shapes that tasks request, weighted by the number of tasks, from the
-commonest on until 95 % of the tasks are covered. For each typical request, the idle resources of
-nodes that cannot take one such task count as fragmented; the sum is weighted. Source: the
-fragmentation measure of FGD (Weng et al., USENIX ATC 2023), with a node's devices counted together.
+Typical requests are the shapes that tasks request, weighted by the number of tasks, from the most
+frequent one until 95 % of the tasks are covered. For each typical request, the idle resources of
+nodes that cannot take one more such task count as fragmented. The result is the weighted mean over
+the typical requests. Source: the fragmentation measure of FGD (Weng et al., USENIX ATC 2023), with
+a node's devices counted together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Virtual time: events in order, and a cycle of the head's scheduler whenever something changed.
 
-Arrivals and finishes of one instant happen before the cycle of that instant. Ties are resolved by
-the order of arrival. Nothing here reads a clock or draws random numbers, so equal inputs give equal
+Arrivals and finishes at one moment come before the cycle at that moment. Ties are resolved by the
+order of arrival. Nothing here reads a clock or draws random numbers, so equal inputs give equal
 results.
 """
 

@@ -1,4 +1,4 @@
-"""The progress of jobs through virtual time: since when each task runs, and the work that is
+"""The progress of jobs through virtual time: since when each task runs, and how much work is
 left.
 """
 

@@ -1,4 +1,4 @@
-"""The end of a run: turns everything that was recorded into one result."""
+"""The end of a run: computes one result from everything that was recorded."""
 
 from __future__ import annotations
 

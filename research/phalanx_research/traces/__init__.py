@@ -1,1 +1,1 @@
-"""Traces of real clusters, and of one's own: nodes, and jobs over time."""
+"""Traces of real clusters, published or one's own: nodes, and jobs over time."""

@@ -1,4 +1,4 @@
-"""Reads Muri's job traces (CSV, times in milliseconds)."""
+"""Reads Muri's job traces (CSV files with times in milliseconds)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a trace in any of the known forms, which it recognizes by the header."""
+"""Reads a trace in any of the known formats; the header tells the format."""
 
 from __future__ import annotations
 

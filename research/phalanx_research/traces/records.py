@@ -1,4 +1,4 @@
-"""One node and one job of a trace, whatever file they come from."""
+"""One node and one job of a trace, whatever the format of its files."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 No cluster runs these policies, and they use none of the head's deciding code. They follow Muri's
 simulator (Zhao et al., SIGCOMM 2022) and run under its rules: everything is decided again at each
-arrival and finish, and every event costs each running job the overhead of a start.
+arrival and finish, and every event costs each running job as much time as a start.
 
     from phalanx_research.timed.studied import simulate_studied
 

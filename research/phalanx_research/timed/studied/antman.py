@@ -1,7 +1,7 @@
-"""AntMan: guests run on GPUs of jobs to which these are guaranteed, while those do not use them.
+"""AntMan: guests use GPUs that are guaranteed to other jobs, while these jobs do not need them.
 
-After AntMan (Xiao et al., OSDI 2020), as Muri's simulator has it. Jobs of a priority below 0 are
-guests, all others hosts; nobody is stopped, and hosts come first, in order of submission.
+After AntMan (Xiao et al., OSDI 2020), as Muri's simulator has it. Jobs with a priority below 0 are
+guests, all others are hosts. No job is stopped. Hosts come first, in order of submission.
 
 - A host has GPUs to itself, as far as hosts go, and loses no speed to guests. One that does not
   fit keeps what is free on the machine with most, and waits there for the rest; one larger than a

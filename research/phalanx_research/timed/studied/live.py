@@ -1,4 +1,4 @@
-"""A job between submission and end as studied policies see it, and the policies' answers."""
+"""A job as studied policies see it, from submission to end, and what the policies decide."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Pairs items so that the sum of weights is largest.
 
-Weights depend only on kinds, and many items are of one kind. So the question is how many pairs of
-each two kinds to make: a small integer program, which HiGHS solves (`scipy.optimize.milp`). Within
-a kind, the first item is paired first.
+Weights depend only on kinds, and many items are of one kind. So only the number of pairs of each
+two kinds has to be found: a small integer program, which HiGHS solves (`scipy.optimize.milp`).
+Within a kind, the first item is paired first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Muri: up to four jobs of as many GPUs share them, each using another resource at a time.
+"""Muri: up to four jobs with equal numbers of GPUs share these, each using a different resource at
+a time.
 
-After Muri (Zhao et al., SIGCOMM 2022) and its simulator. Muri-S knows run times, and jobs with the
-least work x GPUs left come first; Muri-L does not, and those that ran least come first.
+After Muri (Zhao et al., SIGCOMM 2022) and its simulator. Muri-S knows run times; jobs with the
+least remaining work x GPUs come first. Muri-L does not know run times; jobs that have run least
+come first.
 
 1. In order, for each job that fits into what is left of an empty cluster, it and the next three of
    as many GPUs are candidates.
@@ -10,9 +12,9 @@ least work x GPUs left come first; Muri-L does not, and those that ran least com
    the four resources are used.
 3. Groups are placed, those of more GPUs first; who finds no room waits.
 
-A group may be slower than its jobs one after another; a flag of the simulator that takes such
-groups apart was set after the tables had been made. Equals stand as they stood at the event before:
-more GPUs first, new jobs last.
+A group may be slower than its jobs one after another. A flag of Muri's simulator would divide such
+groups, but the published tables were made without it. Equal jobs keep their order of the last
+event: more GPUs first, new jobs last.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Computes how long an iteration takes where jobs share GPUs, from the times of its three stages.
 
-A job's iteration is data (read and prepared by disks and CPUs), GPU, network, in that order. Jobs
-on the same GPUs use different resources at the same time. Times are seconds.
+The stages of an iteration are data (read and prepared by disks and CPUs), GPU and network, in this
+order. Jobs on the same GPUs use different resources at the same time. Times are seconds.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Themis: the job that sharing the cluster hurts most, by its finish time, comes first.
+"""Themis: the job whose finish time suffers most from sharing the cluster comes first.
 
 After Themis (Mahajan et al., NSDI 2020), as in Muri's simulator. A job's rho is the time from its
 submission to its finish with a part x of the time on its GPUs, divided by the same time with an
 equal part of the cluster. Parts are chosen so that the largest rho is as small as possible. A lease
-lasts until the next event. Jobs get leases in the order of their part divided by the time for which
-they ran; jobs that have not run yet come first.
+lasts until the next event. Jobs get leases in the order of part divided by run time so far, the
+largest first; jobs that have not run yet come before all others.
 
-Where several choices of parts give the same largest rho, the next largest is as small as possible,
-and so on. Muri's simulator takes whatever its solver, an interior point method, returns.
+If several choices of parts give the same largest rho, the next largest rho is as small as possible,
+and so on. Muri's simulator takes the choice that its solver, an interior point method, returns.
 """
 
 from __future__ import annotations

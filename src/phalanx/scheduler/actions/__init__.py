@@ -1,1 +1,1 @@
-"""The actions, one file each; they know the session, but no plugin and nothing of each other."""
+"""The actions, one file each. They use the session, but know no plugin and no other action."""

@@ -1,16 +1,16 @@
 """The action allocate: gives nodes to pending tasks, queue by queue and job by job.
 
 Source: Volcano's allocate action. An overused queue is skipped. In each turn the first job of a
-queue gets places for as many of its tasks as it needs to become ready. The places are kept if it
-became ready; if it becomes ready only once evictions end, its promises stay for this cycle;
-otherwise all is taken back. Tasks above the minimum come in later turns. Jobs with a network bound
-or subgroups go through `domains`.
+queue gets places for as many of its tasks as it needs to become ready. The places are kept if the
+job became ready. If it becomes ready only once evictions end, its promises stay for this cycle.
+Otherwise all of them are taken back. Tasks above the minimum come in later turns. Jobs with a
+network bound or subgroups go through `domains`.
 
-Two rules go beyond Volcano. Jobs that were promised room take their turns before all others, and
-together with them only jobs of higher priority in their queues. Otherwise the evicted work, whose
-queue now holds less, could take that room again and be evicted again (volcano#4947). And if a role
-finds no room after others were placed, the gang is tried once more with that role first: the others
-may be able to go elsewhere.
+Two rules go beyond Volcano. Jobs that were promised room take their turns before all others,
+together with jobs of higher priority in the same queues. Otherwise the evicted work, whose queue
+now holds less, could take that room again and be evicted again (volcano#4947). And if a role finds
+no room after others were placed, the gang is tried once more with that role first, since the other
+roles may fit elsewhere.
 """
 
 from __future__ import annotations

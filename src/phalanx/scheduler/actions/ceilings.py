@@ -1,8 +1,8 @@
 """Upper bounds that rule out gangs without trying them: what queues admit and what nodes hold.
 
-Most waiting gangs fail for one of the two reasons, and equal gangs fail alike. While work is only
-placed, queues admit and nodes hold less and less; so a job that is stopped once is stopped for the
-rest of the action.
+Most waiting gangs fail for one of these two reasons, and equal gangs fail alike. While work is only
+placed and not evicted, queues and nodes can take less and less. So a job that is ruled out once is
+ruled out for the rest of the action.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The action consolidate: moves running work together for a gang, if all of the work fits again.
+"""The action consolidate: moves running work closer together for a gang, if all of the moved work
+fits again.
 
-Modelled on KAI's consolidation. A starving job that finds no node may have one cleared of
-preemptable tasks if every one of them finds room on another node at once. Then they are evicted
-with the node to come back to, and the job is promised their places. If any task does not fit,
-nothing moves. Tasks whose place depends on their neighbours (affinity, spread, ports) stay.
+Modelled on KAI's consolidation. For a starving job that finds no node, a node may be cleared of its
+preemptable tasks if each of them has room on another node at once. Then these tasks are evicted,
+each with the node for its return, and their places are promised to the job. If any of the tasks
+does not fit, nothing moves. Tasks whose place depends on their neighbours (affinity, spread, ports)
+stay.
 """
 
 from __future__ import annotations

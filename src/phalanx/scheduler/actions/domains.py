@@ -1,7 +1,9 @@
-"""Placing a job within a network domain: domains are tried from the closest, and the best is kept.
+"""Places a job within a network domain: domains are tried from the closest, and the best one is
+kept.
 
 Source: Volcano's allocateForJob and allocateForSubJob. Domains come in levels, the closest first.
-The first level in which some domain works decides, and there the best score. Trials are undone.
+The first level with a domain that works decides; in this level, the domain with the best score
+wins. All trials are undone.
 """
 
 from __future__ import annotations

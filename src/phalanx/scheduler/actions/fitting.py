@@ -1,7 +1,7 @@
 """Placing a part's tasks on the nodes of a domain until the part is ready.
 
 Source: Volcano's allocateResourcesForTasks. Its quirk is kept: within one pass, a node that turned
-a task away is not tried again for tasks of the same (named) role, and once a role fits nowhere, its
+a task away is not tried again for tasks of the same (named) role. Once a role fits nowhere, its
 other tasks are not tried.
 """
 

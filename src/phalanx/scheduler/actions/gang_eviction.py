@@ -1,11 +1,11 @@
-"""Making room for a whole gang in one domain by evicting bundles of other gangs.
+"""Makes room for a whole gang in one domain by evicting bundles of other gangs.
 
 Source: Volcano's gangpreempt and gangreclaim. Domains are tried from the widest. Bundles are added
 until idle room and the room that they free could hold the gang; then the gang is placed on trial.
-If that pipelines it, the evictions and promises are kept, and the nodes are remembered for the next
-cycle's allocate. Two quirks of Volcano are off with compat "none": a safe bundle goes as one, even
-if a part of it were enough; and something goes even where idle room is enough (allocate runs before
-these actions).
+If the gang is then pipelined, the evictions and promises are kept, and the nodes are remembered for
+the next cycle's allocate. Two quirks of Volcano are off with compat "none": a safe bundle is
+evicted as a whole, even if a part of it would be enough; and something is evicted even where idle
+room is enough (allocate runs before these actions).
 """
 
 from __future__ import annotations

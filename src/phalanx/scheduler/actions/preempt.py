@@ -1,11 +1,12 @@
-"""The action preempt: makes room for starving jobs by evicting lesser tasks of the same queue.
+"""The action preempt: makes room for starving jobs by evicting less important tasks of the same
+queue.
 
 Source: Volcano's preempt action. Queues take their turns in order; in each queue room is first made
 between jobs, then within its jobs. Nodes are tried from the best, and victims from the least
 deserving; after each eviction the queue's room, the node's room and the filters are checked again.
-A job's moves are kept only if they pipeline it. Jobs with a network bound and tasks with the policy
-Never are skipped. With `enableTopologyAwarePreemption` every node's evictions are tried out first
-(see `trial`).
+The moves for a job are kept only if the job is then pipelined. Jobs with a network bound and tasks
+with the policy Never are skipped. With `enableTopologyAwarePreemption` evictions on several nodes
+are tried first (see `trial`).
 """
 
 from __future__ import annotations

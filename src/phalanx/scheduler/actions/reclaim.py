@@ -1,10 +1,10 @@
-"""The action reclaim: takes back from other queues what a queue deserves.
+"""The action reclaim: gives a queue what it deserves by evicting work of other queues.
 
 Source: Volcano's reclaim action. Queues that are not overused take their turns in order, with their
-starving jobs. Each task that its queue may reclaim for gets the first node where victims of other,
-reclaimable queues leave enough room. A job's moves are kept only if they pipeline it. Beyond
-Volcano, jobs with a network bound are skipped, as in preempt: room that is taken node by node need
-not be in one domain.
+starving jobs. Each task for which its queue may reclaim gets the first node where victims of other,
+reclaimable queues leave enough room. The moves for a job are kept only if the job is then
+pipelined. Beyond Volcano, jobs with a network bound are skipped, as in preempt: room that is
+reclaimed node by node need not be in one domain.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The action shuffle: evicts the tasks that plugins want moved.
+"""The action shuffle: evicts the tasks that plugins want to move.
 
-Source: Volcano's shuffle action: it evicts the victims of the first tier that names any.
+Source: Volcano's shuffle action: the first tier that names victims decides.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Trial evictions on several nodes, of which the least harmful ones are made.
+"""Tries evictions on several nodes, and makes the least harmful ones.
 
 Source: Volcano's topology-aware preemption, after kube-scheduler's default preemption. On a node,
 victims leave one by one until the task would run. Then each victim is taken back, in the same

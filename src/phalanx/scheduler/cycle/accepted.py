@@ -1,4 +1,5 @@
-"""The arguments that each plugin or action takes, declared next to it and checked on reading.
+"""The arguments that each plugin or action takes; each declares them, and they are checked on
+reading.
 
 A value of the wrong kind is refused with its line. A value of the right kind that is out of bounds
 is left to the plugin, which treats it as Volcano does. An argument that is unknown, or that has no

@@ -1,4 +1,4 @@
-"""The books that quotas read: how much each queue holds, asks for, was promised and could free."""
+"""The books that quotas read: how much each queue holds, requests, was promised and could free."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Amounts of resources as vectors, and the comparisons that quotas are made of.
+"""Amounts of resources as vectors, and the comparisons that quotas need.
 
 Nodes and tasks count in whole thousandths (milli-cores, milli-devices), bytes and slots, so that
 taking and giving back is exact. Quotas may be fractions (a third of the cluster), so they are
-doubles. A quota that does not name a resource differs from one that says zero, hence `has` next to
-`v`.
+doubles. A quota that does not name a resource differs from a quota of zero; therefore `has` stands
+next to `v`.
 """
 
 from __future__ import annotations

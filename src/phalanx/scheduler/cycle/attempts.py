@@ -1,4 +1,6 @@
-"""How far a gang's placing came before it was undone, from which its explanation is made."""
+"""How far an attempt to place a gang came before it was undone; the gang's explanation is made from
+this.
+"""
 
 from __future__ import annotations
 

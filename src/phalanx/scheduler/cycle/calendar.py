@@ -1,8 +1,8 @@
 """Reservations as one session reads them: what is kept of each node, when, and for which jobs.
 
-A job that names a reservation is its guest: it runs inside the reservation, as long as that lasts.
-All other jobs are strangers: they may use its nodes only while they leave the reserved amounts
-free.
+A job that names a reservation is its guest: the job runs inside the reservation, as long as this
+lasts. All other jobs are strangers: they may use the reserved nodes only if they leave the reserved
+amounts free.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One cycle: open a session, run the actions in order, close it into a plan."""
+"""One cycle: open a session, run the actions in order, close the session, and return the plan."""
 
 from __future__ import annotations
 

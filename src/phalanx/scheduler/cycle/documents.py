@@ -1,4 +1,4 @@
-"""A reader of YAML and JSON documents whose every complaint names the file and line."""
+"""A reader of YAML and JSON documents; all its errors name the file and line."""
 
 from __future__ import annotations
 

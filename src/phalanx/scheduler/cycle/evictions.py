@@ -1,4 +1,4 @@
-"""The gang on whose behalf an action evicts."""
+"""The request of a gang for which an action evicts."""
 
 from __future__ import annotations
 

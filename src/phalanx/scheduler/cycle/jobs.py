@@ -1,4 +1,4 @@
-"""Gangs and their parts during a cycle: how many tasks are in each state, and what follows.
+"""Gangs and their parts during a cycle: how many tasks are in each state, and what a gang lacks.
 
 The counting rules follow Volcano's JobInfo and SubJobInfo (pkg/scheduler/api).
 """

@@ -1,8 +1,8 @@
 """Chooses, of all reasons why something waits, the few without which it would not wait.
 
-Reasons that no end of other work removes come first: a label that no node has, an amount above a
-cap, a task larger than any node. Then come quotas that are full now, then what must be free on
-nodes.
+Reasons that stay even when other work ends come first: a label that no node has, an amount above a
+cap, a task larger than any node. Then come quotas that are full now, then resources that must
+become free on nodes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts the nodes that turn a task away, and the tasks like it that the others can hold."""
+"""Counts the nodes that turn a task away, and how many such tasks the other nodes can hold."""
 
 from __future__ import annotations
 

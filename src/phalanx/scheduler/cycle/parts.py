@@ -1,4 +1,4 @@
-"""The part of a job that a task belongs to, and the network domains of parts."""
+"""The part of a job to which a task belongs, and the network domains of parts."""
 
 from __future__ import annotations
 

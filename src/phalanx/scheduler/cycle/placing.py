@@ -1,8 +1,9 @@
-"""The search for nodes: masks and scores per class, kept, and redone only where something changed.
+"""The search for nodes: masks and scores for each class, which are computed again only after
+changes.
 
-Equal tasks are placed in one go. Placed one by one, each would go to the best node, and only that
-node's answers would change. So the scores that the second, third and later tasks would see on the
-best few nodes are computed ahead ("unrolled"), and merged in order. The outcome is the same.
+Equal tasks are placed together. Placed one by one, each task would go to the best node, and only
+that node's answers would change. So the scores that the second, third and later tasks would see on
+the best few nodes are computed ahead ("unrolled"), and merged in order. The outcome is the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The decisions of a cycle, and the reasons why the rest must wait, as frozen values."""
+"""The decisions of a cycle, and the reasons why all other work must wait, as frozen values."""
 
 from __future__ import annotations
 

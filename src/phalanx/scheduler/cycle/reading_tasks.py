@@ -1,4 +1,4 @@
-"""A reader of the part of a task that decides where it may go."""
+"""A reader of those fields of a task that decide where the task may go."""
 
 from __future__ import annotations
 

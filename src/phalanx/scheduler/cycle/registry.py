@@ -1,4 +1,4 @@
-"""The plugins by name, and how each is made; users add their own by an entry point."""
+"""The plugins by name, and how each is made. Users add their own plugins by an entry point."""
 
 from __future__ import annotations
 

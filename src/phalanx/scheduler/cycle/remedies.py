@@ -1,4 +1,4 @@
-"""The change that would make each kind of rejection go away."""
+"""The change that would remove each kind of rejection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded snapshots decided again, and compared with what they expect."""
+"""Decides recorded snapshots again, and compares the plans with the expected results."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The rows that filters and scorers look at: some nodes' books, as arrays with a row per node.
 
 The rows are different nodes, or one node repeated with a growing number of equal tasks on it. A
-rule that reads only rows answers both questions in one go.
+rule that reads only rows can answer for both kinds.
 """
 
 from __future__ import annotations

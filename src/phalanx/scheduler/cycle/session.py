@@ -1,6 +1,7 @@
-"""The workspace of one cycle: the cluster's columns, the plugins' hooks, and the orders they give.
+"""The workspace of one cycle: the cluster's columns, the plugins' hooks, and the orders that
+plugins define.
 
-Actions ask the session and plugins answer through it; neither knows the other.
+Actions ask the session, and plugins answer through it; actions and plugins do not know each other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The input of a cycle, as frozen values: nodes, queues, podgroups, tasks, and the snapshot.
 
 Amounts are in the units that users write (cores, bytes, devices); `amounts.Dimensions` turns them
-into numbers that arithmetic is exact on.
+into numbers for exact arithmetic.
 """
 
 from __future__ import annotations

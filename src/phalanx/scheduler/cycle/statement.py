@@ -1,4 +1,4 @@
-"""A list of moves that is kept or taken back as one.
+"""A list of moves that are kept together or taken back together.
 
 Allocate takes a node's idle room, pipeline takes room that is still being freed, evict frees room.
 Rollback restores the cluster exactly, because every move is in whole numbers and has an inverse.

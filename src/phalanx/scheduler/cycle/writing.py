@@ -1,7 +1,7 @@
-"""A writer of snapshot files as `reading` takes them; `phalanx snapshot` uses it on live clusters.
+"""A writer of snapshot files that `reading` can read; `phalanx snapshot` uses it on live clusters.
 
-Only what differs from the defaults is written, so that the file stays readable. Reading it again
-gives an equal snapshot.
+Only fields that differ from their defaults are written, so that the file stays readable. Reading it
+again gives an equal snapshot.
 """
 
 from __future__ import annotations

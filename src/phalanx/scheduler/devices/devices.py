@@ -1,4 +1,4 @@
-"""Taking from numbered devices: whole ones, or a share of one that never straddles two."""
+"""Takes from numbered devices: whole devices, or a share of one device that never spans two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The exact rule for devices: take the best-wired set that leaves the best-wired sets behind."""
+"""The exact rule for choosing devices: take the best-wired set that leaves the best-wired sets for
+others.
+"""
 
 from __future__ import annotations
 

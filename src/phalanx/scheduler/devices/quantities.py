@@ -1,4 +1,4 @@
-"""Exact amounts: every quantity is a whole number of 1/10000 units, so that sums never drift."""
+"""Exact amounts: every quantity is a whole number of units of 1/10000, so that sums never drift."""
 
 from __future__ import annotations
 

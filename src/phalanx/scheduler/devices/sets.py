@@ -1,4 +1,4 @@
-"""Sets of resources: the kinds, and the exact amount of each."""
+"""Sets of resources: the names, and the exact amount of each resource."""
 
 from __future__ import annotations
 

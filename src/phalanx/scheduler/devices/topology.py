@@ -1,4 +1,4 @@
-"""How a node's devices are wired, and which of them belong together."""
+"""How a node's devices are wired, and which devices belong together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan's promises to the cycle that it was made for."""
+"""A plan's promises, in the form that the cycle for which it was made can read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A plan while it grows: podgroups one after another, each at the earliest time with room for it.
+"""A plan while it grows: podgroups are added one after another, each at the earliest time with
+room.
 
-Each podgroup has room until its end next to everything that runs and everything planned before it.
-So a podgroup that starts earlier than one ahead of it delays no other.
+Each podgroup has room until its end, beside all running work and all podgroups planned before it.
+So a podgroup that starts earlier than one ahead of it delays no other podgroup.
 """
 
 from __future__ import annotations

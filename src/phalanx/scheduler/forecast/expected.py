@@ -1,4 +1,6 @@
-"""The results of a whole plan: start times and places of waiting work, and their basis."""
+"""The results of a whole plan: start times and places of waiting work, and the basis of these
+times.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The room that a plan left free over time: while no more is free, no earlier place exists.
+"""The room that a plan left free over time. If no more than this is free, no earlier place exists.
 
-Looking for earlier places is most of the cost of promises. A search that finds nothing need not be
-repeated until something is free that was not foreseen: work that ended early, a promise that was
-given up, a new node. The start times must also be those of that search, so the grid keeps its times
-for a while.
+Most of the cost of promises is the search for earlier places. A search without a result need not be
+repeated until something unforeseen becomes free: by work that ended early, a promise that was given
+up, or a new node. The possible start times must then be the same as in that search, so the grid
+keeps its times for a while.
 """
 
 from __future__ import annotations

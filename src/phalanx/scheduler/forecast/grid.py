@@ -1,9 +1,9 @@
-"""The times at which a plan may change: every second at first, and more and more rarely later on.
+"""The times at which a plan may change: every second at first, then at longer and longer steps.
 
-Slurm's backfill groups the ends of running work in steps that double, too. Here steps are multiples
-of a power of two since the epoch, at most 1/32 of the time that lies between. So the times of a
-later grid include those of an earlier one: a time that was rounded up once is never rounded up
-further.
+Slurm's backfill groups the ends of running work in steps that double, too. Here the times are
+multiples of powers of two since the epoch, and a step is at most 1/32 of the time from now. So a
+later grid includes the times of an earlier grid, and a time that was rounded up once is never
+rounded up further.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers about a snapshot: why work waits, what would have to change, and when it starts."""
+"""Answers about a snapshot: why work waits, what would have to change, and when the work starts."""
 
 from __future__ import annotations
 

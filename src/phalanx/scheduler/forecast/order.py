@@ -1,10 +1,10 @@
 """The order in which waiting work is promised places, kept from plan to plan.
 
-Within a queue the scheduler's order of jobs holds. Between queues the first job of each queue comes
-first, in the scheduler's order of queues, then the second of each, and so on. That order moves
-whenever something starts or ends. So a podgroup that was promised a place stays before those that
-came later, in any queue, as long as each queue's own order stays. Otherwise a promise could be put
-off for ever.
+Within a queue, the scheduler's order of jobs holds. Between queues, the first job of each queue
+comes first, in the scheduler's order of queues; then comes the second job of each queue, and so on.
+The order of queues changes whenever work starts or ends. Therefore a podgroup with a promise stays
+before podgroups that came later, in any queue, as long as each queue's own order is unchanged.
+Otherwise a promise could be postponed forever.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Plans in time: the first waiting podgroups are promised places, and others fill what is left.
+"""Plans in time: the first waiting podgroups get promises, and others use the room that is left.
 
 Conservative backfill: podgroups are taken in their order (see `order`), each at the earliest time
-at which it has room until its end next to everything that runs and everything planned before it. So
-a podgroup that starts earlier than one ahead of it delays no other. A promised place is kept from
-plan to plan until an earlier one is found: otherwise, when work ends early, podgroups further back
-could take its room first. Only a podgroup that comes earlier in the order ends a promise. Lengths
-are limits, or the length that nine in ten of the same work's past runs did not exceed.
+at which it has room until its end, beside all running work and all podgroups planned before it. So
+a podgroup that starts earlier than one ahead of it delays no other podgroup. A promised place is
+kept from plan to plan until an earlier one is found: otherwise, when work ends early, podgroups
+further back could take its room first. Only a podgroup that comes earlier in the order ends a
+promise. The length of work is its time limit, or the time that nine in ten past runs of the same
+work did not exceed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Promised places in time: they are kept from plan to plan, and over restarts."""
+"""Promised places in time. They are kept from plan to plan, and over restarts of the head."""
 
 from __future__ import annotations
 

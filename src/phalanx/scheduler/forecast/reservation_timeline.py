@@ -1,8 +1,8 @@
 """Additional lines of a timetable: reserved parts of nodes, and counts of licenses.
 
 The amounts that a reservation keeps of a node are taken from that node while the reservation lasts.
-They form a line of their own, where only guests of the reservation look for room. A license is a
-line with as many slots as its count.
+These amounts form a separate line, where only guests of the reservation look for room. A license is
+a line with as many slots as its count.
 """
 
 from __future__ import annotations

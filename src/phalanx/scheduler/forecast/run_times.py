@@ -1,4 +1,4 @@
-"""How long work runs: at most its limit, or as long as the same work ran before."""
+"""How long work runs: at most its time limit, or as long as the same work ran before."""
 
 from __future__ import annotations
 

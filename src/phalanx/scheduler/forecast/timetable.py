@@ -1,9 +1,9 @@
 """Free amounts from now on: a row of amounts for each time, a column for each node and quota.
 
-Work is promised room by taking its amounts out of the rows in which it runs. Looking for room is
-arithmetic on whole blocks of rows: first sums over all nodes, which rule out most times, then the
-least that each node has between start and end. Amounts are whole numbers below 2**53, on which
-doubles are exact, and faster to divide than integers.
+To promise room to work, the table subtracts the work's amounts from the rows of the time in which
+the work runs. The search for room is arithmetic on whole blocks of rows: first sums over all nodes,
+which rule out most times, then the least that each node has between start and end. Amounts are
+whole numbers below 2**53, so doubles are exact; doubles also divide faster than integers.
 """
 
 from __future__ import annotations

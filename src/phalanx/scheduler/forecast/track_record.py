@@ -1,11 +1,11 @@
-"""The record of reported starts and how they turned out, and margins learnt from it.
+"""The record of reported starts and how they turned out, and the margins learnt from this record.
 
-Past runs tell how long running work will take; nothing tells which work will come, or go first. So
-the two reported times of a start are too narrow. Each report is kept until the start. How far the
-start lay outside, in parts of the expected wait, widens later reports (conformalized quantile
-regression, Romano, Patterson and Candes, 2019: with n past starts the margin is the ceil((n + 1) x
-0.9)th smallest, so that nine in ten future starts are within it, whatever the distribution, as long
-as they are like those before).
+Past runs tell how long running work will take, but not which work will come, or come first. So the
+interval between the two reported times of a start would be too narrow. Each report is kept until
+the start. The distance of the start from the interval, as a part of the expected wait, widens later
+reports (conformalized quantile regression, Romano, Patterson and Candes, 2019: with n past starts
+the margin is the ceil((n + 1) x 0.9)th smallest distance, so that nine in ten future starts are
+within it, whatever the distribution, as long as future starts resemble past ones).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What-if plans: a snapshot and the same snapshot changed, planned side by side.
+"""What-if plans: a snapshot, and the same snapshot with changes, are planned side by side.
 
 Nothing is applied anywhere. Both plans consider the same number of podgroups, each in its own
 order.

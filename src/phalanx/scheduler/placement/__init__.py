@@ -1,1 +1,3 @@
-"""Pure choices of a node, of bundles, or of queued work, with the reasons for every rejection."""
+"""Pure choices of a node, of bundles, or of workers to end, with the reasons for every
+rejection.
+"""

@@ -1,4 +1,6 @@
-"""The entry to placement: the strategy that decides for a request, and short cuts before it."""
+"""The entry to placement: the strategy that decides for a request, and the cases decided
+before it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explanations for users of why a task or an actor finds no node now."""
+"""Explanations, for users, why a task or an actor finds no node now."""
 
 from __future__ import annotations
 

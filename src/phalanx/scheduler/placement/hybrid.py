@@ -1,5 +1,6 @@
-"""DEFAULT: nodes are filled up to a threshold, then work is spread; a random one of the best
-wins."""
+"""DEFAULT: fills nodes up to a threshold, then spreads work; one of the best nodes is taken at
+random.
+"""
 
 from __future__ import annotations
 

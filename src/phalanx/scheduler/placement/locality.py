@@ -1,4 +1,4 @@
-"""The node that is asked first: the one that holds most of the arguments' bytes."""
+"""The node that is asked first: the node that holds most of the arguments' bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A seeded source of randomness for code that is not handed one, such as tables of cases."""
+"""A seeded source of randomness for code that gets no source from its caller, such as tables of
+cases.
+"""
 
 from __future__ import annotations
 

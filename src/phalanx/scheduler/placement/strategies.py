@@ -1,4 +1,5 @@
-"""A strategy as it travels in messages: its allowed keys, and the labels that it asks for.
+"""A strategy in the form in which messages carry it: its allowed keys, and the labels that it asks
+for.
 
 Nodes read this module when they start; the policies, which need numpy, are imported later.
 """

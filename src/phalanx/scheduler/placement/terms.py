@@ -1,4 +1,4 @@
-"""A strategy as it travels in messages, converted to the policies' types."""
+"""Converts a strategy from the form in which messages carry it to the policies' types."""
 
 from __future__ import annotations
 

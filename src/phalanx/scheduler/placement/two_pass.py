@@ -1,4 +1,4 @@
-"""The oldest policy, still selectable: any node with room, else any that could ever have it."""
+"""The oldest policy, which can still be chosen: any node with room, otherwise any feasible node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The global choice: among the nodes that satisfy a task, the one where it would wait least."""
+"""The global choice: among the nodes that can take a task, the one where the task would wait
+least.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Parts of plugins that are long enough for a file of their own."""
+"""Parts of plugins that are long enough for their own files."""

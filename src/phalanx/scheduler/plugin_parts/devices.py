@@ -1,4 +1,4 @@
-"""A limit on the devices of a node, since a snapshot may claim any number of them."""
+"""A limit on the number of devices of a node, since a snapshot may claim any number."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""The rules of reclaim without cycles: what a queue may take, and from which queues.
+"""Rules of reclaim that cause no endless exchange: what a queue may take, and from which queues.
 
 By Volcano's rule a queue may reclaim while one of the resources that it asks for is within what it
 deserves, and from any queue above what it deserves of a resource that the victim uses. With two
-resources, two queues can then take the same room from each other for ever (volcano#4808, #4947).
+resources, two queues can then take the same room from each other forever (volcano#4808, #4947).
 Here only short resources count. A reclaimer stays within what its queue deserves of each of them,
-and a victim's queue holds more than it deserves of one. So work that was placed this way exceeds
-none of them, and cannot be evicted again for them. Where a queue's quota does not name a short
-resource, the resources that it does name decide whether the task has a right.
+and a victim's queue holds more than it deserves of at least one. So a queue whose work was placed
+in this way exceeds no deserved amount of these resources, and the work cannot be evicted again
+because of them. If a queue's quota does not name a short resource, the resources that the quota
+names decide whether the task has a right.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Ranks of the users in a tree of shares, by the rule that Slurm documents as Fair Tree.
 
-Among siblings level fairshare = S / U: S is a member's part of its siblings' shares, U its part of
-what all of them used. The tree is walked depth first by falling level fairshare, so that all users
-of a better account come before all of a worse one. Ranks fall from the number of users; users
-without use are ranked, too. Without use, level fairshare is infinite. Without shares it is 0, with
-or without use.
+Among siblings, level fairshare = S / U: S is a member's part of all the siblings' shares, U is its
+part of all the siblings' usage. The tree is walked depth first by falling level fairshare, so that
+all users of a better account come before all users of a worse one. Ranks fall from the number of
+users; users without use are ranked, too. Without use, level fairshare is infinite. Without shares
+it is 0, with or without use.
 
 Ties: equal users share a rank; a user equal to an account shares the best rank in it; the members
 of equal accounts are ranked as if they were one account's. Source: Slurm's page "Fair Tree

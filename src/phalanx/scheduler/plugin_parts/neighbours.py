@@ -1,4 +1,4 @@
-"""The effect of the tasks on a node, and in its domain, on one more: affinity, spread, ports.
+"""The effect of tasks on a node, and in its domain, on one more task: affinity, spread, ports.
 
 Source: kube-scheduler's interpodaffinity, podtopologyspread and nodeports.
 """

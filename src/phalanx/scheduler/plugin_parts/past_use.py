@@ -1,12 +1,13 @@
-"""Use with a half-life, computed exactly: an amount and the time for which it holds.
+"""Usage with a half-life, computed exactly: an amount, and the time at which it holds.
 
-After `half_life_s` seconds half of it is left. Work that runs adds `rate` in every second; what it
-added at s counts 2^(-(t - s) / H) at t, so that from s to t it adds the integral
+After `half_life_s` seconds, half of the usage is left. Running work adds `rate` in every second.
+One unit added at time s counts 2^(-(t - s) / H) at time t, so work that runs from s to t adds the
+integral
 
     rate * H / ln 2 * (1 - 2^(-(t - s) / H)).
 
-Nothing is sampled: an interval cut into any parts gives the same. A clock that is set back forgets
-nothing and adds nothing, since a negative time counts as none.
+Nothing is sampled, so any division of an interval into parts gives the same result. When a clock is
+set back, nothing is forgotten or added, since a negative time counts as zero.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Quotas of queues as a tree: what a child inherits, and what its parent leaves it.
+"""Quotas of queues as a tree: what a child inherits, and what its parent leaves to it.
 
 Source: Volcano's capacity plugin with hierarchy.
 """

@@ -1,4 +1,5 @@
-"""The common part of queue quotas, for queues that deserve by weight and by declaration.
+"""The common part of queue quotas, both for queues that deserve by weight and for those that
+declare what they deserve.
 
 Source: Volcano's proportion and capacity plugins.
 """

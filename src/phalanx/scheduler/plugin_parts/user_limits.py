@@ -1,6 +1,6 @@
 """The limits of users in queues: how many jobs of each user run, and how many GPUs these hold.
 
-A queue's limits stand in its annotation (`model.user_limits`). They count the user's work in the
+A queue's annotation has its limits (`model.user_limits`). A limit counts the user's work in the
 queue and in all queues below it.
 """
 

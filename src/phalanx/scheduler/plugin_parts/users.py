@@ -1,13 +1,12 @@
 """The recent use of each user of a queue, and the users' order by Fair Tree's rule.
 
-Queues declare what their users had used at a time (`users`: `use`, `at`), with everything that ran
-before then. Running work counts from that time on, or from its start, and at least for the penalty.
-A head that keeps a usage ledger lends it (`shells["books"]`), so that no cycle has to look at all
-running work.
+Queues declare how much their users had used by a given time (`users`: `use`, `at`). Running work
+counts from that time or from its start, and at least for the penalty. A head that keeps a usage
+ledger lends the ledger (`shells["books"]`), so that no cycle has to read all running work.
 
-A user's second waiting job counts as if the first had begun, and so on, each for the penalty, after
-Kueue's entry penalty. So users take turns, and the order is known before anything starts, for plans
-too.
+For a user's second waiting job, the first one counts as started, with the penalty; for the third,
+the first two do, and so on. Kueue's entry penalty is the model. So users take turns, and plans also
+know the order before anything starts.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The plugins, one file each; they know the session and nothing of each other."""
+"""The plugins, one file each. They use the session and know no other plugin."""

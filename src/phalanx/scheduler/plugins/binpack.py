@@ -1,8 +1,8 @@
 """The plugin binpack: fills nodes that are already in use.
 
 Source: Volcano's binpack plugin. score = 100 * binpack.weight * sum_r w_r * (used_r + req_r) /
-capacity_r / sum_r w_r, over the resources that the task requests and that have a weight; 0 if any
-of them would not fit, or the node has none of it.
+capacity_r / sum_r w_r, over the resources that the task requests and that have a weight. The score
+is 0 if any of these resources would not fit, or if the node has none of it.
 """
 
 from __future__ import annotations

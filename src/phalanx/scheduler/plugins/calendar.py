@@ -1,9 +1,10 @@
 """The plugin calendar: keeps reservations free of jobs that may not use them.
 
-For each time at which a reservation begins, the plugin counts what strangers would still hold of
-each node then. A task may go onto a node if, at every such time before its job's limit ends, it
-fits next to those strangers and everything reserved. A job without a time limit runs into all
-reservations. A job that names a reservation uses only its nodes, while the reservation lasts.
+For each time at which a reservation begins, the plugin counts what jobs outside it would still hold
+of each node. A task may go onto a node if, at every such time before the end of its job's time
+limit, the task fits beside those jobs and everything reserved. A job without a time limit runs into
+all reservations. A job that names a reservation uses only the reserved nodes, while the reservation
+lasts.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""The plugin capacity: queues have hard quotas, and lend unused deserved amounts until they ask.
+"""The plugin capacity: queues have hard quotas, and lend deserved amounts until they need them.
 
 Source: Volcano's capacity plugin. real capability = total - all guarantees + its own, at most its
 capability; deserved = the queue's own, at least its guarantee (flat: at most its real capability);
-share = max of allocated / deserved, 1 for a queue that deserves nothing. A victim shares a resource
-with the reclaimer and leaves its queue its guarantee, and its queue has more than it deserves of a
-resource that the victim uses (or deserves none of them).
+share = max of allocated / deserved, 1 for a queue that deserves nothing. A victim must use a
+resource that the reclaimer requests, and its queue must keep its guarantee. The victim's queue must
+also have more than it deserves of a resource that the victim uses (or deserve none of these
+resources).
 
-With hierarchy, children inherit resources that their parent's capability names and theirs does not.
-Checks run up to the root, queues are compared at the first level where their paths part, and
-victims nearest in the tree go first. `ancestorReclaimLevel` n also asks the first n ancestors, for
-victims and for the right to reclaim. Beyond Volcano, `onlyExcess` makes reclaim follow
+With hierarchy, children inherit the resources that only their parent's capability names. Checks run
+up to the root. Queues are compared at the first level where their paths differ. Victims that are
+nearest in the tree come first. With `ancestorReclaimLevel` n, the first n ancestors are also
+checked, for victims and for the right to reclaim. Beyond Volcano, `onlyExcess` makes reclaim follow
 `plugin_parts.excess`.
 """
 

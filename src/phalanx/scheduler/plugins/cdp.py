@@ -1,7 +1,7 @@
 """The plugin cdp: spares tasks that have just started.
 
-Source: Volcano's cdp plugin. The label volcano.sh/cooldown-time (a duration) of a task shields the
-task for that time after its start. Without the label, the annotation of that name counts.
+Source: Volcano's cdp plugin. The label volcano.sh/cooldown-time (a duration) protects a task for
+that time after its start. Without the label, the annotation of that name counts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The plugin cohort: queues of a cohort lend each other unused deserved amounts, up to limits.
 
-Modelled on Kueue's cohorts. A queue may hold what it deserves, plus the smaller of its borrowing
-limit and what the others of its cohort have to lend: each at most its lending limit, less what has
-already been borrowed. So the cohort together never holds more than it deserves. Lent amounts come
-back by reclaim. A queue without a cohort may hold what it deserves and no more; one that deserves
-nothing at all and has no cohort is left to the other plugins.
+Modelled on Kueue's cohorts. A queue may hold what it deserves, plus the smaller of two amounts: its
+borrowing limit, and what the other queues of its cohort can lend. Each queue lends at most its
+lending limit, minus what is already lent. So the queues of a cohort together never hold more than
+they deserve together. Lent amounts come back by reclaim. A queue without a cohort may hold only
+what it deserves; if it deserves nothing at all, the plugin does not limit it.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 Source: Volcano's deviceshare plugin. Shared cards: a task asks for volcano.sh/gpu-memory (MiB of
 one card; the first card with that much left) or volcano.sh/gpu-number (unused cards). Virtual
 cards: volcano.sh/vgpu-number (1 if only memory is asked for) with volcano.sh/vgpu-memory MiB, or
--memory-percentage, or all of it, and volcano.sh/vgpu-cores percent each. 100 cores need the card
-alone, and a card whose cores are all taken admits no further task. Cards are tried from the last to
-the first. The score is for virtual cards with a `SchedulePolicy`: `binpack` 100 * the part of its
-memory in use on each card it would get, `spread` 100 for each card on which it would be the first;
-the sum, rounded, times `ScheduleWeight`.
+-memory-percentage, or all of it, and volcano.sh/vgpu-cores percent each. A task with 100 cores
+needs a card for itself, and a card without free cores admits no further task. Cards are tried from
+the last to the first. The score is for virtual cards with a `SchedulePolicy`: with `binpack`, 100 *
+the used part of the memory of each card that the task would get; with `spread`, 100 for each unused
+card that it would get. The sum is rounded and multiplied by `ScheduleWeight`.
 """
 
 from __future__ import annotations

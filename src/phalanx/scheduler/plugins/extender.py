@@ -3,9 +3,9 @@ victims.
 
 Source: Volcano's extender plugin. The plugin itself opens no socket: the caller lends
 `shells["extender"]`, a function (url, payload, timeout_s) -> answer. A server that fails, hangs
-past its timeout or gives an invalid answer costs one call and a warning. It is not asked again in
-this cycle, which goes on without it. Only with `extender.ignorable: false` does a missing answer
-count as a no, as it does in Volcano without the argument.
+past its timeout or gives an invalid answer costs one call and a warning. Such a server is not asked
+again in this cycle, which continues without it. A missing answer counts as a no only with
+`extender.ignorable: false`; in Volcano, it also does so without this argument.
 """
 
 from __future__ import annotations

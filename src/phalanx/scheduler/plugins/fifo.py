@@ -1,7 +1,6 @@
 """The plugin fifo: jobs in the order in which they were submitted.
 
-A job that does not fit is skipped, unless `strict` is set: then no job of its queue starts before
-it.
+A job that does not fit is skipped. With `strict`, no later job of the same queue starts before it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The plugin fragmentation: places tasks on nodes, and parts of GPUs on GPUs, against
-fragmentation.
+"""The plugin fragmentation: places tasks on nodes and GPUs so that GPUs do not become fragmented.
 
 The policies are those of `phalanx.scheduler.placement.fragmentation`; `phalanx simulate` tries them
 on traces. A task asks for a part of a device (0.25) or for whole ones. A filter turns away nodes on
 which no single GPU has the part left; the scorer is the policy's score.
 
-A snapshot does not record which GPU a placed task uses: tasks that are already placed are put on
-the GPUs of their node by best fit, whole ones first. The snapshot's pods stand for typical ones.
+A snapshot does not record which GPU a placed task uses: tasks that are already placed are assigned
+to the GPUs of their node by best fit, tasks with whole GPUs first. The snapshot's pods stand for
+typical pods.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The plugin gang: all or nothing; a job counts as placed only when its minimum is placed.
 
 Source: Volcano's gang plugin. A job is valid if enough tasks (in all, per role, per subgroup) could
-run. It is ready when its minimum holds room. A task may be evicted only while its job stays above
-the minimum. Jobs that are not ready come first.
+run. A job is ready when its minimum number of tasks has room. A task may be evicted only while its
+job stays above the minimum. Jobs that are not ready come first.
 """
 
 from __future__ import annotations

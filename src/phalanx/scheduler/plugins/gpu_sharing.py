@@ -1,8 +1,9 @@
-"""The plugin gpu-sharing: each task that asks for GPU memory, or for a share, finds room on cards.
+"""The plugin gpu-sharing: finds room on cards for each task that asks for GPU memory or for a
+share.
 
-The columns of a cycle hold sums, in which two halves of different cards make a card. While any task
-asks for GPU memory or for a mode of sharing, this plugin keeps a book for each card as nodes do
-(`scheduler.devices.cards`), and turns away nodes without enough cards that have room. A node's
+The columns of a cycle have only sums, in which halves of two cards look like one whole card. If any
+task asks for GPU memory or for a mode of sharing, this plugin keeps a book for each card, as nodes
+do (`scheduler.devices.cards`), and turns away nodes without enough cards that have room. A node's
 cards are read from its capacity `gpu_memory`, or from its `devices` where they differ.
 """
 

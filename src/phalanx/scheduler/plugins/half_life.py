@@ -1,8 +1,8 @@
-"""The plugin half-life: queues that recently used the cluster a lot come later.
+"""The plugin half-life: queues that recently used much of the cluster come later.
 
 Modelled on Slurm's and KAI's fair share by past usage. rank = (kValue * past + now) / weight, the
 smaller first, where `past` is the queue's decayed use and `now` the dominant share it holds. The
-keeper of the usage ledger decays it with `decayed`, over any time that has passed.
+process that keeps the usage ledger lets the past use decay by `decayed`, for any length of time.
 """
 
 from __future__ import annotations

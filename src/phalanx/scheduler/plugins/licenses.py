@@ -1,4 +1,4 @@
-"""The plugin licenses: of each license, jobs hold at most the cluster's count at a time.
+"""The plugin licenses: at any time, jobs hold at most the cluster's count of each license.
 
 A podgroup holds the licenses that it asks for while any of its tasks has a place, or is leaving
 one. A license whose count is not set has the count 0.

@@ -1,9 +1,9 @@
 """The plugin limits: caps what a user, or a group of users, may hold.
 
-Modelled on YuniKorn's limits. A task starts, and a podgroup is let in, only while the holdings of
-the podgroup's user and group stay within every resource that their limits name: the limits for all
-queues together, which are the plugin's arguments, and those of users in queues, which the queues'
-annotations say (`plugin_parts.user_limits`).
+Modelled on YuniKorn's limits. A task starts, and a podgroup is let in, only if the holdings of the
+podgroup's user and group then stay within their limits. The plugin's arguments have the limits for
+all queues together. The queues' annotations have the limits of users in queues
+(`plugin_parts.user_limits`).
 """
 
 from __future__ import annotations

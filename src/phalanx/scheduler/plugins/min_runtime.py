@@ -1,7 +1,8 @@
 """The plugin min-runtime: lets a task run for a minimum time before it may be evicted.
 
-Modelled on KAI's minimum run time. A task is spared while it has run for less than the minimum of
-its queue, or else the general one. A task whose start is unknown is not spared.
+Modelled on KAI's minimum run time. A task is not evicted while it has run for less than its queue's
+minimum, or for queues without one, the general minimum. A task whose start is unknown may be
+evicted.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The plugin network-topology-aware: keeps gangs close, in small domains and near their own tasks.
+"""The plugin network-topology-aware: keeps gangs in small domains and near their own tasks.
 
 Source: Volcano's network-topology-aware plugin. Levels: the domains up to the allowed tier within
 what the job already uses, tier by tier, leaving out those that could not hold the minimum. Domain
-score = 100 * weight * binpack ratio (used + request) / capacity over weighted resources, plus the
-part of the job's tasks that are there where the best are equal. Node score for a part with a
-topology = 100 * weight * (maxTier - tier of the common domain) / (maxTier - minTier), 1 in the same
-domain, plus that part; for others the binpack ratio of the node's domains, tier by tier, weighted
-fading^(tier-1).
+score = 100 * weight * binpack ratio (used + request) / capacity over weighted resources, plus,
+among equally good domains, the part of the job's tasks that are in the domain. Node score for a
+part with a topology = 100 * weight * (maxTier - tier of the common domain) / (maxTier - minTier), 1
+in the same domain, plus that part; for others the binpack ratio of the node's domains, tier by
+tier, weighted fading^(tier-1).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The plugin nodegroup: the groups of nodes that queues must use, prefer, avoid or must not use.
 
-Source: Volcano's nodegroup plugin. A node's group is its label volcano.sh/nodegroup-name. A group
-that the queue requires or prefers passes, one that it must not use fails, one that it avoids
-passes. Score: 100 required, 50 preferred (with `enablePreferredOrder` 50 * (n - i) / n for the i-th
-of n), -1 avoided. With hierarchy, a queue that declares nothing uses its nearest ancestor's
-declaration. A queue's annotation volcano.sh/nodegroup-resource-limits (JSON of group -> resource ->
-quantity) bounds what its own tasks hold on a group's nodes; an unreadable one turns every node
-away.
+Source: Volcano's nodegroup plugin. A node's group is its label volcano.sh/nodegroup-name. Groups
+that the queue requires, prefers or avoids pass the filter; groups that it must not use do not.
+Score: 100 required, 50 preferred (with `enablePreferredOrder` 50 * (n - i) / n for the i-th of n),
+-1 avoided. With hierarchy, a queue that declares nothing uses its nearest ancestor's declaration. A
+queue's annotation volcano.sh/nodegroup-resource-limits (JSON of group -> resource -> quantity)
+limits what the queue's own tasks hold on a group's nodes; if the annotation cannot be read, every
+node is turned away.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """The plugin nodeorder: kube-scheduler's preferences, each 0 to 100 times its weight.
 
 Source: Volcano's nodeorder plugin over kube-scheduler's scorers. least = mean over cpu and memory
-of (capacity - asked) * 100 / capacity; most = the same of asked; balanced = (1 - spread of the used
-fractions) * 100, the spread being half the distance for two resources, else the standard deviation;
-node affinity = sum of the weights of preferences met; taint toleration = 100 less the part of
-intolerable PreferNoSchedule taints; image locality = (s - 23 MiB) * 100 / (n * 1000 MiB - 23 MiB),
-within 0..100, s being the sum over the task's n images that a node has of size * part of the nodes
-that have it; pod affinity and topology spread scaled to 0..100 over the candidates. In least and
-most, a task that asks for no cpu or memory counts as 100 milli-cores or 200 MiB.
+of (capacity - asked) * 100 / capacity; most = the same with asked in place of (capacity - asked);
+balanced = (1 - spread of the used fractions) * 100, the spread being half the distance for two
+resources, else the standard deviation; node affinity = sum of the weights of preferences met; taint
+toleration = 100 less the part of intolerable PreferNoSchedule taints; image locality = (s - 23 MiB)
+* 100 / (n * 1000 MiB - 23 MiB), within 0..100, s being the sum over the task's n images that a node
+has of size * part of the nodes that have it; pod affinity and topology spread scaled to 0..100 over
+the candidates. In least and most, a task that asks for no cpu or memory counts as 100 milli-cores
+or 200 MiB.
 """
 
 from __future__ import annotations

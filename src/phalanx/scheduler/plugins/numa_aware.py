@@ -2,9 +2,9 @@
 
 Source: Volcano's numa-aware plugin. The policy is the task's annotation
 volcano.sh/numa-topology-policy: best-effort passes where NUMA nodes are known and a core is free,
-restricted needs the fewest NUMA nodes that would do on an empty machine, single-numa-node needs
-one. A part of a core belongs to no NUMA node, so tasks that ask for one may have it anywhere. Score
-= weight * (100 - 100 * NUMA nodes used / the most any candidate uses).
+restricted allows no more NUMA nodes than the task would need on an empty machine, single-numa-node
+allows one. Parts of a core belong to no NUMA node, so tasks that ask for them may take their cores
+anywhere. Score = weight * (100 - 100 * NUMA nodes used / the most any candidate uses).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The plugin overcommit: lets in jobs for slightly more than the cluster holds.
 
-Source: Volcano's overcommit plugin. With the factor f of a resource (its own, else the general one;
-below 1 counts as 1.2), a job is let in if, in every resource of its minimum, promised + minimum <=
-total * f - used.
+Source: Volcano's overcommit plugin. With the factor f of a resource (its own factor, or else the
+general one; a factor below 1 counts as 1.2), a job is let in if, in every resource of its minimum,
+promised + minimum <= total * f - used.
 """
 
 from __future__ import annotations

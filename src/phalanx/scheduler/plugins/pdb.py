@@ -1,9 +1,9 @@
 """The plugin pdb: allows victims only within disruption budgets.
 
-Source: Volcano's pdb plugin. From the tasks that a budget covers, victims are allowed while its
-minimum stays running (or its maximum unavailable is not exceeded). Volcano's quirks, off with
-compat "none": a task without labels is never a victim, and all tasks that budgets allow are victims
-of shuffle.
+Source: Volcano's pdb plugin. From the tasks that a budget covers, victims are allowed while the
+budget's minimum stays running (or its maximum of unavailable tasks is not exceeded). Volcano's
+quirks, off with compat "none": a task without labels is never a victim, and all tasks that budgets
+allow are victims of shuffle.
 """
 
 from __future__ import annotations

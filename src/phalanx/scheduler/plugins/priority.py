@@ -1,8 +1,8 @@
 """The plugin priority: higher priority goes first, and lower priority is preempted.
 
 Source: Volcano's priority plugin. Tasks, jobs and subjobs are ordered by falling priority. A victim
-of another job must have a lower job priority, one of the same job a lower task priority. A job
-starves while not all of its tasks are placed.
+of another job must have a lower job priority; a victim of the same job must have a lower task
+priority. A job starves while not all of its tasks are placed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The plugin proportion: queues share the cluster by weight, and get no more than they ask for.
+"""The plugin proportion: queues share the cluster by weight, but get no more than they ask for.
 
 Source: Volcano's proportion plugin. Deserved amounts are found by filling up in rounds: deserved +=
-remaining * weight / sum of weights of queues not yet content; cut to its real
-capability (total - all guarantees + its own, at most its capability), then to its request, raised
-to its guarantee; a queue is content when its request is covered or a round gave it nothing. Share
-is max over resources of allocated / deserved. `deserved` of the queue itself is not read.
+remaining * weight / sum of weights of queues that are not yet content. Each queue's amount is then
+cut to its real capability (total - all guarantees + its own, at most its capability) and to its
+request, and raised to its guarantee. A queue is content when its request is covered, or when a
+round gave it nothing. Share is max over resources of allocated / deserved. `deserved` of the queue
+itself is not read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The plugin rescheduling: moves tasks off busy nodes while others idle.
+"""The plugin rescheduling: moves tasks away from busy nodes while other nodes are idle.
 
 Source: Volcano's rescheduling plugin, strategy lowNodeUtilization. A node is idle if all its
 measurements are below `thresholds`, and busy if any is above `targetThresholds`. Preemptable tasks
-of busy nodes are victims, the least important first, until the node is at its target or idle nodes
-have no more room.
+of busy nodes are victims, the least important first, until the node has reached its target, or idle
+nodes have no more room.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The plugin reservation: promises waiting work a place in time, and starts no work that delays it.
+"""The plugin reservation: promises a place in time to waiting work, and starts no work that would
+delay it.
 
 The caller of a cycle lends a planner as `shells["planner"]`, since a plan spans several cycles and
 covers things that plugins do not know. The plan tells which podgroups start now, and where; which
-ones are held back until their time; and what nodes have to spare for tasks outside the plan, such
-as those above a gang's minimum. Resources held by work of unknown length are never promised.
+podgroups are held back until their time; and what nodes have left for tasks outside the plan, such
+as tasks above a gang's minimum. Resources held by work of unknown length are never promised.
 Source: EASY and conservative backfill (Mu'alem and Feitelson, 2001).
 """
 

@@ -1,9 +1,9 @@
 """The plugin selector: OpenPAI's selector for gangs, with a buffer of candidates and common ports.
 
-Source: microsoft/pai a95d9420, SelectionManager; the chain itself is `policies.selector.chain`,
-which also places tasks and actors. Each task goes to one of the fullest nodes that are left, drawn
-from a source that is seeded by the snapshot. The nodes of a gang that needs ports have enough of
-them free in common.
+Source: microsoft/pai a95d9420, SelectionManager; the chain itself is `placement.selector.chain`,
+which also places tasks and actors. Each task goes to one of the fullest remaining nodes, drawn at
+random with a seed from the snapshot. The nodes of a gang that needs ports have enough free ports in
+common.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The plugin sjf: shortest job first, by the declared total run time; running jobs stay."""
+"""The plugin sjf: shortest job first, by the declared total run time; running jobs are not
+preempted.
+"""
 
 from __future__ import annotations
 

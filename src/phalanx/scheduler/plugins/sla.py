@@ -1,9 +1,9 @@
 """The plugin sla: no job waits longer than promised.
 
 Source: Volcano's sla plugin. A job's deadline is its creation plus its waiting time (annotation
-`sla-waiting-time`, else the argument). Jobs go by deadline, those without one last. From the
-deadline on the plugin permits letting in and pipelining; before it, the plugin abstains. A time
-without a unit is ignored.
+`sla-waiting-time`, else the argument). Jobs come in the order of their deadlines, and jobs without
+a deadline come last. From the deadline on the plugin permits letting in and pipelining; before it,
+the plugin abstains. A time without a unit is ignored.
 """
 
 from __future__ import annotations

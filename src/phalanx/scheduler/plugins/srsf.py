@@ -1,6 +1,7 @@
 """The plugin srsf: shortest remaining service first, by remaining run time times GPUs.
 
-A job with few GPUs comes before an equally long one with many. Jobs further back are preempted.
+A job with few GPUs comes before an equally long job with many GPUs. Jobs that come later are
+preempted.
 """
 
 from __future__ import annotations

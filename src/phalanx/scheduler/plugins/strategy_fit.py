@@ -2,11 +2,12 @@
 
 Source: Volcano's resource-strategy-fit plugin. Per resource r with weight w_r that the task
 requests: MostAllocated (used + req) / capacity, LeastAllocated (capacity - used - req) / capacity;
-score = 100 * weight * sum w_r * s_r / sum w_r, and 0 if one would not fit. A name that ends in `*`
-stands for all names that begin like it. The exact name comes first, then the longest beginning; a
-`*` elsewhere is not a rule. `sra` (scarce resources are kept for tasks that need them) takes score
-from nodes that have a scarce resource the task does not request. `proportional` keeps cpu and
-memory (in units of 10^9 bytes) for the devices that are still free.
+score = 100 * weight * sum w_r * s_r / sum w_r, and 0 if any of these resources would not fit. A
+name that ends in `*` stands for all names with this beginning. An exact name comes before a
+beginning, and a longer beginning before a shorter one; a name with `*` elsewhere is ignored. `sra`
+(scarce resources are kept for tasks that need them) lowers the score of nodes with a scarce
+resource that the task does not request. `proportional` keeps cpu and memory (in units of 10^9
+bytes) for the devices that are still free.
 """
 
 from __future__ import annotations

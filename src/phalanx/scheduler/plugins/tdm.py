@@ -1,10 +1,10 @@
 """The plugin tdm: nodes that are lent out at certain hours.
 
 Source: Volcano's tdm plugin. A node with the label volcano.sh/revocable-zone takes only tasks that
-may use such a zone, and only during the zone's hours (then it scores 100). When they end, its
-preemptable tasks are victims, per job as many as its budget allows (jdb-max-unavailable,
-jdb-min-available, else 1). Preemptable tasks on ordinary nodes are preempted for tasks that are
-neither preemptable nor may use a zone.
+may use such a zone, and only during the zone's hours (then it scores 100). When the hours end, the
+node's preemptable tasks are victims, for each job as many as the job's budget allows
+(jdb-max-unavailable, jdb-min-available, else 1). Preemptable tasks on ordinary nodes are preempted
+for tasks that are not preemptable and may not use a zone.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The plugin usage: avoids nodes that are measured to be busy, whatever was promised on them.
+"""The plugin usage: avoids nodes that are measured to be busy, whatever is promised on them.
 
 Source: Volcano's usage plugin. A node above a threshold (percent) takes no new tasks. Score =
 usage.weight * 100 * (cpu.weight * (1 - cpu) + memory.weight * (1 - memory)) / (cpu.weight +
 memory.weight), where the load of a node is its measurement plus an estimate for tasks that no
 measurement covers yet: those placed in this cycle, bound ones, and running ones that started less
 than 30 s ago (or at an unknown time). A task counts as (request_ratio * request + burst_ratio *
-(limit - request)) * risk, at most its limit; one that requests nothing as be_cpu and be_mem; the
-risk is risk_factor once the node's weighted load has reached risk_threshold, else 1. Measurements
-older than five minutes are ignored.
+(limit - request)) * risk, at most its limit; a task that requests nothing counts as be_cpu and
+be_mem; the risk is risk_factor once the node's weighted load has reached risk_threshold, else 1.
+Measurements older than five minutes are ignored.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The plugin whole-gang: evicts the rest of a gang that evictions broke, since it could not run.
+"""The plugin whole-gang: evicts the rest of a gang that evictions broke, since that rest could not
+run.
 
 When the actions are done, every job that lost tasks and fell below its minimum in this cycle loses
-its other running tasks, too; they free room that the next cycle can use. The next victims are taken
-from a gang that is already broken first, so that no second gang is broken.
+its other running tasks, too. Their room is free for the next cycle. Further victims are first taken
+from a gang that is already broken, so that no second gang is broken.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The nodes with room for a bundle, how well it would fit, and one node while it is filled."""
+"""Rooms for bundles: the nodes that have room, how well a bundle would fit, and one node while it
+is filled.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bundle of a placed group that a task runs in."""
+"""The choice of the bundle of a placed group in which a task runs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,3 @@
-"""Placing pods on GPU nodes so that little of the GPUs becomes useless to later pods."""
+"""Places pods on GPU nodes so that as little of the GPUs as possible becomes useless for later
+pods.
+"""

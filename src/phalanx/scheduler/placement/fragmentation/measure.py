@@ -1,10 +1,10 @@
-"""The measure of how much of the idle GPUs typical pods cannot use.
+"""A measure: the part of the idle GPUs that typical pods cannot use.
 
 Source: the fragmentation measure of FGD (USENIX ATC 2023). For a node with idle GPU share R and a
-typical shape m: all of R is lost for m if the node cannot host it (or m needs no GPU). Otherwise
-the share is lost that is idle on GPUs with less left than m asks of one. The node's value is the
-mean over the mix. It is written here as R - sum_m share_m * usable_m, with usable_m the idle share
-on GPUs where m fits, 0 on nodes that cannot host m.
+typical shape m: all of R is lost for m if the node cannot host it (or m needs no GPU). Otherwise,
+what is idle on GPUs with less left than m asks of one GPU is lost. The node's value is the mean
+over the mix. It is written here as R - sum_m share_m * usable_m, with usable_m the idle share on
+GPUs where m fits, 0 on nodes that cannot host m.
 """
 
 from __future__ import annotations

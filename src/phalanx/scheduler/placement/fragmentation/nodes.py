@@ -1,4 +1,4 @@
-"""GPU nodes as arrays: the cores, memory and share of every single GPU that are left."""
+"""GPU nodes as arrays: the cores and memory that are left, and the share left of each GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The worth of a node to the pods that may come, and how it falls when one is placed there."""
+"""The worth of a node for the pods that may come, and how the worth falls when a pod is placed
+there.
+"""
 
 from __future__ import annotations
 

@@ -1,26 +1,26 @@
-"""The policy scarcity: pods take least from what is scarce for the pods that will come.
+"""The policy scarcity: each pod takes as little as possible of what is scarce for later pods.
 
 This policy is Phalanx's own. Like FGD it follows a gradient, but of another potential. For each
-shape m seen so far let c_m be its share of the pods with GPUs, and d_m the same weighed by what a
-pod asks for, to the power 0.4. i_m(n) is what is idle on node n on GPUs on which m fits, 0 where n
-cannot host m; u_m(n) is the same, but no more than the node's cores and memory can feed. U_m is the
-sum of u_m over the nodes. A node is worth
+shape m seen so far, c_m is its share of the pods with GPUs, and d_m is this share weighted by a
+pod's request to the power 0.4. i_m(n) is what is idle on those GPUs of node n on which m fits, and
+0 where n cannot host m. u_m(n) is the same, but no more than the node's cores and memory suffice
+for. U_m is the sum of u_m over the nodes. A node is worth
 
     V(n) = sum_m d_m / U_m * f(u_m(n)) + 1/2 * sum_m c_m * i_m(n)
     f(u) = (4 GPUs / p) * (u / 4 GPUs)^p,  p = 0.6
 
 (d_m / U_m scaled to sum 1), and a pod goes where V falls least. d_m / U_m is the gradient of the
 sum of d_m log U_m: shapes that ask for a rare GPU model, for a whole node or for many cores per GPU
-gain weight as the nodes that can host them run out. f makes the last room for a shape on a node
-dearer than the first. The second sum is FGD's measure turned round; it distinguishes nodes on which
-nothing is scarce. Pods that differ only in memory are one shape, which asks for their mean. Falls
-are counted in steps of 40 thousandths, and the first of equal nodes is taken, so that nodes fill up
-one after another unless there is a reason against it.
+gain weight as the nodes that can host them run out. By f, the last room for a shape on a node is
+worth more than the first. The second sum is FGD's measure with the opposite sign; it distinguishes
+nodes on which nothing is scarce. Pods that differ only in memory are one shape, which asks for
+their mean memory. Falls of V are counted in steps of 40 thousandths, and the first of equal nodes
+is taken, so that nodes fill up one after another unless there is a reason against it.
 
-Nothing is known beforehand: the mix is learned from arrivals. Weights are computed again when the
-number of arrivals has doubled or 3 % of the cluster's GPUs were asked for since the last time. With
-10 %, a shape whose room ran out in between was worth nothing, or everything, for too long: some
-orders of arrival lost one or two points.
+The mix is not known in advance but learned from arrivals. Weights are computed again when the
+number of arrivals has doubled, or when 3 % of the cluster's GPUs were requested since the last
+time. With 10 % instead, a shape whose room ran out in between had a wrong weight for too long, and
+some orders of arrival lost one or two percentage points.
 """
 
 from __future__ import annotations

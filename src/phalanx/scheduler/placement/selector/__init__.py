@@ -1,1 +1,1 @@
-"""The selector: a chain of filters for choosers that do not know each other."""
+"""The selector: a chain of filters for choosers that decide independently of each other."""

@@ -1,7 +1,7 @@
-"""Nodes that recently failed to give a request: for a while they are not asked for as much again.
+"""Nodes that recently failed to give a request; for a while, they are not asked for as much again.
 
 An amount that a node shows as free may be kept for others, or be outdated. An asker that got
-nothing looks elsewhere first, instead of coming back to the same node for ever.
+nothing tries other nodes first, instead of coming back to the same node forever.
 """
 
 from __future__ import annotations
