@@ -39,7 +39,7 @@ MODULES = {
     "day": "phalanx_research.timed.benchmark",
 }
 LONG = ("day", "history", "scale", "processes", "objects", "jobs", "short-commands")
-"""Groups that run only if they are named."""
+"""Groups that are left out unless they are named."""
 PURE = ("placement", "batch", "plan", "cluster")
 """Groups that compute in one thread and wait for nothing.
 

@@ -77,8 +77,8 @@ def seconds(
     after: Callable[[], object] | None = None,
     clock: Clock = time.perf_counter,
 ) -> list[float]:
-    """Return the seconds of `work`, run `times` times; `after` cleans up outside the measured
-    time.
+    """Return the seconds that each of `times` runs of `work` took; `after` cleans up outside the
+    measured time.
     """
     samples: list[float] = []
     for _ in range(times):

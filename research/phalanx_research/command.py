@@ -40,7 +40,7 @@ class Request:
 
 
 class RequestError(PhalanxError, ValueError):
-    """Options that cannot be combined."""
+    """An error: the given options cannot be combined."""
 
 
 def run(request: Request, *, warn: Write) -> list[ReportRun]:

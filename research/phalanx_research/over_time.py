@@ -40,7 +40,7 @@ INTERVALS = 240
 
 
 class UnknownTimedPolicyError(PhalanxError, ValueError):
-    """No policy of jobs or of nodes has this name."""
+    """An error: no policy of jobs or of nodes has this name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -55,7 +55,7 @@ class UnknownTimedPolicyError(PhalanxError, ValueError):
 
 
 class RulesError(PhalanxError, ValueError):
-    """A policy that does not exist under the chosen rules."""
+    """An error: the policy does not exist under the chosen rules."""
 
 
 CLUSTER = Rules()
@@ -66,8 +66,8 @@ CLUSTER = Rules()
 class Chosen:
     """A policy, and how jobs are simulated under it.
 
-    With a configuration, jobs run under it and these rules; `pooled` counts all GPUs as one
-    machine's. Without a configuration, the policy is one of the studied policies.
+    With a configuration, the jobs run under this configuration and these rules; `pooled` counts all
+    GPUs as one machine's. Without a configuration, the policy is a studied policy.
     """
 
     name: str
@@ -189,7 +189,7 @@ def interval_means(times: Sequence[float], values: Sequence[float]) -> Curve:
 
 
 def _fields(measures: Measures | QueueMeasures) -> dict[str, Figure]:
-    """Return the measures by name, with fractions rounded for display."""
+    """Return the measures by name, with fractions rounded."""
     values = {name: getattr(measures, name) for name in measures.__struct_fields__}
     return {n: round(v, 3) if isinstance(v, float) else v for n, v in values.items()}
 

@@ -72,7 +72,7 @@ def main() -> int:
 
 
 class Run:
-    """A run of several kinds of cases, each on clusters of its own."""
+    """A run of several kinds of cases; each kind has its own clusters."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder = folder

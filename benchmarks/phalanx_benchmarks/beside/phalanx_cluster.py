@@ -22,7 +22,7 @@ class PhalanxCluster:
     """
 
     def __init__(self, *, nodes: int = 4, cpus: int = 4, gpus: int = 0, rules: str = "") -> None:
-        """`rules`: the configuration of the scheduler, as YAML; "" for a head's default."""
+        """`rules` is the scheduler's configuration as YAML; "" stands for the head's default."""
         self.name = "phalanx"
         self.nodes = [f"n{at}" for at in range(1, nodes + 1)]
         self.cpus = cpus

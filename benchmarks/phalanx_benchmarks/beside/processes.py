@@ -34,7 +34,7 @@ class Daemons:
         self._running.append((name, process))
 
     def end(self, *names: str) -> None:
-        """End the named daemons, or all of them."""
+        """End the named daemons; without names, all of them."""
         for name, process in reversed(self._running):
             if not names or name in names:
                 _end(process)

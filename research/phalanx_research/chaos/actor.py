@@ -59,7 +59,8 @@ class SimActor:
     ) -> None:
         """Create the actor.
 
-        `node`: the connection to its node. `interruptible`: the calls whose code has started.
+        `node` is the connection to the actor's node. `interruptible` has the calls whose code has
+        started.
         """
         self.order = order
         self._worker = worker
@@ -101,7 +102,7 @@ class SimActor:
         self._node.post(ActorReady(self.order.actor))
 
     def abandon(self) -> None:
-        """Note that the actor's process is gone."""
+        """Record that the actor's process has ended."""
         for run in self._runs.values():
             run.abandon()
 

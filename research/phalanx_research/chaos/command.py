@@ -25,7 +25,7 @@ class Request:
     seeds: Sequence[int]
     as_json: bool = False
     trace: Path | None = None
-    """The file to which every event of the run is written, one per line; for a single seed only."""
+    """The file that gets every event of the run, one per line; for a single seed only."""
     verbose: bool = False
 
 

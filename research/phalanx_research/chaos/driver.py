@@ -29,7 +29,7 @@ from phalanx_research.chaos.work import Label, Work
 
 Refs = list[ObjectRef[Any]]
 _TRY_AGAIN_S = 1.0
-"""Seconds after which a program tries again that the head refused."""
+"""Seconds after which a program tries again when the head has refused its request."""
 
 
 class SimDriver(SimProcess):
@@ -75,7 +75,7 @@ class SimDriver(SimProcess):
             super().gone()
 
     def leave(self) -> None:
-        """End the program, and say goodbye."""
+        """End the program, and tell the node."""
         self.node_end.post(Stop("the program ended"))
         self.die("the program ended")
 
@@ -101,7 +101,7 @@ class SimDriver(SimProcess):
         return task.refs, stream
 
     def arguments(self, work: Work, nested: Refs | None) -> tuple[Payload, list[Any] | None]:
-        """Return (payload, pins) of an argument."""
+        """Return an argument as (payload, pins)."""
         data = msgspec.msgpack.encode(work)
         if not nested:
             return data, None

@@ -26,7 +26,7 @@ _GIVES_UP_S = 0.05
 
 
 class ProcessFiles:
-    """The access of one process to its machine's files, as `owner.objects.table.Files`."""
+    """The access of one process to its machine's files; used as `owner.objects.table.Files`."""
 
     def __init__(self, host: Host, process_id: bytes, node: End) -> None:
         """Start without files. `node` is the connection to the process's node."""
@@ -71,8 +71,8 @@ class ProcessFiles:
     def release(self) -> None:
         """Release dropped objects that this process owns.
 
-        Nodes delete copies and files elsewhere; a file that another process wrote here is deleted
-        by that process.
+        Nodes delete copies, and files on other machines. A file that another process of this
+        machine wrote is deleted by that process.
         """
         while self.dropped:
             name = self.dropped.popleft()[0]
@@ -91,7 +91,7 @@ class ProcessFiles:
 
 
 class NodeFiles:
-    """A node's files, as object_store.StoreFiles and object_room.SpillFiles."""
+    """A node's files; used as object_store.StoreFiles and object_room.SpillFiles."""
 
     def __init__(
         self, host: Host, rng: random.Random, guarded: Callable[[Callable[[], object]], None]

@@ -48,7 +48,7 @@ _TROUBLE = 0.2
 
 
 class HostClock:
-    """The clocks of the head's machine, which may be ahead or wrong."""
+    """The clocks of the head's machine; they may be ahead or wrong."""
 
     def __init__(self, host: Host) -> None:
         self.now, self.monotonic, self.wall = OwnTime(host.clock), host.clock, host.wall
@@ -222,7 +222,7 @@ class SimHead:
 
 
 def _check_places(control: Head, group: KnownGroup) -> None:
-    """Raise Broken when a group that counts as created has a bundle on no living node."""
+    """Raise Broken when a group counts as created but one of its bundles is on no living node."""
     gone = [node for node in group.nodes if not control.nodes.is_alive(node)]
     if gone:
         raise Broken(

@@ -50,9 +50,9 @@ class Host:
         return self.clock() + self.jumped_s
 
     def later(self, delay_s: float, action: Action, process: object = None) -> None:
-        """Run an action on this machine after this delay, unless it is down by then.
+        """Run an action on this machine after this delay, unless the machine is down by then.
 
-        `process`: see `do`.
+        For `process` see `do`.
         """
         self.kernel.after(delay_s, lambda: self.do(action, process))
 

@@ -87,7 +87,9 @@ class JobPromises:
             self._lines[spec.uid] = word
 
     def runs_once(self, spec: JobSpec) -> None:
-        """Record that nobody ends this array's tasks and makes them wait again."""
+        """Record that nobody holds or suspends this array, so that its tasks never run again after
+        success.
+        """
         self._once.add(spec.uid)
 
     def taken(self, spec: JobSpec) -> None:
@@ -212,8 +214,8 @@ class JobPromises:
                     )
 
     def ended(self, node: bytes, order: StartMember, code: int, was_asked: bool) -> None:
-        """Record that a command of a member has ended. `was_asked`: SIGTERM was sent to it
-        before.
+        """Record that a command of a member has ended. `was_asked` tells that SIGTERM was sent to
+        it before.
         """
         if not code and not was_asked and _array_of(order.job):
             self._done_on[order.job] = node

@@ -82,10 +82,10 @@ class SimCommands:
 
 
 class NoJobFiles:
-    """Used as job_members.JobFiles without any files."""
+    """Stands in for job_members.JobFiles; it has no files."""
 
     def make(self, order: StartMember) -> str:
-        """Return no path: no file is made."""
+        """Return no path, since no file is made."""
         return f"{order.name}.{order.attempt}.log"
 
     def error(self, order: StartMember, limit: int) -> bytes:
@@ -93,14 +93,14 @@ class NoJobFiles:
         return b""
 
     def remove(self, job: str) -> None:
-        """Do nothing: there are no files."""
+        """Do nothing, since there are no files."""
 
     def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
         """Return an empty piece of a log."""
         return b"", -1, 0
 
     def shorten(self, path: str, before: int | None = None) -> None:
-        """Do nothing: there are no logs."""
+        """Do nothing, since there are no logs."""
 
     def is_lost(self, path: str) -> bool:
         """Return False: no log is ever lost."""
@@ -115,12 +115,12 @@ class NoJobFiles:
         return 0
 
     def drop(self, path: str) -> None:
-        """Do nothing: there are no logs."""
+        """Do nothing, since there are no logs."""
 
 
 class NoMemoryMeter:
     """A meter that reports no memory use, since simulated commands use none."""
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """Return no processes: none uses memory."""
+        """Return no processes, since none uses memory."""
         return {}

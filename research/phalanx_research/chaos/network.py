@@ -80,7 +80,7 @@ class End:
         """Do nothing: messages leave when they are posted."""
 
     def unsent(self) -> list[Message]:
-        """Return the messages posted to a connection that is not established yet."""
+        """Return the posted messages of a connection that is not established yet."""
         return self._unsent
 
     @property
@@ -94,7 +94,7 @@ class End:
         return 0
 
     def established(self) -> None:
-        """Note that the other side is connected."""
+        """Record that the connection is established."""
         self.is_dialling = False
         self._unsent = []
 
@@ -174,9 +174,7 @@ class Network:
         return near
 
     def _wait_for_process(self, near: End, target: bytes) -> None:
-        """Wait until the partition ends; the dial then reaches the process that has the id at that
-        time.
-        """
+        """Wait until the partition ends, then dial the process that has the id at that time."""
 
         def look() -> None:
             if not near.is_open:

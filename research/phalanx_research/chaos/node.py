@@ -60,7 +60,7 @@ class SimNode:
         history: History,
         stops: Callable[[SimNode, str], None],
     ) -> None:
-        """Start the node. `stops` is called with the reason when the node ends itself."""
+        """Start the node. `stops` is called with a reason when the node ends itself."""
         self.host = host
         self.name = name = host.name
         self.node_id = node_id
@@ -219,7 +219,7 @@ class SimNode:
         peer.close()
 
     def lose(self, peer: Peer) -> None:
-        """Note that the connection to a peer has ended."""
+        """Record that the connection to a peer has ended."""
         assert isinstance(peer, End)
         if peer.is_open:
             peer.close()

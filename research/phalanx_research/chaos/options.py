@@ -64,7 +64,7 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     notice_s: float
     """The longest time until a broken connection is noticed."""
     give_up_s: float
-    """The longest time until a connection is ended over which nothing gets through."""
+    """The longest time for which a connection stays open while nothing gets through."""
 
 
 class ObjectOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     sweeps: int
     """The number of arrays of short commands that each driver submits."""
     has_parts: bool
-    """Whether the head may learn in several parts what its store has written."""
+    """Whether the head may learn in several parts which changes its store has written."""
     has_others: bool
     """Whether some jobs depend on others, and some are arrays."""
     has_times: bool

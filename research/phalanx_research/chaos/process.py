@@ -42,7 +42,9 @@ class SimProcess:
         name: str,
         kind: str,
     ) -> None:
-        """Start the process. `prefix` is the prefix of its node, which is on the same machine."""
+        """Start the process. `prefix` is the prefix of its node's process ids; both are on one
+        machine.
+        """
         self.host = host
         self.clock = OwnTime(host.clock)
         self.prefix = prefix

@@ -71,7 +71,9 @@ class SimWorkers:
 
 
 class NoLogs:
-    """Used as worker_output.NodeLogs without any logs, since simulated workers print nothing."""
+    """Stands in for worker_output.NodeLogs; it has no logs, since simulated workers print
+    nothing.
+    """
 
     def append(self, worker: str, line: LogLine) -> None:
         """Do nothing: there are no logs."""

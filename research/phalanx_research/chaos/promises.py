@@ -84,7 +84,9 @@ class Promises:
         self._ended_under: dict[bytes, Key] = {}
         """For each worker that has ended, its last work."""
         self._results: dict[bytes, Key] = {}
-        """For each worker, the work whose results it writes; it is too late to stop this work."""
+        """For each worker that is writing results, the work whose results these are. It is too late
+        to stop this work.
+        """
         self._to_stop: dict[tuple[bytes, Key], float] = {}
         """For each (worker, task), the time when the last Cancel arrived."""
         self._alive_as: dict[tuple[bytes, int], bytes] = {}
@@ -417,7 +419,7 @@ class Promises:
         return [promise for promise in self.kept.values() if not promise.outcome]
 
     def check_all_kept(self, waited_s: float, control: Head | None) -> None:
-        """Check that all submitted work has ended, and that nobody waits for a value.
+        """Check that all submitted work has ended, and that no process waits for a value.
 
         `control` is the head's state.
         """

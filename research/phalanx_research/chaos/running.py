@@ -16,7 +16,7 @@ class Interrupted(Exception):
 
 
 class Running:
-    """One run of such code, from its start to its end."""
+    """One run of simulated code, from its start to its end."""
 
     def __init__(self, body: Body, on_end: Callable[[Any], None]) -> None:
         """Start the code. `on_end` is called with the value that the code returns."""

@@ -20,7 +20,7 @@ def actors_left(cluster: Cluster) -> list[str]:
 
 
 def references_left(cluster: Cluster) -> list[str]:
-    """Return, in words, what processes hold for objects that no program refers to."""
+    """Return, in words, what processes hold for objects to which no program refers."""
     left = []
     for node in cluster.running_nodes():
         for process in (*node.drivers, *node.processes.workers.values()):
@@ -65,7 +65,7 @@ def leftovers(cluster: Cluster) -> list[str]:
 
 
 def check_references(cluster: Cluster) -> None:
-    """Raise Broken when an object is kept that nobody refers to."""
+    """Raise Broken when an object is kept to which no program refers."""
     left = references_left(cluster)
     if left:
         raise Broken(

@@ -133,7 +133,7 @@ class Truth:
             is_disabled = "may not run again" in text and promise.retries == 0
             if "was cancelled" in text:
                 return promise.was_cancelled
-            # The memory of a task keeps no actor alive. So a task that got an actor's handle cannot
+            # A remembered task keeps no actor alive. So a task that got an actor's handle cannot
             # run again once the program has dropped the last handle.
             is_without_actor = "the last handle of its actor has gone" in text
             is_of_dead = "its actor is dead" in text and promise.is_call

@@ -37,8 +37,8 @@ class _Held(msgspec.Struct, frozen=True):
 
 
 class Usage:
-    """Checks the amounts and devices in use on each machine, and the bundles that its node
-    keeps.
+    """Checks the amounts and devices in use on each machine, and the bundles that the machine's
+    node keeps.
     """
 
     def __init__(self, history: History) -> None:
@@ -83,8 +83,8 @@ class Usage:
     def blocked(self, prefix: bytes, worker: str) -> None:
         """Record that a worker waits and lends its CPUs to others.
 
-        The worker gets the CPUs back even if they are not free, so they do not count until the
-        lease ends.
+        The worker gets the CPUs back even if these are not free. So the lent CPUs do not count
+        until the lease ends.
         """
         held = self._held.get(prefix, {})
         one = held.get(worker)

@@ -33,7 +33,7 @@ class Work(msgspec.Struct, array_like=True, kw_only=True):
     seconds: float
     ends: str = RETURNS
     bad_attempts: int = -1
-    """The number of first attempts that end in this way, before later attempts return; -1: all
+    """How many of the first attempts end as `ends` says, before later attempts return; -1: all
     attempts.
     """
     items: int = 0

@@ -217,7 +217,9 @@ class SimWorker(SimProcess):
             self.core.ended(connection, definition, self.host.clock() - began)
 
     def finish(self, connection: Connection, context: TaskContext, message: Any) -> bool:
-        """Send an outcome, once the owners of everything that is held here know that it is held."""
+        """Send an outcome, once the owners of all held objects know that this process holds
+        them.
+        """
         if message is None:
             self.die("exit code 1")
             return False

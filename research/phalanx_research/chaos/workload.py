@@ -335,8 +335,8 @@ class Program:
 def _hold(nodes: tuple[dict[str, float], ...], needs: dict[str, float]) -> int:
     """Return how many members with this request all nodes together could hold if they were empty.
 
-    Until the head notices a crashed machine, the cluster looks larger and accepts gangs that it
-    cannot hold afterwards.
+    Until the head notices that a machine has crashed, it sees a larger cluster, and accepts gangs
+    that do not fit afterwards.
     """
     return sum(
         min(int(node.get(name, 0.0) / amount) for name, amount in needs.items()) for node in nodes

@@ -29,7 +29,7 @@ _STEP_S = 0.5
 
 
 class World:
-    """A simulated cluster, the programs on it, and the checks of them."""
+    """A simulated cluster, the programs on it, and the checks of cluster and programs."""
 
     def __init__(self, seed: int, options: Options | None = None) -> None:
         self.kernel = kernel = Kernel(str(seed))
@@ -56,8 +56,8 @@ class World:
     def run(self) -> None:
         """Run the seed. Raises Broken when a promise does not hold.
 
-        The garbage collector is off during the run. Otherwise it would drop references at times
-        that depend on what this process ran before.
+        The garbage collector is off during the run. Otherwise the collector would drop references
+        at times that depend on what this process ran before.
         """
         was_enabled = gc.isenabled()
         gc.disable()

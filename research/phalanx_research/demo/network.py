@@ -81,7 +81,7 @@ def _parts(vector: Vector, shape: Shape) -> Iterator[tuple[Vector, Vector]]:
 
 
 def _activations(vector: Vector, shape: Shape, pixels: Pixels) -> list[Vector]:
-    """Return the input of each layer, and the scores of the last."""
+    """Return the input of each layer, and the scores of the last layer."""
     activations: list[Vector] = [pixels]
     for weights, biases in _parts(vector, shape):
         activations.append(np.maximum(activations[-1] @ weights + biases, 0))

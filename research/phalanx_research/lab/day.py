@@ -32,7 +32,7 @@ _FIRST_CYCLE_S = 0.5
 requested anything by then.
 """
 _LOOK_S = 600.0
-"""Seconds between two checks of when waiting work is expected to start."""
+"""Seconds between two checks of the expected starts of waiting work."""
 _LONGEST_HOURS = 96.0
 """Hours after the last submission at which unfinished work is given up."""
 assert len(b"no0000") == PREFIX_BYTES
@@ -44,8 +44,8 @@ class Day:
     def __init__(self, size: Size, seed: int, *, promised: int = 0, restarts: int = 0) -> None:
         """Prepare the day.
 
-        `promised` is the number of gangs of each queue that get promises; 0: none. `restarts` is
-        the number of times that the head dies, at times drawn from the seed.
+        `promised` is the number of gangs of each queue to which places are promised; 0: none.
+        `restarts` is the number of times that the head dies, at times drawn from the seed.
         """
         self.size = size
         self.kernel = kernel = Kernel(f"lab {seed}")

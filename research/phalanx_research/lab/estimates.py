@@ -92,8 +92,8 @@ class Estimates:
         )
 
     def within(self) -> tuple[int, int, int]:
-        """Return how many started before the first, between, and after the second of their two
-        estimated times.
+        """Return how many starts came before the first of their two estimated times, between both,
+        and after the second.
 
         Only estimates that use past run times consist of two times.
         """

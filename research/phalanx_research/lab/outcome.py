@@ -32,7 +32,7 @@ class KindFigures(msgspec.Struct, frozen=True, kw_only=True):
     wait_p99_s: float
     gpu_hours: float
     expected: Held | None
-    """How good the start times were that users were told; None if there were none."""
+    """How good the start times were that users were told; None if users were told none."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,7 +56,7 @@ class Axis:
 
 
 def line_plot(curves: Mapping[str, Curve], colours: Mapping[str, int], x: Axis, y: Axis) -> str:
-    """Return the SVG of `curves`, which are by run. `colours` has each run's number in the page's
+    """Return the SVG of the runs' `curves`. `colours` has each run's number in the page's
     palette.
     """
     shown = {name: _within(curve, x, y) for name, curve in curves.items()}

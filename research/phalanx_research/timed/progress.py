@@ -18,7 +18,7 @@ class Run:
     """Tasks of one job that started together and have the same work left.
 
     `left` is the seconds of work that each task has left at `since`. `unpaid` is the overhead in
-    seconds that must pass before the work continues. A run that is `over` has finished or was
+    seconds that must pass before the work continues. `over` tells that the run has finished or was
     stopped.
     """
 

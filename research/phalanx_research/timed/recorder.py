@@ -25,7 +25,7 @@ class Recorder:
         self._rows: list[tuple[float, float, int, int, float]] = []
 
     def pass_time(self, now: float) -> None:
-        """Advance the time; the allocated amount was unchanged since the last call."""
+        """Advance the time by a period in which the allocated amount did not change."""
         self.area += self.allocated * (now - self._last)
         self._last = now
 

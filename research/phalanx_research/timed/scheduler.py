@@ -51,7 +51,7 @@ class Changes:
 
 
 class SimulatedScheduler:
-    """The scheduler of all submitted and unfinished jobs, which are its gangs."""
+    """The scheduler of all submitted and unfinished jobs. Each job is a gang."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class SimulatedScheduler:
 
     @property
     def wake_at(self) -> float:
-        """The time of the next cycle; infinite if nothing has changed."""
+        """The time of the next cycle; infinite if no cycle is due."""
         return self._cycles.wake_at
 
     def take_all_back(self, works: Iterable[Work]) -> None:
@@ -259,8 +259,8 @@ def _gang(work: Work) -> Gang:
 
 
 _NO_NEED: dict[str, float] = {}
-"""The resources in leases of simulated tasks, which are never requested: `SimulatedCluster.shape`
-has the tasks' requests.
+"""The resources in the leases of simulated tasks. Nothing reads them: `SimulatedCluster.shape` has
+the tasks' requests.
 """
 
 

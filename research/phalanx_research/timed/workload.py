@@ -121,14 +121,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     `overhead`: a job's overhead is paid at each start ("start"), or in every cycle by every running
     job ("event", the rule of Muri's published tables).
 
-    `anew`: each cycle assigns the whole cluster again, in order, instead of only free resources; a
-    job that is not placed again is preempted, and moving costs nothing.
+    `anew`: each cycle assigns the whole cluster again, in order, instead of only the free
+    resources. A job that gets no place is preempted; moving to another place costs nothing.
 
     `sample_s`: the least time between two rows of the series.
 
     `pace`: None lets every cycle evict. `Pace()` is the head's pace, which evicts less often, and
-    only for a job that has a higher priority or is of another queue. It takes the place of
-    `period_s`.
+    only for a job that has a higher priority or is of another queue. `Pace()` replaces `period_s`.
     """
 
     period_s: float = 1.0

@@ -19,7 +19,7 @@ def read_jobs(path: Path) -> list[TraceJob]:
     """Return jobs in the order of the file. The seconds of work are iterations * iteration_time /
     1000 * 1.015.
 
-    A job's number of GPUs is its total; a number beyond a node's GPUs is spread over whole nodes.
+    A job's number of GPUs is a total; if a node has fewer GPUs, the job is spread over whole nodes.
     The column `priority` is 0 for jobs with guaranteed GPUs and 1 for opportunistic ones, which
     come last, with a priority of -1. Raises TraceError, also where jobs are not in order of their
     submission.

@@ -65,5 +65,5 @@ class TraceJob:
 
     @property
     def shape(self) -> Shape:
-        """The job's request in the form that placement on GPU nodes reads."""
+        """The job's request in the form that the placement on GPU nodes reads."""
         return Shape(self.cpu_milli, self.memory_mib, self.num_gpu, self.gpu_milli, self.models)

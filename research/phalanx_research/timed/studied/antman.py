@@ -25,7 +25,7 @@ waits.
 """
 GUEST_LOAD = 0.9
 FULL = 0.8
-"""The load from which on a GPU takes no guest."""
+"""The load at which a GPU takes no further guest."""
 
 
 class Gpu:

@@ -34,8 +34,8 @@ PROFILING = 1.015
 SLOWER = (0.0, 1.0, 1.33 / PROFILING, 1.5 / PROFILING, 1.37 / PROFILING)
 """The factors by which an iteration takes longer than its stages, by the number of jobs.
 
-They are those of Muri's simulator: the whole measured slowdown, less the profiling time that each
-job's own times already include.
+Muri's simulator has the same factors: the whole measured slowdown, minus the profiling time that
+each job's own times already include.
 """
 
 Group: TypeAlias = tuple[Live, ...]
@@ -98,8 +98,8 @@ def _candidates(live: Iterable[Live], rooms: Rooms) -> dict[int, list[Live]]:
 
 
 def _merged(candidates: dict[int, list[Live]], room: int) -> list[Group]:
-    """Return groups that need `room` GPUs in all, or come as close to it as four rounds allow (step
-    2).
+    """Return groups that need `room` GPUs in all, or a number as close to `room` as four rounds
+    allow (step 2).
     """
     groups: dict[int, list[Group]] = {n: [(one,) for one in c] for n, c in candidates.items()}
     wanted = sum(size * len(these) for size, these in groups.items())

@@ -46,7 +46,7 @@ class Themis:
         GPUs.
         """
         self._owed: dict[Live, float] = {}
-        """For each job, the run time that its assigned parts should have given it."""
+        """For each job, the run time that the job should have got by its assigned parts."""
         self._last = 0.0
 
     def decide(self, live: list[Live], now: float) -> Decision:
@@ -87,7 +87,7 @@ class Themis:
         live.sort(key=rank.__getitem__, reverse=True)
 
     def _alone_s(self, one: Live, part: float) -> float:
-        """Return the time from the job's submission to its end if it had equal parts of the
+        """Return the time that the job would take from submission to end with equal parts of the
         GPUs.
         """
         unit_s = 1.0 if one.job.training is None else one.job.training.iteration_s

@@ -21,8 +21,8 @@ from phalanx.scheduler.cycle.jobs import Job, SubJob
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """Tasks of one job to evict together. `elsewhere` is what the whole job holds, if this eviction
-    breaks the job.
+    """Tasks of one job to evict together. If this eviction breaks the job, `elsewhere` is what the
+    whole job holds.
     """
 
     whole: bool

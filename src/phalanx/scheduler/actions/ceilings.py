@@ -26,8 +26,8 @@ class Ceilings:
         version.
         """
         self._held: dict[tuple[int, int], tuple[int, int, int]] = {}
-        """By class and scope: the version of the cluster, the number of tasks asked for, and the
-        number held at that version.
+        """By class and scope: the version of the cluster, the number of tasks asked for, and how
+        many of them nodes could hold at that version.
         """
 
     def stop(self, job: Job) -> bool | None:

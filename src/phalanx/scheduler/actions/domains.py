@@ -121,7 +121,7 @@ class DomainAllocation:
 
     def _nominated(self, sub: SubJob, tasks: Tasks) -> Statement | None:
         """Use the room that a gang eviction set aside if every task still fits its node; otherwise
-        forget it.
+        give the room up.
         """
         session, cluster = self._session, self._session.cluster
         pinned = sub.nominated_hypernode

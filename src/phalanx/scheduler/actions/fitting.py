@@ -167,8 +167,8 @@ class _Filling:
         self._refused: dict[str, Flags] = {}
         """For each role, the nodes that turned away one of its tasks."""
         self._unnoted: tuple[Ask, Flags, Flags, list[int]] | None = None
-        """The last placement: its question, the mask, the nodes that suited the first task, and the
-        nodes used.
+        """The last placement: the asker, the mask of nodes, the nodes that suited the first task,
+        and the nodes used.
         """
         self._at = sub.allocated_hypernode
         """The smallest network domain that holds the part's tasks so far."""

@@ -168,7 +168,7 @@ def _nobody(_: int) -> bool:
 
 
 class _Rooms:
-    """The nodes with room for a class of tasks, computed again only for nodes that changed."""
+    """For each class of tasks the nodes with room, computed again only for nodes that changed."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -177,8 +177,8 @@ class _Rooms:
         """The version of the cluster for which a class's answers hold."""
 
     def of(self, eq_class: EquivalenceClass) -> tuple[Flags, Flags]:
-        """Return a mask of the nodes whose future room holds a task, and a mask for room without
-        unpromised work.
+        """Return two masks: nodes whose future room holds a task, and nodes that would hold one
+        without unpromised work.
 
         The second mask assumes that all tasks except promised ones have left. Callers must not keep
         the masks: the next call changes both.

@@ -138,7 +138,7 @@ def other_order(session: Session, job: Job, tasks: Tasks, turned_away: int) -> T
 
 
 def _hosts(session: Session, t: int) -> int:
-    """Return how many nodes would have what the task requests if they were empty."""
+    """Return how many nodes, if they were empty, would have what the task requests."""
     eq_class = session.cluster.eq_class[t]
     holds = session.cluster.capacity >= eq_class.request
     return int(holds[:, eq_class.asked].all(axis=1).sum())

@@ -13,8 +13,8 @@ from phalanx.scheduler.cycle.jobs import Job
 class QueueAccount:
     """The sums over a queue's jobs.
 
-    `elastic` is what the jobs hold above their minimums. `inqueue` is what was promised to jobs
-    that were let in but do not hold the promised amounts yet.
+    `elastic` is what the jobs hold above their minimums. `inqueue` is what was set aside for jobs
+    that were let in but do not hold these amounts yet.
     """
 
     __slots__ = ("allocated", "elastic", "inqueue", "request")

@@ -24,7 +24,7 @@ EPSILON = 0.1
 """
 INFINITE = 1e300
 _OFTEN = 1 << 30
-"""A number that is never smaller than the number of times that a request fits."""
+"""An upper bound for how often any request fits."""
 
 Vector = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -160,7 +160,7 @@ class Amount:
     def less_equal(self, other: Amount) -> bool:
         """Whether self is at most `other` in every resource that self names.
 
-        A resource that `other` does not name counts as zero there.
+        A resource that `other` does not name counts as zero in `other`.
         """
         return bool(((self.v - other.v < EPSILON) | ~self.has).all())
 

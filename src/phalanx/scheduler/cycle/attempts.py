@@ -33,8 +33,8 @@ def attempt_of(
 ) -> Attempt:
     """Return the attempt in the job's present state, before the job's places are taken back.
 
-    `besides` counts tasks that could have been placed but were not; then all tasks of the gang have
-    one role.
+    `besides` counts further tasks that could have been placed but were not. It is above zero only
+    for gangs whose tasks all have one role.
     """
     short = job.roles_short(pipelined=True)
     placed = job.min_available - job.shortfall() + job.counts[j.PIPELINED] + besides

@@ -482,7 +482,9 @@ class Cluster:
         self.changed_at[at] = self.version
 
     def held_by_others(self, resource: str, nodes: Flags) -> float:
-        """Return the sum of a resource that work outside the columns takes on these nodes."""
+        """Return how much of a resource is taken on all of these nodes together by work outside the
+        columns.
+        """
         r = self.dims.index.get(resource)
         if r is None:
             return 0.0
@@ -490,7 +492,7 @@ class Cluster:
         return self.dims.written(r, float(sum(int(x[r]) for x in loads)))
 
     def taken_by_others(self, node: int, resource: int) -> int:
-        """Return the amount of a resource that work outside the columns takes on one node, in
+        """Return how much of a resource is taken on one node by work outside the columns, in
         smallest units.
         """
         load = self._others.get(self.node_names[node])

@@ -162,8 +162,8 @@ def parse_volcano(
 def read_config(at: Place, known_plugins: Known) -> Configuration:
     """Read the `config` of a snapshot.
 
-    A snapshot records what a cycle ran with, so tiers that `parse_volcano` would refuse are
-    allowed. Raises BatchFileError.
+    A snapshot records the configuration of a cycle that ran, so tiers that `parse_volcano` would
+    refuse are allowed. Raises BatchFileError.
     """
     at.keys("actions", "action_arguments", "tiers", "compat")
     tiers = tuple(

@@ -45,7 +45,7 @@ class EquivalenceClass:
 
 
 def column_sums(rows: Counts, ends: Counts) -> Counts:
-    """Return the sums of the rows between neighbouring numbers in `ends`."""
+    """Return for each two neighbouring numbers in `ends` the sum of the rows between them."""
     running = np.zeros((len(rows) + 1, rows.shape[1]), dtype=np.int64)
     np.cumsum(rows, axis=0, out=running[1:])
     return np.asarray(running[ends[1:]] - running[ends[:-1]], dtype=np.int64)

@@ -130,10 +130,10 @@ class Reasons(NamedTuple):
 
 
 def explain(session: Session) -> Reasons:
-    """Return why no waiting work was placed.
+    """Return the reasons why waiting work was not placed.
 
-    Tasks of one class and job share one answer. Jobs whose tasks are of one class share this
-    class's counts of nodes.
+    Tasks of one class and job share one answer. All jobs whose tasks have the same class share the
+    counts of nodes of this class.
     """
     out: dict[str, tuple[Rejection, ...]] = {}
     main: dict[str, tuple[Rejection, ...]] = {}

@@ -26,7 +26,7 @@ SLOTS = 11
 
 
 class Counted:
-    """Tasks counted by state, which is common to jobs and subjobs."""
+    """The number of tasks in each state; the common part of jobs and subjobs."""
 
     __slots__ = ("counts", "min_available")
 

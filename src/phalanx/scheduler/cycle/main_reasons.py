@@ -111,8 +111,8 @@ def fixed_reasons(found: Sequence[Rejection]) -> list[Rejection]:
 
 
 def is_fixed(one: Rejection) -> bool:
-    """Whether the reason stays even when other work ends: its kind is fixed, or the request exceeds
-    a cap.
+    """Whether the reason stays even when other work ends: it is of a fixed kind, or the request
+    exceeds a cap.
     """
     if one.reason in _CAPS:
         return "asked" in one.detail and one.detail["asked"] > one.detail["limit"] * (1 + _ROUNDING)
@@ -131,7 +131,9 @@ def _of_nodes(found: Sequence[Rejection]) -> Sequence[Rejection]:
 def _named(
     found: Sequence[Rejection], some: WaitingTasks, waiting: Sequence[WaitingTasks]
 ) -> Sequence[Rejection]:
-    """Return the reasons; a reason that only some tasks have gets their number."""
+    """Return the reasons. If other tasks have other reasons, the details name the number of tasks
+    with these.
+    """
     if len(waiting) == 1:
         return found
     count = {"tasks": some.tasks, "in_gang": sum(one.tasks for one in waiting)}

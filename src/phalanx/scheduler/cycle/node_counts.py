@@ -13,7 +13,7 @@ from phalanx.scheduler.cycle.session import Session
 from phalanx.scheduler.cycle.specs import Match
 
 STATIC = frozenset({"labels", "taints", "gpu-type", "node-group", "spread-label", "cpu-only"})
-"""Filters that say the same of a node while work comes and goes."""
+"""Filters whose answer about a node is the same while work comes and goes."""
 _SCARCE_LAST = ("cpu", "memory", "pods")
 """If several resources leave room for equally few tasks, a device is named before these
 resources.
@@ -36,8 +36,9 @@ class NodeCounts(NamedTuple):
 
 
 def count_nodes(session: Session, ask: Ask) -> NodeCounts:
-    """Count the nodes that each filter alone would turn away, then those that lack each
-    resource."""
+    """Count the nodes that each filter alone would turn away, then the nodes that lack each
+    resource.
+    """
     n = len(session.cluster.nodes)
     if n == 0:
         return NodeCounts((Rejection(reason="no-nodes"),))

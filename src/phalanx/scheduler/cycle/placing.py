@@ -26,7 +26,7 @@ _WIDTH, _DEPTH = 96, 48
 _SHALLOW = 2
 """How many tasks on each node are unrolled first: enough when each node gets a task in turn."""
 _FEW = 16
-"""Up to this many nodes are searched for one by one."""
+"""The number of nodes up to which they are searched one by one."""
 _OUT = -np.inf
 
 
@@ -48,7 +48,9 @@ class Answers:
         self.open: Flags = np.zeros(n, dtype=np.bool_)
         """Nodes that pass every filter and have enough room, now or once evictions end."""
         self.room: Flags = self.open
-        """Open nodes with enough room now; the same array until idle and future room may differ."""
+        """Open nodes with enough room now. The array is the same as `open` until idle and future
+        room may differ.
+        """
         self.scores: Vector = np.zeros(n)
         """The score of each node; valid only where `steady` is set and `stale` is not."""
         self.stale: Flags = np.ones(n, dtype=np.bool_)
@@ -434,7 +436,7 @@ class Placer:
 
     def ranked(self, ask: Ask, among: Flags | None = None) -> Iterator[int]:
         """Yield curable nodes by falling score, then by name. The nodes are sorted only if the
-        caller asks for a second one.
+        caller needs a second node.
 
         `among` limits which nodes are yielded, but scores still compare all curable nodes.
         """

@@ -13,7 +13,7 @@ class Rejection(msgspec.Struct, frozen=True, kw_only=True):
 
     `reason` is a code of explain.REASONS. `count` is the number of nodes (or tasks, or groups
     ahead) concerned, and `detail` has the numbers behind it. `plugin` names the plugin that
-    refused; it is empty where the cycle itself did, for lack of room for example.
+    refused; it is empty where the cycle itself refused, for example for lack of room.
     """
 
     reason: str

@@ -16,7 +16,7 @@ from phalanx.scheduler.cycle.specs import Snapshot
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The plans of one snapshot, one for each cycle, and how they differ from the expected result.
+    """The plans of one snapshot, one for each cycle, and the differences from the expected result.
 
     `differences` is None for a snapshot without an expected result.
     """

@@ -162,10 +162,10 @@ class Filter:
 
     `reason` is the rejection's code; `curable` says whether evictions could help. `scope` names
     what the answer depends on in addition to the class: "", "queue", "kind" (of jobs for which
-    `kind` gives equal values), "job" or "task". With `frozen`, trying evictions out does not change
-    the answer. With `lasting`, nothing but the class and the node's books and description goes into
-    it, so that a later cycle need not ask again. `detail` gives the rejection's detail; None where
-    the podgroup's own rejection says it all.
+    `kind` gives equal values), "job" or "task". With `frozen`, trial evictions do not change the
+    answer. With `lasting`, the answer depends only on the class and on the node's books and
+    description, so that a later cycle need not ask again. `detail` gives the rejection's detail;
+    None where the podgroup's own rejection says everything.
     """
 
     reason: str

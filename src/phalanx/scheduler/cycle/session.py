@@ -29,7 +29,9 @@ from phalanx.scheduler.cycle.specs import Snapshot
 from phalanx.scheduler.cycle.stopwatch import Stopwatch
 
 CHOICES = 32
-"""Podgroups per cycle for which the plugins' scores of the chosen node are recorded."""
+"""The number of podgroups per cycle for which the plugins' scores of the chosen node are
+recorded.
+"""
 
 
 class Plugin(Protocol):
@@ -68,7 +70,7 @@ class Session:
         self.refusals: dict[str, list[Rejection]] = {}
         """Rejections of a podgroup as a whole, by its uid."""
         self.attempts: dict[str, Attempt] = {}
-        """For each podgroup, the attempt that came furthest, among the attempts that were taken
+        """For each podgroup the attempt that placed most tasks, among the attempts that were taken
         back.
         """
         self.choices: dict[str, Choice] = {}
@@ -231,7 +233,7 @@ class Session:
         return (*self.hooks.key("job_order", job), _age(created), job.uid)
 
     def first_jobs(self, jobs: Sequence[Job], most: int) -> list[Job]:
-        """Return the first of these jobs, in the order of `job_key`."""
+        """Return the first `most` of these jobs, in the order of `job_key`."""
         columns = [map(fn, jobs) for fn in self.hooks.all("job_order")]
         ages = [_age(job.spec.created) for job in jobs]
         uids = [job.uid for job in jobs]

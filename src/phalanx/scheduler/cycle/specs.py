@@ -223,7 +223,9 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SubgroupPolicy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A rule that cuts a podgroup into subgroups by labels; each is a small gang of `size`."""
+    """A rule that divides a podgroup into subgroups by labels; each subgroup is a small gang of
+    `size`.
+    """
 
     name: str
     match_label_keys: tuple[str, ...] = ()
@@ -289,7 +291,9 @@ class ReservationSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     places: tuple[tuple[str, Amounts], ...] = ()
     """The reserved amounts of each node; without amounts: the whole node."""
     windows: tuple[tuple[float, float | None], ...] = ()
-    """Windows (begin, end) in seconds as `now`, in order and disjoint; end None: without end."""
+    """Windows (begin, end) in seconds on the clock of `now`, in order and disjoint; an end of None:
+    no end.
+    """
     users: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
     """Users and queues whose podgroups may name the reservation; if both are empty, every podgroup

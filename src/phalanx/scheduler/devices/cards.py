@@ -37,7 +37,7 @@ class Cards(msgspec.Struct, frozen=True, array_like=True):
     """The facts that a node knows about its GPUs, by their numbers. Empty: all GPUs are alike.
 
     `memory` is in bytes. `profiles` has the profile of each part of a split GPU (MIG), "" for whole
-    ones. `modes` says how each card is shared now; a shared card without a mode is shared by turns
+    GPUs. `modes` says how each card is shared now; a shared card without a mode is shared by turns
     in time.
     """
 
@@ -70,8 +70,8 @@ class CardAsk(msgspec.Struct, frozen=True):
     share: int = SCALE
     memory: int = 0
     limit: int = 0
-    """The bytes on each card above which the job's processes are ended; 0: the bytes that it takes
-    of the card.
+    """The bytes on each card above which the job's processes are ended; 0: the bytes that the job
+    takes of the card.
     """
     mode: str = ""
     """How the card is shared; empty for whole cards."""

@@ -43,7 +43,7 @@ def take(
 ) -> tuple[tuple[int, int], ...] | None:
     """Return (device number, units) for `demand` units out of what is `left` on each device.
 
-    Whole devices come first, as `chooser` picks them among those that are free as a whole. The
+    Whole devices come first; `chooser` picks them among the devices that are entirely free. The
     remaining fraction goes to the device with the least sufficient remainder. Among equal devices
     the lowest number wins; among unused devices the chooser decides. None when the demand cannot be
     met: two halves of different devices are not a device.

@@ -87,9 +87,9 @@ class NodeResources:
         return Allocation(resources=request, instances=instances)
 
     def retake(self, allocation: Allocation) -> bool:
-        """Take exactly this again, as a holder goes on that an earlier process of the node had.
+        """Take again exactly what a holder had under an earlier process of this node.
 
-        Returns False, and takes nothing, when some of it is not free or is no device here.
+        Returns False, and takes nothing, if an amount is not free or a device does not exist here.
         """
         for name, taken in allocation.instances.items():
             devices = self._devices.get(name, {})
@@ -252,10 +252,10 @@ class NodeResources:
     def set_total(self, name: str, amount: float) -> None:
         """Set the total of `name`; holders keep their amounts.
 
-        A decrease below what is taken leaves a backlog: returned amounts pay it off first, and
+        A decrease below the taken amount leaves a debt: returned amounts pay the debt first, and
         until then nothing more of `name` is handed out. Free numbered devices with the highest
-        numbers leave first. An increase brings back the lowest numbers missing. The amount counts
-        devices that are closed, which the total then leaves out.
+        numbers leave first. An increase brings back the lowest numbers missing. The given amount
+        includes closed devices; `total` leaves them out.
 
         Raises ValueError for a negative or infinite amount, and for part of a numbered device.
         """

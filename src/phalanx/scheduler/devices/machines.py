@@ -63,7 +63,7 @@ def _all_linked(count: int, lanes: int) -> dict[tuple[int, int], int]:
 
 
 def _dgx1(lanes: Mapping[tuple[int, int], int], switches: Groups) -> Topology:
-    """Wire two quads alike, and join each device to its twin in the other quad."""
+    """Wire two equal quads, and join each device to its twin in the other quad."""
     links: dict[tuple[int, int], int] = {}
     for (i, j), number in lanes.items():
         if j < 4:

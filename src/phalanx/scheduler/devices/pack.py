@@ -28,8 +28,8 @@ _NEVER = np.int64(-(2**62))
 class PackTables:
     """The value of every subset of one machine's devices, so that a pick is a few array operations.
 
-    `affinity[i][j]` is the worth of having devices i and j together, a symmetric matrix of whole
-    numbers; `strength[i][j]` is compared with a required weakest link.
+    `affinity[i][j]` is the value of having devices i and j together (a symmetric matrix of whole
+    numbers); `strength[i][j]` is compared with a required weakest link.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class PackTables:
         self._picked: dict[tuple[int, int, int, int], int] = {}
 
     def pick(self, free: int, count: int, required: int = 0, least_strength: int = 0) -> int:
-        """Return the set of `count` devices out of `free` that holds `required`, as masks; 0 when
-        none.
+        """Return the set of `count` devices out of `free` that includes `required`, as masks; 0 if
+        there is none.
 
-        First the largest inside(S) + P(free - S), P being the most that disjoint sets of the same
-        size can hold together of what is left; then the largest inside(S); then the smallest cut
-        between S and the rest; then the set whose ascending numbers come first.
+        The set S with the largest inside(S) + P(free - S) wins, where P is the most that disjoint
+        sets of the same size can be worth together in the rest. Ties are broken by the largest
+        inside(S), then by the smallest cut between S and the rest, then by the lowest numbers.
         """
         key = (free, count, required, least_strength)
         known = self._picked.get(key)
@@ -89,8 +89,8 @@ class PackTables:
         return self._subsets[count]
 
     def _left_worth_of(self, count: int) -> Masks:
-        """Return for each set X the largest sum that floor(|X| / count) disjoint sets within X can
-        have.
+        """Return for each set X the largest total worth of floor(|X| / count) disjoint sets within
+        X.
         """
         if count not in self._left_worth:
             self._left_worth[count] = self._most_in_disjoint(count)
@@ -119,8 +119,8 @@ class PackTables:
                 for at, target in enumerate(targets):
                     groups = lowest[at] | members[:, at][others].sum(axis=1)
                     exact[target] = (self._inside[groups] + exact[target ^ groups]).max()
-        # Left-over devices do not count: the best of X is the best of its subsets of the largest
-        # full size, and a larger full size is never worth less.
+        # Left-over devices do not count: the best value of X is that of its best subset of the
+        # largest full size, since a larger full size is never worth less.
         for bit in range(self._count):
             without = exact.reshape(-1, 2, 1 << bit)
             np.maximum(without[:, 1], without[:, 0], out=without[:, 1])

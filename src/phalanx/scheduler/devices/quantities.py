@@ -20,8 +20,8 @@ could mean.
 def to_units(x: float | int) -> int:
     """Return the whole units of 1/10000 in `x`; smaller parts are cut off.
 
-    The decimal number counts that the user meant: 0.57 is 5700 units although its double times
-    10,000 is slightly less. The same holds for 0.3 - 0.1, which is 2000 units.
+    The user's decimal number counts: 0.57 is 5700 units, although its double times 10,000 is
+    slightly less. The same holds for 0.3 - 0.1, which is 2000 units.
 
     Raises ValueError for NaN, negative amounts, and those that 64 bits do not hold.
     """

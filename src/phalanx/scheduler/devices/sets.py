@@ -10,8 +10,8 @@ from phalanx.scheduler.devices.quantities import from_units, to_units
 class ResourceSet(Mapping[str, int]):
     """An immutable mapping from a resource's name to units of 1/10000.
 
-    Entries of zero do not exist: a set that lacks GPU and one with no GPU are equal. Iteration is
-    in order of names. Only the difference of two sets can hold negative amounts.
+    Entries of zero are dropped, so a set without GPU equals a set with zero GPUs. Iteration is in
+    order of names. Only the difference of two sets can hold negative amounts.
     """
 
     __slots__ = ("_hash", "_units")

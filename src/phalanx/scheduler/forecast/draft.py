@@ -84,7 +84,7 @@ class Draft:
     def _hold(
         self, demands: Iterable[tuple[Job, Demand | None, int]], kept: Mapping[str, Kept]
     ) -> dict[str, Taking]:
-        """Take the kept places that are still possible, until a podgroup has none."""
+        """Take the kept places that are still possible, up to the first podgroup that has none."""
         names = self.session.cluster.dims.names
         held: dict[str, Taking] = {}
         for job, demand, _ in demands:

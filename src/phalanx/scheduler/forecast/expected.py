@@ -27,7 +27,7 @@ TASKS, BY_LIMIT, BY_PAST, PAST_RUNS = range(4)
 
 
 class _Ended:
-    """How much of the planned work has ended by each time of the grid."""
+    """How much of the planned work will have ended by each time of the grid."""
 
     def __init__(self, rows: int) -> None:
         self._counts: Counts = np.zeros((rows + 1, 4), dtype=np.int64)
@@ -40,8 +40,8 @@ class _Ended:
             row[PAST_RUNS] += past_runs
 
     def by(self, at: int) -> tuple[int, Basis]:
-        """Return the number of tasks that have ended by a time, and how the ends of their jobs are
-        known.
+        """Return the number of tasks that will have ended by a time, and how the ends of their jobs
+        are known.
         """
         if not at:
             return 0, Basis()

@@ -15,7 +15,7 @@ from phalanx.scheduler.forecast.timetable import Demand, Timetable
 
 
 class Foreseen:
-    """A plan after which no podgroup with a place in it would find an earlier one."""
+    """A plan in which no podgroup with a place would find an earlier place."""
 
     def __init__(
         self, snapshot: ClusterSnapshot, table: Timetable, demands: Mapping[str, Demand]

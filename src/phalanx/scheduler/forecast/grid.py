@@ -18,7 +18,7 @@ from phalanx.scheduler.cycle.amounts import Vector
 from phalanx.scheduler.cycle.rows import Indexes
 
 STEPS = 32
-"""The number of steps before the step length doubles, at least."""
+"""The least number of steps of one length before the step length doubles."""
 SAME_S = 64
 """The length in seconds of the periods into which time since the epoch is cut. Grids that are made
 in the same period have the same times from then on.

@@ -133,14 +133,14 @@ class Planner:
         self._foreseen = None
 
     def restore(self, rows: Iterable[PromiseRow]) -> None:
-        """Take over exactly the promises of an earlier planner, and drop all others."""
+        """Take over the promises of an earlier planner, and drop all others."""
         listed = sorted(rows, key=lambda row: row.place)
         self._kept = {row.podgroup: Kept.read(row) for row in listed}
         self._foreseen = None
 
 
 def lent(planner: Planner | None = None) -> dict[str, Any]:
-    """Return the objects that the caller lends to a cycle, with which the plugin `reservation`
-    finds this planner.
+    """Return what the caller must lend to a cycle, so that the plugin `reservation` finds this
+    planner.
     """
     return {PLANNER: planner or Planner()}

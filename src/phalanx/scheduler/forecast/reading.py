@@ -362,7 +362,8 @@ def to_start(job: Job) -> int:
 
 
 def _filling_order(capacity: Counts) -> Indexes:
-    """Return the order of filling: nodes with fewer kinds and numbers of devices first, then by
-    name."""
+    """Return the order of filling: nodes with fewer kinds of devices first, then with fewer
+    devices, then by name.
+    """
     devices = capacity[:, PODS + 1 :]
     return np.lexsort((np.arange(len(capacity)), devices.sum(axis=1), (devices > 0).sum(axis=1)))

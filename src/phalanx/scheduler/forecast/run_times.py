@@ -12,11 +12,9 @@ from phalanx.scheduler.cycle.specs import PodGroupSpec, Snapshot
 from phalanx.scheduler.forecast.track_record import TrackRecord
 
 EARLY, LATE = 0.1, 0.9
-"""The quantiles of run times between which 80 % of all past runs lie."""
+"""The two quantiles of run times between which 80 % of all past runs lie."""
 MIDDLE = 0.5
-"""The median. Quantiles above it are rounded up and those below it down, so that EARLY and LATE
-hold.
-"""
+"""The median. Higher quantiles are rounded up and lower ones down, so that EARLY and LATE hold."""
 RUNS = 64
 """How many past runs of one kind of work are remembered: the last ones."""
 KINDS = 1_000
@@ -83,7 +81,7 @@ class LearntRunTimes:
 
 
 def with_past_runs(snapshot: Snapshot, learnt: LearntRunTimes) -> Snapshot:
-    """Return the snapshot with learnt run times, for readers that know no past runs.
+    """Return the snapshot with learnt run times, for readers that do not know past runs.
 
     Consider a podgroup without a run time, and the past runs that ran at least as long as this
     podgroup has run. The podgroup gets the length that nine in ten of these runs did not exceed.

@@ -134,8 +134,7 @@ class Timetable:
         return int(self._ends(length_s)[first])
 
     def earliest(self, demand: Demand, begin: int = 0, end: int | None = None) -> Taking | None:
-        """Return room for a demand at the earliest time that is not before `begin` but before
-        `end`.
+        """Return room for a demand at the earliest time from `begin` on, but before `end`.
 
         None if the grid has no such time.
         """

@@ -14,7 +14,7 @@ import math
 from typing import NamedTuple
 
 PART = 0.9
-"""The part of future starts for which each of the two reported times should hold."""
+"""The part of future starts for which each of the two reported times should be right."""
 KEPT = 256
 """How many starts are remembered: the last ones."""
 ENOUGH = 9

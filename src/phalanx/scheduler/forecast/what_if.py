@@ -46,7 +46,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gain_s(self) -> float | None:
-        """How many seconds earlier it starts; below 0: later. None where either start is
+        """How many seconds earlier the podgroup starts; below 0: later. None where either start is
         unknown.
         """
         if self.before_s is None or self.after_s is None:
@@ -59,7 +59,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     starts: tuple[Start, ...]
     stopped: tuple[str, ...] = ()
-    """Podgroups that run on nodes that the changes remove."""
+    """Podgroups that now run on nodes that the changes remove."""
 
 
 def start_words(in_s: float | None) -> str:

@@ -74,7 +74,7 @@ class WithFallbacks:
     def pick(
         self, view: ClusterView, request: Request, asking: Asking, rng: RandomSource
     ) -> Outcome:
-        """Try `request.selector`, then each fallback instead of it."""
+        """Try `request.selector`, then each fallback in its place."""
         busy: Placed | None = None
         noes: list[Rejection] = []
         for selector in (request.selector, *self.fallbacks):

@@ -160,7 +160,7 @@ def _extent(row: NodeRow) -> object:
 
 
 def _whole(row: NodeRow) -> ResourceSet:
-    """Return the node's totals, including devices that are closed for now.
+    """Return the node's totals, including those of devices that are closed for now.
 
     Closed devices count, since they may be opened before the request runs.
     """

@@ -36,7 +36,7 @@ def explain_waiting(kind: str, name: str, *reasons: Reason) -> Explanation:
 
 
 def plain_reason(sentence: str) -> Reason:
-    """Return a reason that has only a sentence."""
+    """Return a reason that consists of a sentence only."""
     return Reason(reason="waiting", count=1, detail={}, sentence=sentence, change="")
 
 

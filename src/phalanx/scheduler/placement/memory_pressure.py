@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MEMORY_LIMIT = 0.95
-"""The part of its memory, 0 to 1, that a node may use before it ends a worker."""
+"""The part of its memory, 0 to 1, that a node may use before it ends workers."""
 IDLE_WORTH_ENDING_BYTES = 1 << 30
 """The bytes that an idle worker must hold, at least, to be ended before any busy worker."""
 
@@ -15,8 +15,8 @@ IDLE_WORTH_ENDING_BYTES = 1 << 30
 class WorkerMemory:
     """One worker as the memory watch sees it.
 
-    `started_s` is when its task began, on a clock that all workers share. An idle worker has no
-    task to lose.
+    `started_s` is when the worker's task began, on a clock that all workers share. An idle worker
+    has no task to lose.
     """
 
     name: str
@@ -28,7 +28,7 @@ class WorkerMemory:
 
 @dataclass(frozen=True, kw_only=True)
 class Kill:
-    """One worker to end; `retry` tells whether its task is to run again."""
+    """One worker to end; `retry` tells whether the worker's task is to run again."""
 
     worker: str
     retry: bool
@@ -47,7 +47,7 @@ def kills_by_time(
     None while no more than the threshold is used. Large idle workers come first, the largest before
     the others. Then come workers with retriable tasks, then all others; in both groups the newest
     task comes first, so that the least work is lost. Small idle workers are never ended, since a
-    new start would cost more. Ties break by name.
+    new start would cost more. Ties are broken by name.
     """
     if used_bytes <= threshold_bytes:
         return ()

@@ -33,7 +33,7 @@ Flags = npt.NDArray[np.bool_]
 AnyArray = npt.NDArray[Any]
 
 UTILIZED = ("CPU", "memory", "object_store_memory")
-"""The resources that make up a node's utilization; GPUs and custom ones are ignored."""
+"""The resources that make up a node's utilization; GPUs and custom resources are ignored."""
 
 
 class NodeState(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,12 +10,14 @@ from phalanx.model.gpu_sharing import LIMIT, MEMORY, amount_text
 from phalanx.model.readable import size
 
 Reason = Literal["infeasible", "unavailable"]
-"""`infeasible`: no node could ever run it; `unavailable`: some node could, but none can now."""
+"""`infeasible`: no node could ever run the work; `unavailable`: some node could, but none can
+now.
+"""
 
 Filter = Literal[
     "draining", "excluded", "labels", "gpu type", "cpu only", "tried", "rack", "total", "free",
 ]  # fmt: skip
-"""The filters that turn nodes away, by the reasons.
+"""The reasons why filters turn nodes away.
 
 Only the selector gives these: "gpu type" (GPUs of another type), "cpu only" (the node has GPUs and
 the work needs none), "tried" (tried a moment ago without success), "rack" (another rack).

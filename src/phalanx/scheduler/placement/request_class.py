@@ -70,8 +70,8 @@ class RequestClass:
         self.request = request
         self._nodes = nodes
         self._ask = _special_ask(request, nodes)
-        """The request to cards, where the columns of shares and whole devices do not suffice to
-        answer it.
+        """The request to cards, if the columns of shares and whole devices cannot answer it; else
+        None.
         """
         self._decides = MEMORY if self._ask is not None and self._ask.memory else GPU
         self._rankings: dict[tuple[str, float], Ranking] = {}
@@ -221,7 +221,7 @@ class RequestClass:
 
 
 class ClusterView:
-    """All nodes, and for the last `limit` classes of requests what is known of the nodes."""
+    """All nodes, and the facts about them for the last `limit` classes of requests."""
 
     def __init__(self, nodes: NodeTable, limit: int = 256) -> None:
         self.nodes = nodes

@@ -24,10 +24,11 @@ class Asking:
 
     `local`: the node that decides. `preferred`: the node that wins when it is no worse than the
     best. `require_available`: nodes where the request would have to wait do not count.
-    `avoid_local`: the local node is passed over, as its queue is being emptied. `argument_bytes`:
+    `avoid_local`: the local node is skipped, since its queue is being emptied. `argument_bytes`:
     the bytes of all large arguments; `held_bytes`: how many of these bytes each node holds.
     `waiting`: how many requests like this one wait, itself included. `tried`: the amounts that
-    nodes did not give to the asker shortly before. `beside`: the nodes where its job runs already.
+    nodes did not give to the asker shortly before. `beside`: the nodes where the asker's job
+    already runs.
     """
 
     local: str | None = None

@@ -26,7 +26,7 @@ class Terms:
 
 
 def terms_of(wire: Mapping[str, Any], place: ResourceSet, otherwise: Strategy) -> Terms:
-    """Read what a task asks of a node, by the keys node_id, soft and labels. Raises ValueError.
+    """Read what a task asks of a node, from the keys node_id, soft and labels. Raises ValueError.
 
     A task that must not wait for a busy node is still sent to that node, which refuses it.
     `otherwise` decides when the named node is not possible and the task is not bound to that node.

@@ -15,7 +15,7 @@ class TwoPassRandom:
     nodes.
 
     Random choices need no agreement between the deciding processes. With weights from outdated
-    reports, all of them would send their requests to the same node at once.
+    reports, all these processes would send their requests to the same node at once.
     """
 
     def pick(

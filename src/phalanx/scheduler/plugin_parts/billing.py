@@ -34,7 +34,7 @@ class Terms(NamedTuple):
         """Return the billing units of work with these amounts: the largest product of weight and
         amount.
 
-        Slurm calls this rule MAX_TRES. The node does not matter.
+        Slurm calls this rule MAX_TRES. The rate does not depend on the node.
         """
         billing = self.billing
         weighed = (billing[name] * amount for name, amount in amounts if name in billing)

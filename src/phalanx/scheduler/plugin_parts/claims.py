@@ -14,7 +14,7 @@ from phalanx.scheduler.cycle.plan import Rejection
 from phalanx.scheduler.plugin_parts.quota_tree import QuotaNode
 
 _SHOWN = 4
-"""The most queues that a reason names; these are the ones that hold most."""
+"""The most queues that a reason names: those that hold most."""
 
 
 def why_nothing_is_taken_back(

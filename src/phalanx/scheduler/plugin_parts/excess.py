@@ -31,7 +31,7 @@ def short_of(dims: Dimensions, room: Counts, request: Counts) -> Flags:
 def may_take(
     dims: Dimensions, used: Vector, deserved: Amount, request: Vector, short: Flags
 ) -> bool:
-    """Whether a queue that uses `used`, with this request included, has a right to the short
+    """Whether a queue that uses `used` (this request included) has a right to the short
     resources.
     """
     within = used - deserved.v < EPSILON

@@ -90,8 +90,8 @@ def _count(siblings: Iterable[Member]) -> int:
 def _walk(
     level: list[tuple[float, Member]], rank: int, best: int | None, out: dict[str, Standing]
 ) -> None:
-    """Hand out ranks from `rank` downwards. The first siblings and their equals get `best` if it is
-    given.
+    """Hand out ranks from `rank` downwards. The siblings that tie for the first place get `best` if
+    it is given.
     """
     level.sort(key=lambda row: -row[0])
     for fairshare, equals in groupby(level, key=lambda row: row[0]):

@@ -32,7 +32,7 @@ class Branch:
         return twin
 
     def compare(self, left: list[str], right: list[str]) -> int:
-        """Return which of two paths goes first; a negative number stands for the left one."""
+        """Return which of two paths goes first: a negative number for the left one."""
         a = b = self
         depth = min(len(left), len(right))
         for i in range(depth):

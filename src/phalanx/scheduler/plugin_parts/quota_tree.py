@@ -65,7 +65,9 @@ class QuotaNode(Holding):
         return not self.children
 
     def share(self) -> float:
-        """Return the share of any holding; 1 for a queue that deserves nothing."""
+        """Return the queue's share: 1 for a queue that deserves nothing, whatever the queue
+        holds.
+        """
         return 1.0 if self.deserved.is_empty() else super().share()
 
 

@@ -113,7 +113,9 @@ def above(
 
 
 def set_aside(job: Job, chain: Sequence[Holding]) -> None:
-    """Add the minimum of a job that some plugin let in to its queue and the queues above."""
+    """Count the minimum of a job that was let in, by whatever plugin, in its queue and the queues
+    above.
+    """
     if job.min_resources is not None:
         for node in chain:
             node.account.inqueue.add(job.min_resources)

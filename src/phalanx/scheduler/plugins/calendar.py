@@ -86,8 +86,8 @@ class CalendarPlugin:
             session.add("filter", self.name, rule)
 
     def _count_running(self) -> None:
-        """Enter running work: a job inside a reservation takes reserved amounts; other jobs may end
-        in time.
+        """Enter running work. Jobs inside a reservation take reserved amounts; other jobs may end
+        before a reservation begins.
         """
         cluster = self._session.cluster
         for job in self._session.cluster.jobs:
@@ -114,7 +114,7 @@ class CalendarPlugin:
         return kept if kept is not None and kept.window_at(self._session.now) else None
 
     def _kind(self, job: Job) -> Hashable:
-        """Return a value that is equal for jobs that meet the same reservations."""
+        """Return a value that is equal for jobs that touch the same reservations."""
         return job.spec.reservation, self._begun(job) is not None, self._until(job)
 
     def _until(self, job: Job) -> int:

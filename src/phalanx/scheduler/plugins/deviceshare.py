@@ -61,7 +61,7 @@ class Card:
         self.tasks = 1 if used > 0 else 0
 
     def asked(self, need: Need) -> float:
-        """Return the MiB of this card that the need takes."""
+        """Return the MiB that the need takes of this card."""
         return need.memory or self.memory * need.percent / _ALL
 
     def admits(self, need: Need) -> bool:

@@ -184,7 +184,7 @@ class Extender:
 
 
 def _number(given: Any) -> float:
-    """Return a score that can be added. Scores of _BEYOND or more, and values that are no scores,
+    """Return a score that can be added; scores of _BEYOND or more, and anything that is no number,
     count as 0.
     """
     if isinstance(given, bool) or not isinstance(given, int | float):

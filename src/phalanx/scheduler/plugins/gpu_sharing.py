@@ -38,7 +38,7 @@ from phalanx.scheduler.plugin_parts.devices import numbered_devices
 
 GPUS = "nvidia.com/gpu"
 MAX_CARDS = 256
-"""The most cards of a node that are counted."""
+"""The most cards of a node that the plugin counts."""
 _MIB = 2**20
 _THERE = (j.BOUND, j.BINDING, j.ALLOCATED, j.PIPELINED, j.RUNNING)
 """States of tasks that hold cards. Leaving tasks are left out: the cycle's sums tell when their

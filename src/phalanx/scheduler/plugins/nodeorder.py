@@ -179,7 +179,7 @@ class _Nodes(NamedTuple):
     whole: bool
     """Whether every node has some cpu and some memory."""
     small: bool
-    """Whether every node has less than `_EXACT` of both cpu and memory."""
+    """Whether every node has less than `_EXACT` of cpu and of memory."""
 
     def mean(self, amounts: Counts, capacity: Counts) -> Vector:
         """Return the mean of cpu and memory in whole hundredths of the capacity, rounded down.
@@ -291,7 +291,7 @@ def _deviation(fractions: Vector) -> Vector:
 
 
 def _spread(fractions: Vector, counted: Flags) -> Vector:
-    """Return half the distance if two resources count, and the standard deviation if more do."""
+    """Return half the distance of two fractions, and for more than two their standard deviation."""
     n = np.maximum(counted.sum(axis=0), 1)
     mean = (fractions * counted).sum(axis=0) / n
     squares = (((fractions - mean) ** 2) * counted).sum(axis=0) / n

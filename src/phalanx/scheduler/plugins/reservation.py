@@ -142,9 +142,7 @@ class Reservation:
         return good
 
     def _within(self, rows: Rows, eq_class: EquivalenceClass, left: Counts) -> Flags:
-        """Return the rows on which the class stays within the number of tasks that the plan puts
-        there.
-        """
+        """Return the rows that take no more tasks of the class than the plan puts there."""
         r = eq_class.asked[-1]
         on_top = (self._session.cluster.future[rows.index, r] - rows.free(r)) // eq_class.request[r]
         return np.asarray(on_top < left)

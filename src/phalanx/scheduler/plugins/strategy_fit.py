@@ -30,7 +30,7 @@ TYPE = "volcano.sh/resource-strategy-scoring-type"
 WEIGHTS = "volcano.sh/resource-strategy-weight"
 _PACK, _SPREAD = "MostAllocated", "LeastAllocated"
 Strategy = tuple[bool, int]
-"""(whether to pack, weight); without packing, the strategy spreads."""
+"""(whether to pack or to spread, weight)"""
 
 
 class StrategyFit:

@@ -57,11 +57,13 @@ class BundleRequest:
             raise ValueError(f"a soft target node goes with STRICT_PACK, not {self.strategy}")
 
     def selector(self, bundle: int) -> LabelSelector:
-        """Return the label selector of one bundle."""
+        """Return the bundles' numbers; bundles that need scarcer resources come first."""
         return self.selectors[bundle] if self.selectors else ANY_NODE
 
     def summed(self) -> ResourceSet:
-        """Return the sum of all bundles' requests, without terms: cards meet terms one by one."""
+        """Return the sum of all bundles' requests without terms, since a sum of terms has no
+        meaning.
+        """
         return sum(map(without_terms, self.bundles), EMPTY)
 
     def hardest_first(self) -> list[int]:

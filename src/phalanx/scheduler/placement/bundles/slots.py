@@ -12,7 +12,7 @@ from phalanx.scheduler.placement.outcome import Rejection, TurnedAway
 
 @dataclass(frozen=True, kw_only=True)
 class PlacedBundle:
-    """One bundle on its node: what it reserved, and which part of that is not taken by tasks."""
+    """One bundle on its node: what it reserved, and the part of it that tasks have not taken."""
 
     node: str
     total: ResourceSet

@@ -94,8 +94,8 @@ class _Choice:
         return self._view.of(self._request(bundle))
 
     def no(self, reason: Reason, bundle: int | None = None, detail: str = "") -> BundleRejection:
-        """Return the rejection, with the filters' counts for one bundle or for all bundles
-        together.
+        """Return the rejection, with the numbers of nodes that filters turned away, for one bundle
+        or for all.
         """
         about = self._summed() if bundle is None else self._request(bundle)
         turned_away = self._view.of(about).rejection({}).turned_away

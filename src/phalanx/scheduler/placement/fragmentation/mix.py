@@ -19,7 +19,7 @@ class Mix:
     """M typical shapes with their popularity, as arrays.
 
     `share`: (M,), sums to 1. `cpu`, `memory`, `num`, `milli`: (M,). `thresholds`: the different
-    `milli` above 0 in rising order, (K,); `level`: (M,), each shape's index in it.
+    `milli` above 0 in rising order, (K,); `level`: (M,), each shape's index in `thresholds`.
     """
 
     def __init__(self, shares: Mapping[Shape, float]) -> None:

@@ -22,7 +22,7 @@ class GpuNodes:
     of each GPU; 0 where a node has no such GPU, so nothing ever fits there. `model`: (N,), an index
     into `model_names`. `hosted`: (N, G + 1), pods by how many GPUs they use; pods that share one
     GPU are in column 0. `version`: (N,), the number of the change that last touched a row;
-    `changes` counts them, so that a cache of answers knows which rows to compute again.
+    `changes` is the number of changes. So a cache of answers knows which rows to compute again.
     """
 
     def __init__(

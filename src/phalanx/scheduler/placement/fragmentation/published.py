@@ -177,7 +177,7 @@ def _hundredths(growth: Floats) -> Floats:
     """Return growth in thousandths of a GPU as a whole number from 0 to 100, as the original
     program does.
     """
-    # Without growth the result must be 50, whatever rounding did to the sum.
+    # Without growth the result must be 50, however its sum was rounded.
     return np.trunc(100 / (1 + np.exp(growth / WHOLE)) + 1e-9)
 
 

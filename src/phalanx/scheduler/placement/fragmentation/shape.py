@@ -12,9 +12,9 @@ WHOLE = 1000
 class Shape:
     """A request in thousandths of a core, MiB, GPUs and thousandths of each of those GPUs.
 
-    `gpu_milli` is the share when `num_gpu` is 1, 1000 for several, 0 without GPUs. `models` names
-    the allowed GPU models, in order of their names; empty for any. Raises ValueError when an amount
-    is negative or GPUs and their share contradict each other.
+    `gpu_milli` is the share of the GPU if `num_gpu` is 1, 1000 for several GPUs, and 0 without
+    GPUs. `models` has the allowed GPU models, in order of their names; empty: any model. Raises
+    ValueError when an amount is negative or GPUs and their share contradict each other.
     """
 
     cpu_milli: int
@@ -48,5 +48,5 @@ class Shape:
 
     @property
     def milli(self) -> int:
-        """Thousandths of all its GPUs together."""
+        """Thousandths of all GPUs of the request together."""
         return self.num_gpu * self.gpu_milli

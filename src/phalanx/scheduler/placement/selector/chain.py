@@ -49,9 +49,9 @@ class Columns:
 class Selection:
     """The candidates that the chain of filters leaves.
 
-    `rows`: the candidates, the fullest first. `turned_away`: the nodes that each filter turned
-    away, each node once. Lack of room is left out, since the request's class explains that lack in
-    full.
+    `rows` has the candidates, the fullest first. `turned_away` has the nodes that each filter
+    turned away, each node once. Nodes without room are left out, since the request's class explains
+    in full what they lack.
     """
 
     rows: tuple[int, ...]

@@ -17,11 +17,11 @@ class SelectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     `candidate_factor`: the number of nodes kept for each waiting task. One of these nodes is drawn,
     so that independent choosers rarely choose the same node. `min_dynamic_port`: the lowest port
     that may be picked. `allow_cpu_jobs_on_gpu_nodes`: whether work without GPUs may run on nodes
-    with GPUs. `skip_tried`: pass over nodes that recently refused the same. `same_rack`: `prefer`
-    keeps a job in the racks where it already runs while these have room; `require` always does.
-    `rack_label`: the label of a node that names its rack. `pick`: `random` takes one of the kept
-    nodes at random; `fullest` always takes the fullest one, so that members of a gang share nodes
-    more often. Raises ValueError for invalid numbers.
+    with GPUs. `skip_tried`: whether nodes are skipped that recently refused the same request.
+    `same_rack`: `prefer` keeps a job in the racks where it already runs while these have room;
+    `require` always does. `rack_label`: the label of a node that names its rack. `pick`: `random`
+    takes one of the kept nodes at random; `fullest` always takes the fullest one, so that members
+    of a gang share nodes more often. Raises ValueError for invalid numbers.
     """
 
     candidate_factor: int = 2

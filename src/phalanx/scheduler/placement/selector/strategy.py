@@ -58,8 +58,8 @@ class Selector:
 def columns(
     view: ClusterView, request: Request, asking: Asking, settings: SelectorSettings, *, now: bool
 ) -> Columns:
-    """Return the chain's columns; with `now` nodes count that have free room, otherwise nodes that
-    would have room if empty.
+    """Return the chain's columns. With `now`, room means free room; otherwise the room of empty
+    nodes.
     """
     nodes = view.nodes
     plain, typed = _apart(request.selector)

@@ -15,7 +15,7 @@ IN_VAIN_AFTER_S = 5.0
 """Seconds after which a node counts as tried if it has not given what it was asked for."""
 
 FORGOTTEN_AFTER_S = 30.0
-"""Seconds for which a tried node is passed over."""
+"""Seconds for which a tried node is skipped."""
 
 Asker = TypeVar("Asker", bound=Hashable)
 
@@ -34,8 +34,7 @@ class TriedPlaces(Generic[Asker]):
         self._tried: dict[Asker, dict[str, _Attempt]] = {}
 
     def asked(self, who: Asker, amounts: Mapping[str, ResourceSet], now: float) -> None:
-        """Record that `who` now waits for these amounts, which their nodes showed as free, and for
-        nothing else.
+        """Record that `who` now waits for exactly these amounts, which the nodes showed as free.
 
         The time counts from the first request to each node.
         """
