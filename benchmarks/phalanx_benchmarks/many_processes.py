@@ -1,8 +1,8 @@
 """Measures how many real processes one machine carries: nodes, actors, waiting tasks: `run(clock)`.
 
-`MiB` is the private memory of all processes of the session, which they share with no other process.
-Each row stops adding processes when this memory reaches `MOST_MIB`, and reports how many there
-were.
+`MiB` is the private memory of all processes of the session: pages that other processes share do not
+count. Each row stops adding processes when this memory reaches `MOST_MIB`, and reports how many
+there were.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _mean(values: Sequence[float], sign: str = "") -> str:
-    """Return the mean; if there are several seeds, followed by the deviation of single seeds."""
+    """Return the mean as text; with several seeds, the deviation of single seeds follows."""
     spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
     return f"{fmean(values):{sign}.2f}{spread}"
 

@@ -27,7 +27,7 @@ AT_REST = st.FINISHED | {st.ABORTED}
 
 
 class _Run(msgspec.Struct, kw_only=True):
-    """The running commands of a member on one node."""
+    """The commands of a member that run on one node."""
 
     node: bytes
     """The prefix of the node's process ids."""
@@ -106,7 +106,8 @@ class JobPromises:
     def started(self, node: bytes, order: StartMember) -> None:
         """Check a command that starts: no other attempt of its member may run.
 
-        Attempts on a node that the head declared dead, and that does not know it yet, do not count.
+        Attempts on a node do not count if the head has declared the node dead and the node does not
+        know this yet.
         """
         runs = self._runs.setdefault((order.job, order.name), [])
         for run in runs:
@@ -363,7 +364,7 @@ class JobPromises:
             return sorted(self._taken.keys() - self._deleted)
         known: dict[str, JobRecord] = {job.uid: job for job in scheduler.jobs.table.all()}
         open_jobs = {uid: job for uid, job in known.items() if job.state not in AT_REST}
-        # The driver that would have released a held job may have ended.
+        # The driver that would have released a held job may have ended by now.
         left = [
             f"{uid} is {job.state}"
             for uid, job in open_jobs.items()

@@ -146,7 +146,7 @@ class SimWorker(SimProcess):
     # ---- effects of the worker's core --------------------------------------------------------
 
     def wake(self) -> None:
-        """Do nothing, since the core is checked after each message."""
+        """Do nothing, since the core is checked after each message anyway."""
 
     def interrupt(self, context: TaskContext) -> None:
         """Interrupt the code, which notices this a moment later, as with a signal."""

@@ -152,7 +152,7 @@ class Machine:
         self._table.handle(message)
 
     def tick(self) -> None:
-        """Act on the passing of time."""
+        """Do what is due at the present time."""
         now = self._clock()
         self._groups.tick(now)
         self.members.tick(now)

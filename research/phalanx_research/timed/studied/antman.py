@@ -115,8 +115,8 @@ class AntMan:
         return next(enough, max(free, key=len))[:lacks]
 
     def _whole(self, host: Live) -> list[Gpu]:
-        """Return GPUs of entirely free machines; a remaining part of a machine needs an entirely
-        free one, too.
+        """Return GPUs of entirely free machines. If the host needs only a part of a last machine,
+        that machine must also be entirely free.
         """
         lacks = host.gpus - len(self._kept[host])
         taken: list[Gpu] = []

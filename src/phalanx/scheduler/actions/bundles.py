@@ -1,11 +1,12 @@
 """The tasks that a gang can give up: those above its minimum, or all of it.
 
-Source: Volcano's gang-aware eviction. Among a job's tasks in a domain, as many as the job has above
-its minimum (and its roles', and its subgroups') form a safe bundle. The rest, whose loss breaks the
-gang, form a whole bundle. A subgroup may be broken while its policy has more ready subgroups than
-it needs; a broken subgroup protects none of its tasks. All tasks of a job that is below its minimum
-anyway are safe to take. Bundles are ordered by kind, then by the order of jobs or queues, then by
-return: the needed resources freed here, divided by those freed everywhere if the gang breaks.
+Source: Volcano's gang-aware eviction. A job can lose the tasks above its minimum, and above the
+minimums of its roles and subgroups; those of them in a domain form a safe bundle. The other tasks
+form a whole bundle: losing them breaks the gang. A subgroup may be broken while its policy has more
+ready subgroups than it needs; a broken subgroup protects none of its tasks. All tasks of a job that
+is already below its minimum are safe. Bundles are ordered by kind, then by the order of jobs or
+queues, then by return: the needed resources freed in the domain, divided by those freed everywhere
+if the gang breaks.
 """
 
 from __future__ import annotations

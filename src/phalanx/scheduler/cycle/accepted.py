@@ -60,7 +60,7 @@ NUMBER = Kind(says="a number", good=_number)
 WHOLE = Kind(says="a whole number", good=lambda v: _number(v) and float(v).is_integer())
 FLAG = Kind(says="true or false", good=_flag)
 ONLY_ONE = Kind(says="true or false", good=_flag)
-"""As FLAG, but at most one of a plugin's arguments of this kind may be true."""
+"""Like FLAG, but at most one of a plugin's arguments of this kind may be true."""
 TEXT = Kind(says="text", good=lambda v: isinstance(v, str))
 DURATION = Kind(
     says="a duration such as 1h30m", good=lambda v: isinstance(v, str) and seconds(v) is not None

@@ -12,8 +12,9 @@ from phalanx.scheduler.cycle.specs import NetworkTopology
 
 
 def part_for(job: Job, labels: Mapping[str, str]) -> SubJob:
-    """Return the subgroup of the first policy whose labels the task has, else the job's own
-    part."""
+    """Return the subgroup of the first policy whose labels the task has; if none matches, the job's
+    own part.
+    """
     for policy in job.spec.subgroups:
         values = [labels.get(key, "") for key in policy.match_label_keys]
         if values and all(values):

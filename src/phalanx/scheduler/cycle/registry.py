@@ -14,7 +14,7 @@ from phalanx.scheduler.cycle.session import Plugin
 
 GROUPS = ("phalanx.batch.plugins", "phalanx.scheduler.plugins")
 """The entry-point groups that are looked up: `name = "module:maker"`. The first group has the name
-that version 0.1 used. If both groups have an entry, the second group's entry counts.
+that version 0.1 used. If both groups have an entry of one name, the second group's entry counts.
 """
 
 BUILT_IN: dict[str, str] = {

@@ -17,7 +17,7 @@ class ResourceSet(Mapping[str, int]):
     __slots__ = ("_hash", "_units")
 
     def __init__(self, units: Mapping[str, int] | None = None) -> None:
-        """`units` are amounts in 1/10000; see `from_mapping` for amounts as users write them."""
+        """`units` has amounts in 1/10000; `from_mapping` reads amounts as users write them."""
         kept = {} if units is None else {name: units[name] for name in sorted(units) if units[name]}
         self._units: dict[str, int] = kept
         self._hash: int | None = None

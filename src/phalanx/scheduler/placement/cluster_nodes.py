@@ -111,7 +111,7 @@ class ClusterNodes:
         """Forget all requests that were counted since the node's last row, once some of them have
         ended.
 
-        A node sends no further row while its state equals its last row.
+        This is needed since a node sends no further row while its state equals its last row.
         """
         if node_id in self._counted:
             self.put(self._rows[node_id])

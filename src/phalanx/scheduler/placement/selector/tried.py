@@ -48,7 +48,7 @@ class TriedPlaces(Generic[Asker]):
             }
 
     def given(self, who: Asker, node: str) -> None:
-        """Record that the node gave something, so that it does not count as tried."""
+        """Record that the node gave something, so that the request to it no longer counts."""
         self._open.get(who, {}).pop(node, None)
 
     def refused(self, who: Asker, node: str, amounts: ResourceSet, now: float) -> None:
