@@ -38,9 +38,10 @@ def from_trace(
     """Return the machines in the order of the trace, and the jobs that have a submission and a run
     time.
 
-    A job of one member with more GPUs than the largest machine has takes whole machines, and one
-    machine for the rest. `pooled` makes all machines one, so that only the number of GPUs counts.
-    `overheads` adds the time of a start. Raises WorkloadError for a job that lacks a time.
+    If a job of one member requests more GPUs than the largest machine has, the job takes whole
+    machines, and one more machine for the rest. `pooled` makes all machines one, so that only the
+    number of GPUs counts. `overheads` adds the time of a start. Raises WorkloadError for a job that
+    lacks a time.
     """
     width = len(str(len(nodes)))
     machines = [_machine(f"{i:0{width}d}-{node.name}", node) for i, node in enumerate(nodes)]

@@ -132,8 +132,8 @@ class Reasons(NamedTuple):
 def explain(session: Session) -> Reasons:
     """Return the reasons why waiting work was not placed.
 
-    Tasks of one class and job share one answer. All jobs whose tasks have the same class share the
-    counts of nodes of this class.
+    Tasks of one class and job share one answer. Jobs whose tasks are of the same class also share
+    the counts of nodes.
     """
     out: dict[str, tuple[Rejection, ...]] = {}
     main: dict[str, tuple[Rejection, ...]] = {}
