@@ -31,20 +31,22 @@ _GPU_MODEL = re.compile(r"\w+\s+([A-Za-z0-9]+)")
 
 @dataclass(frozen=True, kw_only=True)
 class DetectedGpu:
-    """One GPU, or a part of a split one (MIG): the GPU's number on the machine, and its model as in
-    `accelerator_type` (`A100`)."""
+    """A GPU, or a part of a split GPU (MIG): its number on the machine, and its model as in
+    `accelerator_type` (`A100`).
+    """
 
     number: int
     model: str
     memory_bytes: int = 0
     product: str = ""
-    """The full product name, such as `NVIDIA A100-SXM4-80GB`."""
+    """The full product name of the GPU, such as `NVIDIA A100-SXM4-80GB`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Detected:
-    """The detected amounts. `topology` is in the order of `gpus`; None below two GPUs or when
-    unknown."""
+    """The detected amounts. `topology` is in the order of `gpus`; it is None if it is unknown or
+    there are fewer than two GPUs.
+    """
 
     cpus: int
     memory_bytes: int
@@ -53,13 +55,17 @@ class Detected:
 
 
 def detect() -> Detected:
-    """Detect what this process may use, within affinity, cgroups and visible devices."""
+    """Detect the amounts that this process may use, within its affinity, cgroups and visible
+    devices.
+    """
     gpus, topology = detect_gpus()
     return Detected(cpus=cpu_count(), memory_bytes=memory_bytes(), gpus=gpus, topology=topology)
 
 
 def cpu_count(root: Path = Path("/")) -> int:
-    """Return the CPUs by the process's affinity and the tightest cgroup quota, at least one."""
+    """Return the number of CPUs by the process's affinity and the tightest cgroup quota, at least
+    one.
+    """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     counted = allowed or psutil.cpu_count() or 1
     for folder in cgroup_folders(root, "cpu"):
@@ -94,8 +100,9 @@ def detect_gpus(
 ) -> tuple[tuple[DetectedGpu, ...], Topology | None]:
     """Return the GPUs that this process may use, with their wiring; none without NVIDIA's driver.
 
-    `nvml` is the module pynvml or one like it. `visible` replaces CUDA_VISIBLE_DEVICES, whose order
-    is kept; as in CUDA, the list ends at the first entry that names no device.
+    `nvml` is the module pynvml, or an object with the same functions. `visible` replaces
+    CUDA_VISIBLE_DEVICES, whose order is kept; as in CUDA, the list ends at the first entry that
+    names no device.
     """
     if nvml is None:
         nvml = importlib.import_module("pynvml")
@@ -107,7 +114,7 @@ def detect_gpus(
         return (), None
     try:
         parts = visible_parts(nvml, visible)
-        if parts:  # the driver knows no wiring between parts
+        if parts:  # the driver reports no wiring between parts
             return tuple(_gpu(nvml, _whole(nvml, part), part) for _, part in parts), None
         handles = [nvml.nvmlDeviceGetHandleByIndex(at) for at in range(nvml.nvmlDeviceGetCount())]
         names = [_text(nvml.nvmlDeviceGetUUID(handle)) for handle in handles]
@@ -192,7 +199,7 @@ def mig_profile(name: str) -> str:
 
 def _topology(nvml: Any, handles: Sequence[Any], root: Path) -> Topology | None:
     if len(handles) < 2:
-        return None  # there is nothing to choose between
+        return None  # with one device there is nothing to choose between
     buses = [_text(nvml.nvmlDeviceGetPciInfo(handle).busId).lower() for handle in handles]
     links = [_nvlinks(nvml, handle) for handle in handles]
     count = len(handles)
@@ -202,14 +209,15 @@ def _topology(nvml: Any, handles: Sequence[Any], root: Path) -> Topology | None:
         try:
             level = nvml.nvmlDeviceGetTopologyCommonAncestor(handles[i], handles[j])
         except nvml.NVMLError:
-            # for example inside some virtual machines: no wiring is better than a wrong one
+            # some virtual machines report such a wiring: no wiring is better than a wrong one
             return None
         levels[i][j] = levels[j][i] = _LEVEL_WORDS.get(int(level), "SYS")
         direct = links[i].count(buses[j])
         switched = min(links[i].count("switch"), links[j].count("switch"))
         lanes = direct or switched
         rows[i][j] = rows[j][i] = f"NV{lanes}" if lanes else levels[i][j]
-    from phalanx.scheduler.devices.topology import from_rows  # numpy: only where there are GPUs
+    # this imports NumPy, which is needed only if there are GPUs
+    from phalanx.scheduler.devices.topology import from_rows
 
     return from_rows(rows, [_numa_node(bus, root) for bus in buses], levels)
 
@@ -261,12 +269,12 @@ def _cpu_quota(folder: Path) -> float | None:
             read_text(folder / "cpu.cfs_period_us"),
         )
     if quota is None or period is None or not quota.isdigit() or int(period) <= 0:
-        return None  # "max" and -1 stand for no limit
+        return None  # "max" and -1 mean that there is no limit
     return int(quota) / int(period)
 
 
 def read_text(path: Path) -> str | None:
-    """Return the text of a file; None when there is none."""
+    """Return the text of a file; None if the file does not exist."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except OSError:

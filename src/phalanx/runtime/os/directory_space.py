@@ -13,12 +13,12 @@ _PROBE_BYTES = 4096
 
 
 class Watched(NamedTuple):
-    """A directory, and its purpose."""
+    """A directory with its purpose."""
 
     what: str
     path: str
     own: Callable[[], float] = lambda: 0.0
-    """As in DirectorySample."""
+    """Returns the bytes that the node itself limits, as in DirectorySample."""
     has_logs: bool = False
 
 
@@ -29,14 +29,17 @@ class DirectorySpace:
         self._watched = watched
 
     def look(self, writes: bool) -> list[DirectorySample]:
-        """Return a sample of each directory; with `writes`, after a trial write."""
+        """Return a sample of each directory. With `writes`, try to write a file in each of them
+        before.
+        """
         return [_sample(one, writes) for one in self._watched]
 
 
 def _sample(one: Watched, writes: bool) -> DirectorySample:
     try:
         if not os.access(one.path, os.W_OK | os.X_OK):
-            with open(os.path.join(one.path, _PROBE), "wb"):  # its error says why
+            # the error of this directory tells the reason
+            with open(os.path.join(one.path, _PROBE), "wb"):
                 pass
         if writes:
             _probe(one.path)
@@ -60,7 +63,7 @@ def _sample(one: Watched, writes: bool) -> DirectorySample:
 
 
 def _probe(directory: str) -> None:
-    """Write a file. Raises OSError, for example for a quota, which shows in no other way."""
+    """Try to write a file. Raises OSError, for example for a quota, which shows in no other way."""
     path = os.path.join(directory, _PROBE)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

@@ -10,13 +10,13 @@ ADDED = "PHALANX_ADDED_PATH"
 """The first entry of PYTHONPATH for Phalanx's own processes alone."""
 
 LIMITED = "PHALANX_LIMITED_THREADS"
-"""Variables that keep numeric libraries of Phalanx's own processes at one thread."""
+"""Variables that limit numeric libraries in Phalanx's own processes to one thread."""
 
 
 def child_environment() -> dict[str, str]:
     """Return this process's environment for a child process of Phalanx.
 
-    It sets one thread for each numeric library, and adds this package to the path.
+    The environment sets one thread for each numeric library, and adds this package to the path.
     """
     variables = without_our_path(os.environ)
     limits = [name for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS") if name not in variables]
@@ -32,9 +32,10 @@ def child_environment() -> dict[str, str]:
 
 
 def without_our_path(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return these variables for programs of users, without Phalanx's own path.
+    """Return these variables without Phalanx's own path, for programs of users.
 
-    The packages next to this one are not for a Python that may be another one.
+    The packages next to this one are not for the Python of such a program, which may be another
+    one.
     """
     found = dict(variables)
     added, path = found.pop(ADDED, None), found.get("PYTHONPATH", "")
@@ -47,7 +48,7 @@ def without_our_path(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def leave_our_path() -> None:
-    """Remove Phalanx's own path from this process, which will run code of users."""
+    """Remove Phalanx's own path from this process, because the process will run code of users."""
     left = without_our_path(os.environ)
     for name in [name for name in os.environ if name not in left]:
         del os.environ[name]
@@ -55,17 +56,18 @@ def leave_our_path() -> None:
 
 
 def leave_our_limits() -> None:
-    """Remove Phalanx's limits of threads from this process.
+    """Remove Phalanx's limits on threads from this process.
 
-    Numeric libraries loaded from now on use as many threads as the user says, or as their work has
-    CPUs.
+    Numeric libraries that are loaded from now on use the number of threads that the user names, or
+    the number of CPUs of their work.
     """
     for name in os.environ.pop(LIMITED, "").split():
         os.environ.pop(name, None)
 
 
 def existing_directory() -> str:
-    """Return this process's directory, in which its workers start; the root when it was removed.
+    """Return this process's directory, in which its workers start; the root directory if it was
+    removed.
 
     Some libraries end their process when they load parts from a removed directory.
     """
@@ -76,5 +78,5 @@ def existing_directory() -> str:
 
 
 def python_version() -> str:
-    """Return Python's version, such as 3.11: pickles may not work across versions."""
+    """Return the version of Python, such as 3.11, because pickles may not work across versions."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"

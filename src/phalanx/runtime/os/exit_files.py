@@ -23,7 +23,7 @@ _INFO = struct.Struct("=iii4xiIi")
 _USAGE = struct.Struct("=5q")
 """ru_utime and ru_stime in seconds and microseconds, ru_maxrss in KiB (getrusage(2))."""
 _EXITED = 1
-"""CLD_EXITED: si_status is an exit code; otherwise it is the number of a signal."""
+"""CLD_EXITED: si_status is an exit code. For all other values, it is the number of a signal."""
 _LENGTH = INFO_AT + INFO_BYTES + USAGE_BYTES
 
 
@@ -33,14 +33,18 @@ class Ending(NamedTuple):
     shield: int
     pid: int
     code: int | None
-    """How the command has ended, negative for a signal; None: it has not, as far as is written."""
+    """How the command ended, negative for a signal; None if the file does not say that it has
+    ended.
+    """
     cpu_s: float = 0.0
     memory: int = 0
-    """As in Exited."""
+    """The most memory that the command used, as in Exited."""
 
 
 def open_exit_file(path: str) -> int:
-    """Make an empty exit file, also in place of another; return a descriptor. Raises OSError."""
+    """Make an empty exit file, which replaces an earlier one. Returns a descriptor. Raises
+    OSError.
+    """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     fcntl.flock(fd, fcntl.LOCK_SH)
     return fd
@@ -52,7 +56,7 @@ def write_pids(fd: int, shield: int, pid: int) -> None:
 
 
 def write_ending(fd: int, pid: int, code: int, cpu_s: float, memory: int) -> None:
-    """Write how the command has ended, as its shield does."""
+    """Write how the command ended, in the form in which its shield does."""
     kind, status = (_EXITED, code) if code >= 0 else (_EXITED + 1, -code)
     info = _INFO.pack(0, 0, kind, pid, 0, status).ljust(INFO_BYTES, b"\0")
     usage = _USAGE.pack(int(cpu_s), int(cpu_s % 1 * 1e6), 0, 0, memory // 1024)
@@ -60,7 +64,9 @@ def write_ending(fd: int, pid: int, code: int, cpu_s: float, memory: int) -> Non
 
 
 def read_exit_file(path: str) -> Ending | None:
-    """Return what an exit file says; None when there is none, or the command has not begun."""
+    """Return the contents of an exit file; None if it does not exist, or the command has not
+    begun.
+    """
     try:
         with open(path, "rb") as file:
             data = file.read(_LENGTH)
@@ -78,7 +84,9 @@ def read_exit_file(path: str) -> Ending | None:
 
 
 def is_held(path: str) -> bool:
-    """Whether a shield lives that writes, or will write, this exit file; or its starter does."""
+    """Whether a shield lives that writes, or will write, this exit file, or whether the shield's
+    starter lives.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -93,7 +101,7 @@ def is_held(path: str) -> bool:
 
 
 def is_shield_of(shield: int, path: str) -> bool:
-    """Whether this process lives, and is the shield that writes the exit file."""
+    """Whether this process lives and is the shield that writes the exit file."""
     with contextlib.suppress(OSError):
         held, file = os.stat(f"/proc/{shield}/fd/0"), os.stat(path)
         return (held.st_dev, held.st_ino) == (file.st_dev, file.st_ino)

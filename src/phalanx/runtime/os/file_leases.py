@@ -13,28 +13,29 @@ import stat
 
 
 def is_ours_alone(fd: int) -> bool:
-    """Whether this is the only open file of its inode, and it was never sent.
+    """Whether this is the only open file of its inode, and was never sent.
 
-    Mappings count, also those of forked children, and so do files opened before the name was
-    removed. False when the kernel or the file system grants no leases.
+    Mappings also count as open, even those of forked children, and so do files opened before the
+    name was removed. Returns False if the kernel or the file system grants no leases.
     """
     if fd < 0:
         return False
     try:
-        # The signal about a broken lease would otherwise be SIGIO, which would end the process.
+        # Otherwise the signal about a broken lease would be SIGIO, which would end the process.
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
     except OSError:
         return False
-    # Only now: a process that sent the file and has closed it since has marked it before.
+    # This comes last: a process that sent the file and has closed it since has marked the file
+    # before that.
     was_sent = not os.fstat(fd).st_mode & stat.S_IWUSR
     fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return not was_sent
 
 
 def mark_sent(fd: int) -> None:
-    """Mark a file whose pages are about to be sent without a copy: it is never overwritten.
+    """Mark a file whose pages are about to be sent without a copy, so that it is never overwritten.
 
-    The pages may lie in a socket's queue after the descriptor is closed.
+    The pages may be in a socket's queue after the descriptor is closed.
     """
     os.fchmod(fd, stat.S_IRUSR)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 
 OURS = 0o077
-"""The mask of daemons: only their user may read their files."""
+"""The file mode mask of daemons: only their own user may read their files."""
 _BITS = 0o777
 _of_starter: int | None = None
 
 
 def keep_private() -> None:
-    """Make this process's own files private to its user.
+    """Make the files that this process creates private to its user.
 
-    The mask that the process was started with is remembered, for work whose submitter gave none.
+    The mask with which the process was started is remembered, for work whose submitter named none.
     """
     global _of_starter
     before = os.umask(OURS)
@@ -22,9 +22,10 @@ def keep_private() -> None:
 
 
 def mask_of_work(asked: int = -1) -> int:
-    """Return the mask for work that was submitted under `asked`.
+    """Return the mask for work that was submitted with the mask `asked`.
 
-    Below zero, the submitter gave none, and the mask of this daemon's starter holds.
+    If `asked` is below zero, the submitter named none, and the mask of this daemon's starter is
+    used.
     """
     if asked >= 0:
         return asked & _BITS

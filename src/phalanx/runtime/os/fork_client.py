@@ -30,10 +30,12 @@ class ForkClient:
     """Sends a node's orders to its fork server."""
 
     def __init__(self, sock: socket.socket, pid: int = 0) -> None:
-        """`sock` leads to the fork server; `pid` is its process, 0 when it is in this one."""
+        """`sock` leads to the fork server. `pid` is the fork server's process; 0 if it is this
+        process.
+        """
         self.connection = Connection(sock, decode=decode_body)
         self.ordered: Callable[[], None] = lambda: None
-        """Called for each order to the fork server."""
+        """Called for each order that is sent to the fork server."""
         self._pid = pid
         self._drains: deque[Callable[[], None]] = deque()
 
@@ -60,7 +62,7 @@ class ForkClient:
         self.connection.post(ReadOutput())
 
     def drained(self) -> None:
-        """Handle the fork server's answer to the oldest of these requests."""
+        """Handle the fork server's answer to the oldest request to drain output."""
         self._drains.popleft()()
 
     def ask(self) -> None:
@@ -68,7 +70,7 @@ class ForkClient:
         self.drain_output(lambda: None)
 
     def rouse(self) -> None:
-        """Continue a stopped fork server."""
+        """Continue the fork server if it is stopped."""
         if self._pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGCONT)
@@ -88,7 +90,7 @@ class CommandClient:
         self._server.post(SignalCommand(process, number, to))
 
     def run(self, process: bytes, order: StartMember, command: Command, log: str) -> None:
-        """Start a command of a member, in its directory, with its log."""
+        """Start a command of a member, in the member's directory, with its log."""
         self._server.post(run_command(self._directories, process, order, command, log))
 
     def run_kept(
@@ -103,7 +105,7 @@ class CommandClient:
 def run_command(
     directories: JobDirectories, process: bytes, order: StartMember, command: Command, log: str
 ) -> RunCommand:
-    """Return the order to start a command of a member, in its directory, with its log."""
+    """Return the order to start a command of a member, in the member's directory, with its log."""
     place = directories.place(order, command)
     return RunCommand(
         process,

@@ -17,17 +17,19 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
     shield: int
     is_command: bool
     memory_bytes: int = 0
-    """The limit of its memory; 0: none."""
+    """The limit of the process's memory in bytes; 0 if it has none."""
     socket: str = ""
-    """As in Child."""
+    """The socket of the process's streams, as in Child."""
     exit_file: str = ""
-    """As in Child."""
+    """The exit file of the process, as in Child."""
     output: tuple[int, ...] = ()
-    """The descriptors under which a worker's shield has the ends of its output and errors."""
+    """The descriptors under which a worker's shield keeps the ends of the worker's output and
+    errors.
+    """
 
 
 class ForkRecords:
-    """The processes that were ordered or have begun, until they have ended."""
+    """The processes that were ordered or have begun, and have not ended."""
 
     def __init__(self, socket_of: Callable[[bytes], str]) -> None:
         """`socket_of`: returns the path of the socket of a process's streams."""
@@ -44,7 +46,7 @@ class ForkRecords:
                 self._ordered[order.process] = order
 
     def heard(self, message: object) -> None:
-        """Note what the fork server says."""
+        """Note a message of the fork server."""
         match message:
             case Forked():
                 self._ordered.pop(message.worker, None)
@@ -73,7 +75,7 @@ class ForkRecords:
                 self._begun.pop(message.process, None)
 
     def take_unbegun(self) -> list[Fork | RunCommand]:
-        """Return the orders of which nothing was heard, once."""
+        """Remove and return the orders about which the fork server has sent nothing."""
         found, self._ordered = list(self._ordered.values()), {}
         return found
 

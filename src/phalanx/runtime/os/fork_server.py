@@ -59,11 +59,12 @@ _WRITTEN_S = 0.001
 _ENDING_PASSES = 10
 PASSED_OVER = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that do not end this process: it is the parent of the work here, and programs send some
-of them to their parents. It ends when its node does."""
+of these signals to their parents. The process ends when its node does.
+"""
 
 
 class Child:
-    """A process that was forked here."""
+    """A process that the fork server has forked."""
 
     def __init__(
         self,
@@ -79,24 +80,30 @@ class Child:
         self.pid = pid
         self.shield = shield
         self.group = group
-        """The control group of the process and all that it starts, if there are groups here."""
+        """The control group of the process and of everything that it starts; None if there is
+        none.
+        """
         self.socket = socket
-        """The socket where others connect to its streams; "": none."""
+        """The socket at which others connect to the process's streams; "" if there is none."""
         self.exit_file = exit_file
-        """The exit file of a kept command, whose shield stays after it (see `shields`); "": it is
-        not kept."""
+        """The exit file of a kept command, whose shield outlives it (see `shields`); "" for a
+        command that is not kept.
+        """
         self.is_command = is_command
-        """Whether it runs a user's program, whose children all end with it."""
+        """Whether the process runs a user's program, whose children all end with the program."""
         self.lingering: Lingering | None = None
-        """The processes that it has started, once it was asked to end: they may end later than
-        itself."""
+        """The processes that the child has started, from the time when it is asked to end: they may
+        end later than the child.
+        """
         self.why_killed = ""
-        """Why the kernel has ended processes of it."""
+        """Why the kernel has killed processes of the child."""
         self.has_ended = False
         self.is_parent_killed = False
-        """Whether it has ended because its shield was killed."""
+        """Whether the child has ended because its shield was killed."""
         self.is_killed = False
-        """Whether it was sent SIGKILL: nothing that it has started has a grace any more."""
+        """Whether the child was sent SIGKILL. Processes that it has started then have no grace
+        period any more.
+        """
 
 
 class ForkServer:
@@ -105,8 +112,8 @@ class ForkServer:
     def __init__(
         self, sock: socket.socket, session: sessions.Session, lifeline: int = -1, node: int = 0
     ) -> None:
-        """`lifeline`: see `shields`; -1: its children end with this process. `node`: the process of
-        the node; 0: the parent of this one.
+        """`lifeline`: see `shields`; with -1, the children end with this process. `node`: the pid
+        of the node; 0 stands for the parent of this process.
         """
         self.node = Connection(sock, decode=decode_body)
         self._session = session
@@ -124,11 +131,11 @@ class ForkServer:
         self._ends_orphans = False
         """Whether some orphans must still be ended."""
         self._lingering: list[Child] = []
-        """Children that have ended, while the processes that they started go on."""
+        """Children that have ended while processes that they started go on."""
         self._emptying: list[Child] = []
-        """Children that have ended, while processes in their groups are being killed."""
+        """Children that have ended while processes in their groups are being killed."""
         self._unwritten: list[Child] = []
-        """Children that have ended, while their shields write how."""
+        """Children that have ended and whose shields have not yet written how."""
         self._ends_kept = False
 
     def serve(self) -> None:
@@ -143,7 +150,9 @@ class ForkServer:
         sessions.leave(self._session, is_over=self._ends_kept, keeps=keeps)
 
     def round(self, patience_s: float | None) -> bool:
-        """Handle what has come, or comes within this time. False: the node is gone."""
+        """Handle the events that have come, or that come within this time. Returns False if the
+        node is gone.
+        """
         for fd, mask in self._epoll.poll(patience_s):
             if fd == self.node.fileno:
                 if mask & select.EPOLLOUT:
@@ -166,7 +175,7 @@ class ForkServer:
         return True
 
     def patience_s(self) -> float | None:
-        """Return how long to wait for an event; None: forever."""
+        """Return how long to wait for an event, in seconds; None for no limit."""
         is_soon = self._ends_orphans or self._starters.is_behind or self._lingering
         is_soon = is_soon or self._emptying
         if self._unwritten:
@@ -174,14 +183,14 @@ class ForkServer:
         return _AGAIN_S if is_soon else None
 
     def after_round(self) -> None:
-        """Do what a subclass adds after each round of events or wait without any."""
+        """Do what a subclass adds after each round of events, or after a wait without events."""
 
     def _want_writable(self, connection: Connection, wanted: bool) -> None:
         mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
         self._epoll.modify(connection.fileno, mask)
 
     def read_from(self, fd: int, reader: Callable[[], None]) -> None:
-        """Call `reader` whenever there is something to read."""
+        """Call `reader` whenever the descriptor can be read."""
         self._readers[fd] = reader
         self._epoll.register(fd, select.EPOLLIN)
 
@@ -210,7 +219,7 @@ class ForkServer:
                 self._run(all_native(message))
             case EndKept():
                 self._ends_kept = True
-            case ReadOutput():  # no output of commands goes through here
+            case ReadOutput():  # the output of commands does not pass through this process
                 self.node.post(OutputRead())
             case SendSignal() | SignalCommand() if message.process in self._starting:
                 self._signal_starting(message)
@@ -227,7 +236,9 @@ class ForkServer:
     # ---- children ----------------------------------------------------------------------------
 
     def _run(self, order: RunCommand) -> None:
-        """Start a command in its own process group, and its own control group if there are any."""
+        """Start a command in a process group of its own, and in a control group of its own if there
+        are any.
+        """
         group = self._groups.make(order.process, order.memory_bytes)
         if order.streams is not None:
             self._run_attached(order, group, order.streams)
@@ -289,7 +300,9 @@ class ForkServer:
         )
 
     def _adopt_command(self, child: Child) -> bool:
-        """Watch a command that has begun, and say so. False: it cannot be watched, and is ended."""
+        """Watch a command that has begun, and report that it has. If it cannot be watched, end it
+        and return False.
+        """
         try:
             self.adopt(child)
         except OSError as error:
@@ -308,19 +321,21 @@ class ForkServer:
         return True
 
     def _stand(self, order: RunCommand, path: str, entrance: int) -> tuple[int, Shield]:
-        """Start a process of Phalanx that runs the command and has its streams."""
+        """Start a process of Phalanx that runs the command and carries its streams."""
         with listen(path) as listening:
             pid, shield = fork_shielded(self.lifeline)
             if pid == 0:
                 keep_descendants()
-                with contextlib.suppress(OSError):  # the group is gone, or there is none
+                with contextlib.suppress(OSError):  # the group is gone, or the command has none
                     os.write(entrance, b"0")
                 self.close_in_child()
                 stand_for(order, listening, path)
         return pid, shield
 
     def close_in_child(self) -> None:
-        """Close all that is watched here, in a child that continues as a program of Phalanx."""
+        """In a child that continues as a program of Phalanx, close everything that is watched
+        here.
+        """
         for number in PASSED_OVER:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
@@ -334,7 +349,7 @@ class ForkServer:
         self._starters.close_in_child()
 
     def adopt(self, child: Child) -> None:
-        """Watch a child until it ends, and its shield after it."""
+        """Watch a child until it ends, and then its shield until that ends."""
         self._children[child.process] = child
         shield = None if child.exit_file else child.shield
         pidfd = os.pidfd_open(child.pid if shield is None else shield.pid)
@@ -346,7 +361,7 @@ class ForkServer:
         self.node.post(Exited(process, 0, 1, reason, is_shortage=is_shortage(error)))
 
     def _send(self, child: Child, number: int) -> None:
-        """Send a signal to a command and the processes that it has started, or to one worker."""
+        """Send a signal to a command and all processes that it has started, or to one worker."""
         if number == signal.SIGKILL:
             if child.has_ended:
                 child.lingering = None
@@ -363,13 +378,15 @@ class ForkServer:
 
     def _on_end(self, pidfd: int, child: Child) -> None:
         if not wait_for(pidfd, select.POLLIN, 0):
-            return  # the event was that of a descriptor which had this number until just now
+            return  # the event belonged to another descriptor, which had this number until just now
         self.stop_reading(pidfd)
         child.has_ended = True
         self._follow_end(child)
 
     def _follow_end(self, child: Child) -> None:
-        """Bury a child that has ended, once nothing that it has started has a grace any more."""
+        """Finish a child that has ended, once none of the processes that it has started has a grace
+        period left.
+        """
         if not self._leave_shield(child):
             return
         if child.lingering is None:
@@ -380,8 +397,9 @@ class ForkServer:
             self._bury_ended()
 
     def _leave_shield(self, child: Child) -> bool:
-        """End the shield of a kept command that has ended, once the shield has written how: what
-        the command has left behind is below this process then. Returns whether that is done.
+        """End the shield of a kept command that has ended, once the shield has written how. After
+        that, processes left by the command are below this process. Returns whether the shield is
+        ended.
         """
         if not child.exit_file or child.shield is None:
             return True
@@ -400,7 +418,8 @@ class ForkServer:
         """End all that a child has left behind, and report the child's end once that is done."""
         if child in self._lingering:
             self._lingering.remove(child)
-        if child.is_command:  # no other process has its process group while it is not reaped
+        # no other process can get this process group before the child is reaped
+        if child.is_command:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
         if child.group is not None:
@@ -423,8 +442,8 @@ class ForkServer:
         self._end_orphans()
         self.before_end(child)
         code = os.waitstatus_to_exitcode(status)
-        # Before it became a program it was a copy of this process: a size up to that says nothing
-        # of it.
+        # Before the child became a program, it was a copy of this process, so a size up to that of
+        # this process says nothing about the program.
         is_more = used.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         cpu_s, memory = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 if is_more else 0
         self.node.post(
@@ -443,12 +462,13 @@ class ForkServer:
         """Do what a subclass adds before the end of a child is reported."""
 
     def _end_orphans(self) -> None:
-        """End the orphans of children that have ended here, except those that have a grace."""
+        """End the orphans of children that have ended here, except orphans with a grace period."""
         self._ends_orphans = not end_orphans(self._known)
 
     def _known(self) -> set[int]:
         """Return the children that are no orphans, or have a grace."""
-        there = own_children() if self._lingering else []  # before those are known that begin now
+        # taken before the children that begin from now on are known
+        there = own_children() if self._lingering else []
         known = {child.pid for child in self._children.values()}
         known |= {c.shield.pid for c in self._children.values() if c.shield is not None}
         for starting in self._starting.values():
@@ -462,7 +482,7 @@ class ForkServer:
         return known
 
     def others(self) -> set[int]:
-        """Return the children of this process that are neither work nor left by work."""
+        """Return the children of this process that are neither work nor left behind by work."""
         return self._starters.shields()
 
     def _bury_ended(self) -> None:
@@ -472,8 +492,8 @@ class ForkServer:
                 self._bury(child)
 
     def end_everything(self) -> None:
-        """End all children, except kept ones that go on; commands that are being started end with
-        their threads.
+        """End all children, except for kept ones that go on. Commands that are being started end
+        with their threads.
         """
         ended = [child for child in self._children.values() if not self._goes_on(child)]
         for child in ended:
@@ -497,12 +517,12 @@ class ForkServer:
         return {shield.pid for shield in shields if shield is not None}
 
     def _goes_on(self, child: Child) -> bool:
-        """Whether a child is kept when the node has ended."""
+        """Whether a child goes on after the node has ended, because it is kept."""
         return bool(child.exit_file) and not self._ends_kept
 
 
 def _is_written(child: Child) -> bool:
-    """Whether the shield of a kept command that has ended has written how."""
+    """Whether the shield of a kept command that has ended has written how it ended."""
     written = read_exit_file(child.exit_file)
     return written is None or written.code is not None
 
@@ -514,5 +534,5 @@ def _signal(child: Child, number: int) -> None:
             os.killpg(child.pid, number)
             return
         except ProcessLookupError:
-            pass  # it has not made its group yet
+            pass  # the child has not made its group yet
     os.kill(child.pid, number)

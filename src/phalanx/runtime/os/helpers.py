@@ -21,33 +21,35 @@ from phalanx.runtime.os.file_modes import keep_private, mask_of_work
 
 MOST_KILLED = 10
 WITHIN_S = 60.0
-"""A daemon of which a helper was killed more than MOST_KILLED times within these seconds ends."""
+"""The period in seconds for MOST_KILLED: a daemon ends if one of its helpers was killed more often
+within it.
+"""
 T = TypeVar("T")
 
 
 class Deaths:
-    """How often a helper was killed lately."""
+    """The recent times when a helper was killed."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._at: list[float] = []
 
     def one_more(self) -> bool:
-        """Count a death; return whether the helper is to be started again."""
+        """Add a death. Returns whether the helper is to be started again."""
         now = self._clock()
         self._at = [at for at in self._at if now - at < WITHIN_S] + [now]
         return len(self._at) <= MOST_KILLED
 
 
 def start_helper(module: str, config: Any, pass_fds: Sequence[int]) -> int:
-    """Start a module as a helper of this daemon; return its pid. Raises OSError."""
+    """Start a module as a helper of this daemon. Returns the helper's pid. Raises OSError."""
     process = subprocess.Popen(
         [sys.executable, "-m", module],
         stdin=subprocess.PIPE,
         pass_fds=pass_fds,
         umask=mask_of_work(),
     )
-    process.returncode = 0  # the daemon itself waits for its end
+    process.returncode = 0  # the daemon itself waits for the end of this process
     path, node, is_aloud = LOG.kept
     told = {"config": msgspec.to_builtins(config), "log": [path, node, is_aloud]}
     assert process.stdin is not None
@@ -57,7 +59,7 @@ def start_helper(module: str, config: Any, pass_fds: Sequence[int]) -> int:
 
 
 def begin_helper(name: str, config_type: type[T]) -> T:
-    """Read the configuration in the helper's process, whose lines in the log have this name."""
+    """Read the configuration in the helper's process. Log lines of the process get this name."""
     keep_private()
     told = json.loads(sys.stdin.readline())
     path, node, is_aloud = told["log"]
@@ -69,7 +71,7 @@ def begin_helper(name: str, config_type: type[T]) -> T:
 
 
 def end_helper(pid: int) -> None:
-    """End a helper, and wait until the processes below it are this process's children."""
+    """End a helper. Wait until the processes below the helper are children of this process."""
     with contextlib.suppress(ProcessLookupError, ChildProcessError):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

@@ -15,14 +15,14 @@ from phalanx.protocol.bundle_messages import ERROR_FILE, FILES, Command, StartMe
 from phalanx.runtime.os.below import directory_name, make_below, open_below
 
 LOG_BYTES = 64 << 20
-"""Bytes that are kept of a member's output, for each attempt."""
+"""The bytes that are kept of a member's output, for each attempt."""
 LOG_PART = 16
-"""The divisor of the file system's size that gives the most bytes of one output."""
+"""The most bytes of one output are the file system's size divided by this."""
 LEAST_LOG_BYTES = 256 << 10
 KEPT_BYTES = 8 << 30
-"""Bytes that are kept of the output of ended members, all of them together."""
+"""The bytes that are kept of the output of all ended members together."""
 KEPT_PART = 10
-"""The divisor of the file system's size that gives the most bytes of all of them."""
+"""The most bytes of the output of all ended members are the file system's size divided by this."""
 OLD_LOG_BYTES = 1 << 20
 """Bytes that are kept of the output of attempts before the last two."""
 _STAT_BLOCK = 512
@@ -31,7 +31,7 @@ _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 
 
 class Placed(NamedTuple):
-    """A command as it runs on this node."""
+    """A command in the form in which it runs on this node."""
 
     argv: list[str]
     variables: dict[str, str]
@@ -41,8 +41,8 @@ class Placed(NamedTuple):
 class JobDirectories:
     """The directories of jobs below `root`, one for each job; all have mode 0700.
 
-    Users choose the names of jobs and members, so no name is a part of a path. Links that a job
-    puts into its own directory are not followed.
+    Users choose the names of jobs and members, so no such name becomes a part of a path. Links that
+    a job puts into its own directory are not followed.
     """
 
     def __init__(self, root: str) -> None:
@@ -66,7 +66,7 @@ class JobDirectories:
         return os.path.join(self.root, _below(job))
 
     def make(self, order: StartMember) -> str:
-        """Write the member's files; return the path of its log."""
+        """Write the member's files. Returns the path of the member's log."""
         directory, member = self._directory(order.job), directory_name(order.name)
         if not all(command.directory for command in (*order.before, *order.commands)):
             self._make_home(order)
@@ -82,16 +82,20 @@ class JobDirectories:
         return os.path.join(directory, _log(member, number))
 
     def place(self, order: StartMember, command: Command) -> Placed:
-        """Return a member's command with this node's directories in its words and variables."""
+        """Return a member's command with the directories of this node in its words and
+        variables.
+        """
         directory = self._directory(order.job)
-        if not command.directory:  # a step may be the first process that runs there
-            with contextlib.suppress(OSError):  # its log tells when the directory does not exist
+        if not command.directory:  # a step may be the first process that runs on this node
+            # the log of the command reports it if the directory does not exist
+            with contextlib.suppress(OSError):
                 self._make_home(order)
         files = os.path.join(directory, "files")
         error = self.error_path(order)
 
         def placed(text: str) -> str:
-            is_meant = "\0" in text  # both begin with it, and almost no text has it
+            # both placeholders begin with this text, and almost no other text contains it
+            is_meant = "\0" in text
             return text.replace(FILES, files).replace(ERROR_FILE, error) if is_meant else text
 
         return Placed(
@@ -101,11 +105,11 @@ class JobDirectories:
         )
 
     def home(self, order: StartMember) -> str:
-        """Return the directory in which a member's commands run that name no other."""
+        """Return the directory in which a member's commands run if they name no other."""
         return os.path.join(self._directory(order.job), directory_name(order.name))
 
     def error_path(self, order: StartMember) -> str:
-        """Return the file in which a member may say why it failed."""
+        """Return the file into which a member can write why it failed."""
         name = _error(directory_name(order.name), _number(order))
         return os.path.join(self._directory(order.job), name)
 
@@ -116,7 +120,7 @@ class JobDirectories:
         """Return the error that a member has written, at most `limit` bytes."""
         path = f"{_below(order.job)}/{_error(directory_name(order.name), _number(order))}"
         with contextlib.suppress(OSError):
-            # a pipe may have this path
+            # a pipe may exist at this path
             fd = open_below(self.root, path, os.O_RDONLY | os.O_NONBLOCK)
             try:
                 return os.read(fd, limit)
@@ -129,7 +133,9 @@ class JobDirectories:
         shutil.rmtree(self._directory(job), ignore_errors=True)
 
     def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
-        """Return (data, size, bytes skipped) of a log from an offset; size -1 without one."""
+        """Return (data, size, bytes skipped) of a log from an offset. The size is -1 if there is no
+        log.
+        """
         data, size, skipped = b"", -1, 0
         with contextlib.suppress(OSError):
             fd = open_below(self.root, os.path.relpath(path, self.root), os.O_RDONLY)
@@ -144,7 +150,7 @@ class JobDirectories:
         self._shorten(path, self._log_bytes, before)
 
     def is_lost(self, path: str) -> bool:
-        """Whether the log is gone from where it was written to."""
+        """Whether the log is gone from the path to which it was written."""
         return not os.path.lexists(path)
 
     def size(self, path: str) -> int:
@@ -158,14 +164,14 @@ class JobDirectories:
         return min(KEPT_BYTES, self._disk_bytes // KEPT_PART)
 
     def drop(self, path: str) -> None:
-        """Drop all of a log's contents."""
+        """Delete the contents of a log."""
         self._shorten(path, 0)
 
     def _shorten(self, path: str, limit_bytes: int, before: int | None = None) -> None:
         """Drop the older half of a file that takes more than this many bytes of its disk.
 
-        The rest stays at its offset, behind a hole, so a process that appends needs no notice. A
-        file system without holes drops all of the file, unless something must stay.
+        The rest stays at its offset, behind a hole, so processes that append need not be told. On a
+        file system without holes, the whole file is dropped, unless a part must stay.
         """
         with contextlib.suppress(OSError):
             if os.lstat(path).st_blocks * _STAT_BLOCK <= limit_bytes:
@@ -183,7 +189,9 @@ class JobDirectories:
 
 
 def _below(job: JobId) -> str:
-    """Return a job's directory. That of an array task, `NAME[7]`, is inside its array's."""
+    """Return a job's directory. The directory of an array task, `NAME[7]`, is inside that of its
+    array.
+    """
     array, bracket, index = job.partition("[")
     if bracket and index.endswith("]") and index[:-1].isdecimal() and index.isascii():
         return f"{directory_name(array)}/e{index[:-1]}"
@@ -191,7 +199,7 @@ def _below(job: JobId) -> str:
 
 
 def _number(order: StartMember) -> int:
-    """Return the number of the attempt by which its files are named."""
+    """Return the number of the attempt in the names of its files."""
     return order.start or order.attempt
 
 
@@ -204,13 +212,13 @@ def _error(member: str, attempt: int) -> str:
 
 
 def _punch(fd: int, end: int) -> bool:
-    """Free the file before `end`; return whether its file system can."""
+    """Free the disk space of the file before `end`. Returns whether the file system can do that."""
     return end <= 0 or not _fallocate()(fd, _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE, 0, end)
 
 
 @functools.cache
 def _fallocate() -> Callable[[int, int, int, int], int]:
-    import ctypes  # not at the top: few jobs print so much
+    import ctypes  # imported here, because few jobs print that much
 
     function = ctypes.CDLL(None).fallocate
     function.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
@@ -220,5 +228,5 @@ def _fallocate() -> Callable[[int, int, int, int], int]:
 def _length_of_hole(fd: int, offset: int) -> int:
     try:
         return os.lseek(fd, offset, os.SEEK_DATA) - offset
-    except OSError:  # no data follows
+    except OSError:  # no data follows this offset
         return max(os.fstat(fd).st_size - offset, 0)

@@ -19,7 +19,9 @@ from phalanx.runtime.os.process_tree import (
 
 
 class Lingering:
-    """The processes that one command has started, from when it was asked to end."""
+    """The processes that a command has started, followed from the time when the command is asked to
+    end.
+    """
 
     def __init__(self, pid: int) -> None:
         """Begin to follow a command.
@@ -38,9 +40,9 @@ class Lingering:
         ask_to_end(self._pid, [self._pid, *self.left])
 
     def claim(self, orphans: Iterable[int], in_group: Iterable[int] = ()) -> set[int]:
-        """Return those of the orphans that are this command's; dead ones are reaped.
+        """Return the orphans that this command has left. Dead orphans are reaped.
 
-        `in_group` has all processes of its control group.
+        `in_group`: all processes of the command's control group.
         """
         self._seen.update(in_group)
         mine = {pid for pid in orphans if self._is_mine(pid)}

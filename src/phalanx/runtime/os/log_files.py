@@ -19,9 +19,9 @@ _MARK_BYTES = 34
 
 
 def append(path: str, data: bytes, limit_bytes: int) -> int:
-    """Append to the log at `path`, mode 0600; return the file's size. Raises OSError.
+    """Append to the log at `path`, mode 0600. Returns the file's size. Raises OSError.
 
-    When the file is larger than `limit_bytes` after that, it becomes the older file.
+    If the file is then larger than `limit_bytes`, it becomes the older file.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
@@ -29,7 +29,7 @@ def append(path: str, data: bytes, limit_bytes: int) -> int:
         size = os.fstat(fd).st_size
         if size > limit_bytes:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            with contextlib.suppress(FileNotFoundError):  # another process was first
+            with contextlib.suppress(FileNotFoundError):  # another process has done this before
                 if os.path.samestat(os.fstat(fd), os.stat(path)):
                     os.replace(path, path + OLDER)
         return size
@@ -38,9 +38,10 @@ def append(path: str, data: bytes, limit_bytes: int) -> int:
 
 
 def read_on(path: str, file: int, offset: int, limit: int) -> LogPiece:
-    """Return the part behind `offset` of that file of the log, or of the next one.
+    """Return the part of one of the log's files that follows `offset`, or the beginning of the next
+    file.
 
-    When that file is gone, reading begins at the oldest. Returns at most `limit` bytes.
+    If that file is gone, reading begins at the oldest one. Returns at most `limit` bytes.
     """
     fds = _opened(path)
     try:
@@ -62,9 +63,9 @@ def read_on(path: str, file: int, offset: int, limit: int) -> LogPiece:
 
 
 def _opened(path: str) -> list[int]:
-    """Open the older file and the newer one, as far as they exist.
+    """Open the older file and the newer file, as far as they exist.
 
-    The newer one is opened first: a file that becomes the older one in between is not missed.
+    The newer file is opened first. So a file that becomes the older one in between is not missed.
     """
     fds: list[int] = []
     for name in (path, path + OLDER):

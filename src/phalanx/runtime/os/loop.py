@@ -18,11 +18,11 @@ TICK_S = 0.05
 
 
 class Loop:
-    """Does one thing at a time.
+    """A loop that does one thing at a time.
 
-    `on_tick` is called with the own time every 50 ms, and `on_round` after everything that had come
-    was handled; a round follows whatever the loop does. An exception is a fault in Phalanx: it is
-    logged, and the loop goes on.
+    `on_tick` is called with the own time every 50 ms. `on_round` is called after everything that
+    had come was handled; whatever the loop does, a round follows. An exception is a fault in
+    Phalanx: it is logged, and the loop goes on.
     """
 
     def __init__(self, on_tick: Callable[[float], None], on_round: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ class Loop:
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.read_from(self._bell, self._silence)
         self.is_stopping = False
-        """Once this is set, the loop ends after the round."""
+        """Whether the loop ends after the current round."""
         self._lag_s = 0.0
         self.wake_at = float("inf")
         """When a round is due at the latest, by the process's own time."""
@@ -52,18 +52,18 @@ class Loop:
         self.register(fd, lambda mask: reader())
 
     def want_writable(self, fd: int, wanted: bool) -> None:
-        """Set whether to be called too when the descriptor can be written to."""
+        """Set whether the reader is also called when the descriptor can be written to."""
         mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
         with contextlib.suppress(OSError, ValueError):
             self._epoll.modify(fd, mask)
 
     def renew(self, fd: int) -> None:
-        """Register a descriptor that has a new file behind its number."""
+        """Register a descriptor again whose number belongs to a new file now."""
         with contextlib.suppress(FileExistsError):
             self._epoll.register(fd, select.EPOLLIN)
 
     def unregister(self, fd: int) -> bool:
-        """Stop watching a descriptor. False when it was not watched."""
+        """Stop watching a descriptor. Returns False if it was not watched."""
         if self._ready.pop(fd, None) is None:
             return False
         with contextlib.suppress(OSError, ValueError):
@@ -91,7 +91,7 @@ class Loop:
     # ---- running -----------------------------------------------------------------------------
 
     def start_thread(self, name: str, begin: Callable[[], None]) -> None:
-        """Serve in a thread of its own, which runs `begin` first."""
+        """Serve in a new thread, which runs `begin` first."""
         self.call(begin)
         threading.Thread(target=self.serve, name=name, daemon=True).start()
 
@@ -102,7 +102,8 @@ class Loop:
             wait_s = min(TICK_S, max(self.wake_at - own_time(), 0.0))
             events = self._spin.poll(self._epoll.poll, wait_s)
             for fd, mask, ready in [(fd, mask, self._ready.get(fd)) for fd, mask in events]:
-                # An event before this one may have closed the descriptor; its number is another's.
+                # An earlier event may have closed this descriptor, and its number may belong to
+                # another one.
                 if ready is not None and self._ready.get(fd) is ready:
                     try:
                         ready(mask)

@@ -8,13 +8,15 @@ from phalanx.node.machine_use import MachineReading
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _IDLE = (3, 4)
-"""Fields of the first line of /proc/stat (proc_stat(5)) in which no process ran: idle, iowait."""
+"""The fields of the first line of /proc/stat (proc_stat(5)) for times in which no process ran:
+idle, iowait.
+"""
 _GUEST = 8
-"""From this field on the times are part of earlier fields."""
+"""The first field whose time is a part of an earlier field's time."""
 
 
 def read_machine() -> MachineReading | None:
-    """Return the machine's counters; None where the kernel does not show them."""
+    """Return the machine's counters; None if the kernel does not show them."""
     try:
         with open("/proc/stat", "rb") as file:
             ticks = [int(word) for word in file.readline().split()[1:]]

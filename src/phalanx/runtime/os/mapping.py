@@ -19,10 +19,10 @@ built for except MIPS, PowerPC and SPARC, whose _MAP_NORESERVE differs and is no
 
 
 def map_file(fd: int, size: int, is_writable: bool) -> mmap.mmap:
-    """Map the first `size` bytes of a file, shared with other mappings of it. Raises OSError.
+    """Map the first `size` bytes of a file. The mapping is shared with others of the file. Raises
+    OSError.
 
-    Python considers the mapping writable in either case: views of a read-only one must be made
-    read-only.
+    Python considers every mapping writable, so views of a read-only mapping must be made read-only.
     """
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
     mapping = mmap.mmap(-1, size, flags=flags)

@@ -13,27 +13,30 @@ _FILES = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""Files of a control group's limit and use, and the name of its unused file pages, by version."""
+"""By version of control groups: the files with a group's limit and use, and the name of its unused
+file pages.
+"""
 
 
 class MemoryRoom(NamedTuple):
-    """A memory that has a limit."""
+    """A memory with a limit, and the use of the memory."""
 
     used_bytes: int
     limit_bytes: int
     whose: str
-    """The owner of the limit, for display."""
+    """The owner of the limit, in words for display."""
 
     @property
     def share(self) -> float:
-        """The used part, 0 to 1."""
+        """The used part of the memory, 0 to 1."""
         return self.used_bytes / self.limit_bytes
 
 
 def fullest_memory(root: Path = Path("/")) -> MemoryRoom:
-    """Return the fullest: the machine's memory, or the limit of a control group above this process.
+    """Return the memory with the largest used part: the machine's, or that of a control group above
+    this process.
 
-    File pages that are not in use do not count: the kernel drops them first.
+    File pages that are not in use do not count, because the kernel drops them first.
     """
     memory = psutil.virtual_memory()
     rooms = [MemoryRoom(memory.total - memory.available, memory.total, "the node's")]
@@ -48,7 +51,7 @@ def fullest_memory(root: Path = Path("/")) -> MemoryRoom:
 def _limit(folder: Path, limit: str, usage: str, inactive: str) -> MemoryRoom | None:
     most, used = read_text(folder / limit) or "", read_text(folder / usage) or ""
     if not most.isdigit() or not used.isdigit() or not int(most):
-        return None  # no limit, or no such group
+        return None  # the group has no limit, or does not exist
     lines = (read_text(folder / "memory.stat") or "").splitlines()
     stat = dict(line.split(" ", 1) for line in lines)
     return MemoryRoom(int(used) - int(stat.get(inactive, 0)), int(most), "its control group's")

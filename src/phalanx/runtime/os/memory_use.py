@@ -16,9 +16,9 @@ class SessionMemory:
     """Measures the memory of commands.
 
     A command leads a session of its own, and is a subreaper (see `process_tree`): its memory is
-    that of all processes of that session, and of all below it. Their resident sizes count shared
-    pages several times, so they are only the first look; the result is the sum of the proportional
-    shares.
+    that of all processes of the session and of all processes below the command. Resident sizes
+    count shared pages several times, so they only decide where to look closer; the result is the
+    sum of the proportional shares.
     """
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
@@ -42,7 +42,9 @@ class SessionMemory:
 
 
 def resident_below(roots: Iterable[int]) -> dict[int, int]:
-    """Return the resident bytes of each of these processes, with all below it."""
+    """Return the resident bytes of each of these processes, together with all processes below
+    it.
+    """
     processes = list(_processes())
     below = subtrees(roots, {pid: parent for pid, parent, _, _ in processes})
     found: dict[int, int] = {}
@@ -63,8 +65,9 @@ def _processes() -> Iterator[tuple[int, int, int, int]]:
 
 
 def _share(pid: int, resident: int) -> int:
-    """Return a process's proportional share in bytes, or its resident size when the kernel has
-    none."""
+    """Return a process's proportional share in bytes, or its resident size if the kernel gives no
+    share.
+    """
     for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024

@@ -22,24 +22,25 @@ if TYPE_CHECKING:
 
 
 class NodeAmounts(msgspec.Struct, frozen=True, kw_only=True):
-    """A node's resources by name, without those of which it has none, and its object store in
+    """A node's resources by name, without resources whose amount is zero, and its object store in
     bytes.
 
-    `topology` says how its GPUs are wired, see `read_topology`; empty: not known.
+    `topology` describes the wiring of the node's GPUs, see `read_topology`; empty if it is unknown.
     """
 
     resources: dict[str, float]
     object_store_bytes: int
     topology: str = ""
     labels: dict[str, str] = {}
-    """Labels with Kubernetes' names of the node's system and devices, for files that select nodes
-    by them."""
+    """Labels of the node's system and devices under Kubernetes' names, for files that select nodes
+    by such labels.
+    """
     machine: MachineShare | None = None
-    """Its machine, and which of the amounts were given."""
+    """The node's machine, and which of the amounts were given."""
 
 
 _ONE_TYPE = {"neuron_cores": "aws-neuron-core"}
-"""Devices of which there is only one type, with its name in `accelerator_type`."""
+"""Devices of which only one type exists, each with the name of the type in `accelerator_type`."""
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -58,13 +59,15 @@ def _of_rays_operators(has_tpus: bool) -> dict[str, str]:
     labels = {
         label: text for name, label in _OF_OPERATORS.items() if (text := os.environ.get(name))
     }
-    if has_tpus and (kind := os.environ.get("TPU_ACCELERATOR_TYPE")):  # "v4-16"
+    if has_tpus and (kind := os.environ.get("TPU_ACCELERATOR_TYPE")):  # for example "v4-16"
         labels[_ACCELERATOR] = f"TPU-{kind.partition('-')[0].upper()}"
     return labels
 
 
 def _labels(gpu: DetectedGpu | None) -> dict[str, str]:
-    """Return labels of the machine and of `gpu`, one of the node's GPUs, if any."""
+    """Return the labels of the machine, and those of `gpu`, which is one of the node's GPUs, if it
+    has any.
+    """
     machine = platform.machine()
     labels = {
         "kubernetes.io/os": platform.system().lower(),
@@ -78,7 +81,9 @@ def _labels(gpu: DetectedGpu | None) -> dict[str, str]:
 
 
 def machine_key() -> str:
-    """Return a text that is equal for processes of one machine, and of one container there."""
+    """Return a text that is the same for all processes of one machine and, within it, of one
+    container.
+    """
     try:
         processes = os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -102,12 +107,12 @@ def node_amounts(
     host: str = "127.0.0.1",
     is_first: bool = False,
 ) -> NodeAmounts:
-    """Return the amounts of a node on this machine; None stands for what the machine has.
+    """Return the amounts of a node on this machine. None stands for the machine's own amount.
 
-    `is_first` marks the node that comes with the head. Raises ValueError for a malformed topology,
-    and for more devices than the environment shows.
+    `is_first` marks the node that is started with the head. Raises ValueError for a malformed
+    topology, and for more devices than the environment shows.
     """
-    # Imported here: only a process that starts a node needs psutil and pynvml.
+    # Imported here because only a process that starts a node needs psutil and pynvml.
     from phalanx.runtime.os.detection import detect, shared_memory_bytes
 
     if topology:

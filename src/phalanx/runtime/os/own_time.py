@@ -11,4 +11,4 @@ import time
 from phalanx.model.own_time import OwnTime
 
 own_time = OwnTime(time.monotonic)
-"""The process's own time, in seconds. Loops read it at each tick."""
+"""The process's own time in seconds. Loops read this clock at each tick."""

@@ -26,10 +26,10 @@ class OwnedJobDirectories(JobDirectories):
     def __init__(self, root: str) -> None:
         super().__init__(root)
         self.admit: Callable[[StartMember], None] = lambda order: None
-        """Called for each member that is to begin."""
+        """Called for each member that is about to begin."""
 
     def make(self, order: StartMember) -> str:
-        """Write the member's files; return the path of its log. Raises OSError."""
+        """Write the member's files. Returns the path of the member's log. Raises OSError."""
         self.admit(order)
         log = super().make(order)
         uid = -1 if order.grant is None or order.grant.refusal else order.grant.uid
@@ -61,7 +61,7 @@ class OwnedJobDirectories(JobDirectories):
         let_both_use_all_below(home, order.grant.uid)
 
     def _let_into(self, directory: str, uid: int) -> None:
-        """Let an account into the directory of its job, and into those above it."""
+        """Let an account enter the directory of its job, and the directories above."""
         with contextlib.suppress(FileNotFoundError):
             os.chmod(self.root, 0o711)
         while directory != self.root:

@@ -23,21 +23,26 @@ from phalanx.runtime.os.peer_user import peer_of
 _DEPTH = 100
 """Ancestors of a process that are looked at."""
 _KNOWN_S = 60.0
-"""Seconds for which the name and the groups of an account are remembered: directories of accounts
-on other machines answer slowly."""
+"""Seconds for which the name and the groups of an account are remembered, because directories of
+accounts on other machines answer slowly.
+"""
 _MOST_KNOWN = 1_000
 _accounts: dict[int, tuple[float, Account]] = {}
 
 
 class Account(NamedTuple):
-    """The name of an account; that of the number, if the machine knows none. With its groups."""
+    """The name of an account, with its groups. If the machine knows no name, its number stands for
+    the name.
+    """
 
     name: str
     groups: tuple[str, ...]
 
 
 def principal_of(sock: socket.socket) -> Principal:
-    """Return the account at the other end of a Unix socket, or the job that it belongs to."""
+    """Return the account at the other end of a Unix socket, or the job to which the process there
+    belongs.
+    """
     peer = peer_of(sock)
     is_owner = peer.uid == os.getuid()
     if is_owner and (job := job_of(peer.pid)):
@@ -71,7 +76,7 @@ def account_of(uid: int) -> Account:
 
 
 def groups_of(user: str) -> tuple[str, ...]:
-    """Return the groups of an account by its name; none for a name that the machine lacks."""
+    """Return the groups of an account by its name; none if the machine does not know the name."""
     found: list[str] = []
     with contextlib.suppress(KeyError, OSError):
         for gid in os.getgrouplist(user, pwd.getpwnam(user).pw_gid):
@@ -81,11 +86,12 @@ def groups_of(user: str) -> tuple[str, ...]:
 
 
 def job_of(pid: int) -> str:
-    """Return the full name of the job whose member a process belongs to; empty if it has none.
+    """Return the full name of the job to whose members a process belongs; empty if it belongs to
+    none.
 
-    The uppermost process with a member's environment decides: the ones below it can be given any
-    environment by the job's own program. Processes above this one are no members of its cluster,
-    which may itself run inside a job of another.
+    The uppermost process with a member's environment decides, because the job's own program can
+    give any environment to processes below it. Processes above this one are not members of its
+    cluster, which may itself run inside a job of another cluster.
     """
     found = ""
     for one in _upwards(pid):
@@ -113,7 +119,7 @@ def _member_environment(pid: int) -> str:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             text = file.read()
-    except OSError:  # it has ended, or belongs to another account
+    except OSError:  # the process has ended, or belongs to another account
         return ""
     if b"PHALANX_ATTEMPT=" not in text:
         return ""

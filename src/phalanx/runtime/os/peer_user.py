@@ -35,7 +35,9 @@ def same_user(sock: socket.socket) -> None:
 
 
 def of_account(sock: socket.socket, uid: int) -> None:
-    """Raise AuthenticationError unless the socket was made by this account; -1: this user's own."""
+    """Raise AuthenticationError unless this account made the socket; -1 stands for this user's
+    account.
+    """
     found, wanted = peer_of(sock).uid, os.getuid() if uid < 0 else uid
     if found != wanted:
         raise AuthenticationError(f"the socket belongs to user {found}, not to {wanted}; refused")

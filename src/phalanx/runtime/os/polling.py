@@ -6,9 +6,9 @@ import select
 
 
 def wait_for(fileno: int, event: int, timeout_s: float) -> bool:
-    """Wait for select.POLLIN or POLLOUT; False when the time is up.
+    """Wait for select.POLLIN or POLLOUT. Returns False if the time is over.
 
-    It takes any descriptor, while select.select stops at 1024.
+    The descriptor may have any number, while select.select is limited to numbers below 1024.
     """
     poll = select.poll()
     poll.register(fileno, event)

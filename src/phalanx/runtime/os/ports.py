@@ -6,7 +6,7 @@ import socket
 
 
 def is_port_free(port: int) -> bool:
-    """Whether a server could listen there, on any address of this machine."""
+    """Whether a server could listen on the port, at any address of this machine."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

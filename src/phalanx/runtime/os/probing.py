@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from phalanx.model.jobs.spec import Probe
 
 ANSWER_S = 2.0
-"""Seconds that a port has to answer; later it is asked again."""
+"""Seconds within which a port must answer. A port that does not is asked again later."""
 
 
 class ThreadProber:
-    """Asks ports in a thread, one batch at a time."""
+    """Asks ports in a thread, one batch of ports at a time."""
 
     def __init__(self) -> None:
         self._asking: threading.Thread | None = None
@@ -28,7 +28,7 @@ class ThreadProber:
         self._asking.start()
 
     def answers(self) -> list[Watch] | None:
-        """Return the watches whose ports answered; None while the thread asks."""
+        """Return the watches whose ports answered; None while the thread asks ports."""
         if self._asking is not None and self._asking.is_alive():
             return None
         return self._answered
@@ -40,7 +40,7 @@ class ThreadProber:
 
 
 def _answers(probe: Probe, address: str) -> bool:
-    """Whether the port takes a connection, or answers a GET with a status below 400."""
+    """Whether the port accepts a connection or, for HTTP, answers a GET with a status below 400."""
     from http.client import HTTPConnection, HTTPException
 
     try:

@@ -14,11 +14,11 @@ _PR_SET_NAME = 15
 
 
 def name_process(name: bytes) -> None:
-    """Name this process, and threads that it starts from now on."""
+    """Name this process, and the threads that it starts from now on."""
     called, given = call_for_name(name)
     called(*map(ctypes.c_long, given))
 
 
 def call_for_name(name: bytes) -> Call:
-    """Return the call that does so. `name` is one of the names above."""
+    """Return the call that names a process. `name` is one of the names above."""
     return function("prctl"), (_PR_SET_NAME, address_of(ctypes.c_char_p(name)))

@@ -21,9 +21,11 @@ from phalanx.runtime.os.polling import wait_for
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _PASSES = 100
-"""Generations of children that are ended in one go; further ones end a moment later."""
+"""The number of generations of children that are ended in one go. Further generations are ended a
+moment later.
+"""
 _DYING_S = 0.5
-"""Seconds that one process may take to die before work goes on with the others."""
+"""Seconds for which one process may take to die before the others are continued with."""
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh", "fish", "csh", "tcsh", "busybox"})
 
@@ -34,8 +36,8 @@ _KILL = int(signal.SIGKILL)
 def end_with_parent(parent: int = 0) -> None:
     """Make the kernel end this process when its parent ends.
 
-    `parent` is the parent's pid, if known: when the parent ended before the kernel was told, this
-    process ends here.
+    `parent` is the pid of the parent, if known. If the parent ended before the kernel was told,
+    this process ends at once.
     """
     _prctl(_PR_SET_PDEATHSIG, _KILL)
     if parent and os.getppid() != parent:
@@ -43,27 +45,29 @@ def end_with_parent(parent: int = 0) -> None:
 
 
 def keep_descendants() -> None:
-    """Make this process the parent of all orphans below it, also as another program."""
+    """Make this process the parent of all orphans below it, even after it becomes another
+    program.
+    """
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def tie_to_parent() -> list[Call]:
-    """Return the calls by which a child does what the two functions above do.
+    """Return the calls by which a child does the same as the two functions above.
 
-    A parent that ends before its child has become another program must see to the child's end.
+    A parent that ends before its child has become another program must end the child itself.
     """
     return [(_prctl, (_PR_SET_PDEATHSIG, _KILL)), (_prctl, (_PR_SET_CHILD_SUBREAPER, 1))]
 
 
 def own_children() -> list[int]:
-    """Return the children of this process's first thread, dead ones too.
+    """Return the children of this process's first thread, including dead ones.
 
-    Those are the processes that it has started, and those that have lost their parents.
+    These are the processes that it has started, and the processes that have lost their parents.
     """
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             return [int(pid) for pid in file.read().split()]
-    except OSError:  # a kernel without this file
+    except OSError:  # this kernel does not have the file
         me = os.getpid()
         return [pid for pid, parent in _parents().items() if parent == me]
 
@@ -92,9 +96,9 @@ def end_orphans(known: Callable[[], Collection[int]]) -> bool:
 
 
 def _stopped(roots: Iterable[int]) -> set[int]:
-    """Stop these processes and all below them; return them.
+    """Stop these processes and all processes below them, and return them.
 
-    A process that was being started while its parent was stopped is found in the next look.
+    If a process was being started while its parent was stopped, the next look finds it.
     """
     stopped: set[int] = set()
     for _ in range(_PASSES):
@@ -109,8 +113,8 @@ def _stopped(roots: Iterable[int]) -> set[int]:
 
 
 def reaped(pid: int) -> bool:
-    """Wait a little until a killed child is dead, whichever thread has started it."""
-    with contextlib.suppress(OSError):  # no descriptor is left, or it was reaped
+    """Wait a little until a killed child is dead, even if another thread has started it."""
+    with contextlib.suppress(OSError):  # no descriptor could be opened, or the child was reaped
         pidfd = os.pidfd_open(pid)
         try:
             wait_for(pidfd, select.POLLIN, _DYING_S)
@@ -123,9 +127,9 @@ def reaped(pid: int) -> bool:
 
 
 def subtrees(roots: Iterable[int], parents: Mapping[int, int]) -> dict[int, int]:
-    """Return the root of each process that is one of `roots` or below one.
+    """Return, for each process that is one of `roots` or below one, that root.
 
-    `parents` has the parent of each process.
+    `parents` maps each process to its parent.
     """
     of: dict[int, int] = {root: root for root in roots}
     for pid in parents:
@@ -139,7 +143,9 @@ def subtrees(roots: Iterable[int], parents: Mapping[int, int]) -> dict[int, int]
 
 
 def is_group_alive(group: int) -> bool:
-    """Whether any process of a group still runs; dead ones that are not reaped do not count."""
+    """Whether any process of a group still runs. Dead processes that are not reaped do not
+    count.
+    """
     for name in os.listdir("/proc"):
         if name.isdecimal() and (fields := _status(name)):
             state, _, of = fields[:3]
@@ -161,8 +167,8 @@ def _is_shell(pid: int) -> bool:
     """Whether a process runs a shell now.
 
     A process that started as a shell may since have replaced itself (exec) by its only command. A
-    shell script is recognized by its executable, the shell, because its process has the script's
-    name.
+    shell script is recognized by its executable, which is the shell, because its process has the
+    name of the script.
     """
     try:
         with open(f"/proc/{pid}/comm") as file:
@@ -173,10 +179,10 @@ def _is_shell(pid: int) -> bool:
 
 
 def ask_to_end(group: int, roots: Iterable[int]) -> None:
-    """Send SIGTERM to a process group, and to the given processes and those below that have left
-    it.
+    """Send SIGTERM to a process group, and to those of the given processes and their descendants
+    that have left the group.
 
-    Stopped processes are continued, since they could not end otherwise.
+    Stopped processes are continued, because they could not end otherwise.
     """
     roots = list(roots)
     everybody = [*roots, *(below for root in roots for below in descendants_of(root))]
@@ -190,7 +196,7 @@ def ask_to_end(group: int, roots: Iterable[int]) -> None:
 
 
 def descendants_of(pid: int) -> list[int]:
-    """Return all processes below a process, whichever of its threads has started them."""
+    """Return all processes below a process, including those that its other threads have started."""
     found: dict[int, None] = {}
     waiting = [pid]
     while waiting:
@@ -221,13 +227,13 @@ def group_of(pid: int) -> int:
 
 
 def session_of(pid: int) -> int:
-    """Return a process's session, which is its leader's pid; 0 when the process is gone."""
+    """Return a process's session, which is the pid of its leader; 0 if the process is gone."""
     fields = _status(str(pid))
     return int(fields[3]) if fields else 0
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the children of a process that has one thread, dead ones too."""
+    """Return the children of a process that has one thread, including dead ones."""
     return _children_in(f"/proc/{pid}/task/{pid}")
 
 
@@ -235,7 +241,7 @@ def _children_in(thread: str) -> list[int]:
     try:
         with open(f"{thread}/children") as file:
             return [int(one) for one in file.read().split()]
-    except OSError:  # it has ended, or the kernel has no such file
+    except OSError:  # the process has ended, or the kernel does not have the file
         return []
 
 
@@ -248,7 +254,9 @@ def _parents() -> dict[int, int]:
 
 
 def _status(pid: str) -> list[bytes]:
-    """Return state, parent, process group and so on (proc(5), stat); empty when it is gone."""
+    """Return the state, parent, process group and so on of a process (proc(5), stat); empty if it
+    is gone.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()

@@ -10,14 +10,15 @@ from collections.abc import Sequence
 _MOUNTS = "/proc/self/mountinfo"
 _IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs"}
 LASTING = "/var/tmp"
-"""A directory whose files outlive a restart of the machine, and are on a disk where /tmp may not
-be."""
+"""A directory whose files survive a restart of the machine, on a disk even if /tmp is not on
+one.
+"""
 
 
 def private_directory(base: str) -> str:
-    """Return `base`, a directory of this user with mode 0700; make it when it does not exist.
+    """Return `base`, a directory of this user with mode 0700, and make it if it does not exist.
 
-    Raises PermissionError when it is not private, and OSError when it cannot be made.
+    Raises PermissionError if it is not private, and OSError if it cannot be made.
     """
     with contextlib.suppress(FileExistsError):
         os.makedirs(base, mode=0o700)
@@ -33,7 +34,7 @@ def private_directory(base: str) -> str:
 def first_on_disk(bases: Sequence[str], otherwise: str) -> str:
     """Return the first of these directories that can be used and lies on a disk.
 
-    Otherwise returns the first that can be used, or else `otherwise`.
+    Without one, return the first directory that can be used; without that, return `otherwise`.
     """
     usable = []
     for base in dict.fromkeys(bases):
@@ -45,7 +46,7 @@ def first_on_disk(bases: Sequence[str], otherwise: str) -> str:
 
 
 def is_in_memory(path: str, mounts: str = _MOUNTS) -> bool:
-    """Whether files there take memory, and are gone after a restart of the machine."""
+    """Whether files in a directory take up memory, and are gone after a restart of the machine."""
     device = os.stat(path).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     with contextlib.suppress(OSError), open(mounts) as file:

@@ -20,7 +20,9 @@ _LOOK_EVERY_S = 0.02
 
 
 class Serving(msgspec.Struct, kw_only=True):
-    """A server. It is alive while the process `pid` exists and has the start time `started`."""
+    """A server. The server is alive while the process `pid` exists and has the start time
+    `started`.
+    """
 
     url: str
     cluster: str
@@ -37,13 +39,15 @@ def place_of(name: str) -> Path:
 
 
 def url_of(host: str, port: int, scheme: str = "http") -> str:
-    """Return the URL by which this machine's programs reach a server that listens there."""
+    """Return the URL at which programs of this machine reach a server that listens on an
+    address.
+    """
     shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"{scheme}://[{shown}]:{port}" if ":" in shown else f"{scheme}://{shown}:{port}"
 
 
 def announce(directory: Path, url: str, cluster: str) -> Serving:
-    """Announce this process, which serves at `url`, to others on this machine."""
+    """Announce to others on this machine that this process serves at `url`."""
     me = os.getpid()
     serving = Serving(url=url, cluster=cluster, pid=me, started=started_at(me) or "")
     path = directory / f"server-{me}.json"
@@ -69,7 +73,7 @@ def servers(directory: Path) -> list[Serving]:
 def start(directory: Path, module: str, arguments: list[str]) -> Serving:
     """Run a module that serves, and wait for its first line: a Serving, or why it cannot start.
 
-    Raises SystemFailureError, with the reason, when it cannot start.
+    Raises SystemFailureError with the reason if the server cannot start.
     """
     log = directory / "server.log"
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as err:
@@ -87,7 +91,7 @@ def start(directory: Path, module: str, arguments: list[str]) -> Serving:
         reason = line.decode().strip() or f"see {log}"
         process.wait()
         raise SystemFailureError(f"The server did not start: {reason}")
-    process.returncode = 0  # it goes on, and is not waited for
+    process.returncode = 0  # the server goes on, and nobody waits for its end
     return msgspec.json.decode(line, type=Serving)
 
 

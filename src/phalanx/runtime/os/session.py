@@ -29,9 +29,11 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     shared: str
     """The directory of objects in shared memory."""
     spill: str
-    """The directory of objects moved to disk."""
+    """The directory of objects that were spilled to disk."""
     disk: str
-    """The directory for data that belongs on a disk: files of jobs, and their members' output."""
+    """The directory for data that belongs on a disk: files of jobs, and the output of their
+    members.
+    """
 
     @property
     def sockets(self) -> str:
@@ -40,7 +42,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def jobs(self) -> str:
-        """The directory of the files of jobs. It is made with the first of them."""
+        """The directory of the files of jobs. It is made for the first of these files."""
         return os.path.join(self.disk, "jobs")
 
     @property
@@ -62,8 +64,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 def runtime_root(base: str | None = None) -> str:
     """Return the user's private directory for sessions.
 
-    Raises PermissionError when it is not private, and ValueError when a `base` that the caller
-    chose is too long for the paths of sockets.
+    Raises PermissionError if it is not private, and ValueError if a `base` that the caller chose is
+    too long for the paths of sockets.
     """
     if base is None:
         base = next(filter(_is_short_enough, _usual_roots()), _below_temporary("/tmp"))
@@ -88,8 +90,8 @@ def _is_short_enough(base: str) -> bool:
 
 
 def _temporary() -> str:
-    # Imported here: most commands need only the runtime directory, and this import takes longer
-    # than all that they do.
+    # Imported here because most commands need only the runtime directory, and this import takes
+    # longer than everything that they do.
     import tempfile
 
     return tempfile.gettempdir()
@@ -98,7 +100,7 @@ def _temporary() -> str:
 def is_chosen() -> bool:
     """Whether the user keeps sessions apart by a runtime directory of their own choice.
 
-    Otherwise it is that of a login, which cron, sudo and system services do not name.
+    Otherwise the directory is that of a login, which cron, sudo and system services do not name.
     """
     run = os.environ.get("XDG_RUNTIME_DIR")
     return run is not None and _is_usable(run) and run != f"/run/user/{os.getuid()}"
@@ -115,8 +117,8 @@ def _below_temporary(directory: str) -> str:
 def _spill_root(base: str) -> str:
     """Return the directory for spilled objects.
 
-    A runtime directory of the system is memory, not disk, and so may be the one for temporary
-    files.
+    A runtime directory of the system is memory, not disk. The directory for temporary files may be
+    memory, too.
     """
     run = os.environ.get("XDG_RUNTIME_DIR")
     is_of_system = run is not None and os.path.dirname(base) == run
@@ -135,8 +137,9 @@ def _disk_root(base: str) -> str:
 
 
 def _open_disk_root() -> str:
-    """Return the directory for the files of jobs that run as other accounts: they may pass through
-    it to their own. Raises PermissionError for one that this user does not have to itself.
+    """Return the directory for the files of jobs that run under other accounts. These accounts may
+    pass through it to their own files. Raises PermissionError if other accounts can change the
+    directory.
     """
     base = os.path.join(LASTING, f"phalanx-jobs-{os.getuid()}")
     try:
@@ -154,8 +157,8 @@ def _open_disk_root() -> str:
 def create(base: str | None = None, has_users: bool = False) -> Session:
     """Make a new session's directories, and delete those of dead sessions.
 
-    All lie below `base` when it is given, except shared memory. `has_users`: jobs run as other
-    accounts, and reach their files.
+    If `base` is given, all directories except shared memory are below it. `has_users`: whether jobs
+    run under other accounts, which must reach their files.
     """
     root = runtime_root(base)
     spill_root = root if base is not None else _spill_root(root)
@@ -185,7 +188,7 @@ def create(base: str | None = None, has_users: bool = False) -> Session:
 
 
 def own(session: Session, pid: int) -> None:
-    """Tie the session to a process: `sweep` keeps it for as long as that process lives."""
+    """Tie the session to a process: `sweep` keeps the session for as long as that process lives."""
     record = {
         "pid": pid,
         "started": started_at(pid),
@@ -209,12 +212,14 @@ def read_session(directory: str) -> Session:
         directory=directory,
         shared=record["shared"],
         spill=record["spill"],
-        disk=record.get("disk", directory),  # an earlier version wrote no disk
+        disk=record.get("disk", directory),  # an earlier version wrote no field `disk`
     )
 
 
 def owner_of(directory: str) -> int | None:
-    """Return the process that a session ends with; None when it ended. Raises as `read_session`."""
+    """Return the process with which a session ends; None if that process has ended. Raises the
+    errors of `read_session`.
+    """
     with open(os.path.join(directory, "owner")) as file:
         record = json.load(file)
     return record["pid"] if started_at(record["pid"]) == record["started"] else None
@@ -268,9 +273,10 @@ def sweep(root: str) -> None:
 
 
 def started_at(pid: int) -> str | None:
-    """Return the kernel's start time of a process, which tells it from a later one with its pid.
+    """Return the kernel's start time of a process, which tells the process from a later one with
+    the same pid.
 
-    None when the process has ended, reaped or not.
+    None if the process has ended, whether it was reaped or not.
     """
     try:
         with open(f"/proc/{pid}/stat") as file:

@@ -42,7 +42,7 @@ _PAGE = mmap.PAGESIZE
 _HEAD = struct.Struct("<I")
 _KEEP_FILES = 8
 _KEEP_READ_BYTES = 256 << 20
-"""The most bytes of kept files that others may have mapped."""
+"""The most bytes of kept files that other processes may have mapped."""
 _WATCHED, _WATCHED_SHARE = 64, 16
 """The number of last written files whose descriptors a process keeps, to ask the kernel about them;
 at most this part of its open files. A file without a descriptor is not overwritten once others may
@@ -51,8 +51,9 @@ _MADV_POPULATE_WRITE = 23
 _HANDED_FILES, _HANDED_BYTES = 16, 256 << 20
 """The most objects of other owners, and the most bytes of them, that their writer keeps mapped."""
 WRITTEN_MAPPINGS = 8192
-"""The most objects that a process keeps mapped after writing them, for later ones to reuse. The
-kernel limits the number of mappings (vm.max_map_count, 65,530 by default)."""
+"""The most objects that a process keeps mapped after writing them, so that later objects can reuse
+the files. The kernel limits the number of mappings (vm.max_map_count, 65,530 by default).
+"""
 
 
 class Extent:
@@ -66,12 +67,14 @@ class Extent:
         self.name = name
         self.capacity = capacity
         self.is_shared = is_shared
-        """Whether the file lies in shared memory, and not on disk for want of room."""
+        """Whether the file is in shared memory; otherwise it is on disk, because memory had no
+        room.
+        """
         self.map: mmap.mmap | None = mapping
         self.fd = fd
         """The descriptor of the mapped file; negative: closed."""
         self.may_be_read = False
-        """Whether others may have mapped the file while it is kept."""
+        """Whether other processes may have mapped the file while it is kept."""
 
     def let_go(self) -> None:
         """Unmap and close the file."""
@@ -79,8 +82,8 @@ class Extent:
         self.forget_descriptor()
 
     def forget_descriptor(self) -> None:
-        """Close the descriptor; the mapping stays."""
-        fd, self.fd = self.fd, -1  # at once: two threads may do this
+        """Close the descriptor. The mapping stays."""
+        fd, self.fd = self.fd, -1  # done in one step, because two threads may do this
         if fd >= 0:
             os.close(fd)
 
@@ -111,7 +114,7 @@ class SharedStore:
         self.spill_directory = spill_directory
         self.dropped: deque[tuple[str, Any, bool]] = deque()
         self.bytes_mapped = 0
-        """Bytes that reads of this process took without copying."""
+        """The bytes that reads of this process took without copying."""
         self._prefix = prefix
         self._reserve = reserve
         self._sealed = sealed
@@ -126,14 +129,14 @@ class SharedStore:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most_watched = min(_WATCHED, limit // _WATCHED_SHARE)
         self._watched: deque[Extent] = deque()
-        """Files whose descriptors are kept, the one that was written last at the end."""
+        """Files whose descriptors are kept. The file that was written last is at the end."""
         self._handed: dict[str, Extent] = {}
-        """Files of objects that other processes own now, and that may come back."""
+        """Files of objects that belong to other processes now. These files may come back."""
         self._come_back: deque[str] = deque()
         self._lock = threading.RLock()
 
     def write(self, data: bytes, buffers: Sequence[Any]) -> tuple[Value, FileHold]:
-        """Write a new object of these parts. Raises ObjectStoreFullError."""
+        """Write a new object from these parts. Raises ObjectStoreFullError."""
         raws = [b.raw() for b in buffers]
         header = msgspec.msgpack.encode([len(data), [len(r) for r in raws]])
         offset = _aligned(_HEAD.size + len(header))
@@ -173,7 +176,8 @@ class SharedStore:
         view.release()
         self._lent[extent.name] = extent
         if len(self._lent) > WRITTEN_MAPPINGS:
-            self._unmap(next(iter(self._lent)))  # the oldest: only its reuse is lost
+            # this is the oldest one, and only its reuse is lost
+            self._unmap(next(iter(self._lent)))
         if extent.is_shared:
             self._sealed(extent.name, extent.capacity)
         hold = FileHold(self, extent.name, extent.capacity, extent)
@@ -207,8 +211,8 @@ class SharedStore:
     def _is_still(self, name: str, directory: str, fd: int) -> bool:
         """Whether a file that was opened still has its name.
 
-        A file that lost its name while it was opened may be overwritten; a file that has it is not,
-        for as long as it is mapped here.
+        If a file lost its name while it was being opened, it may be overwritten. If it has its
+        name, it is not overwritten as long as it is mapped here.
         """
         try:
             there = os.stat(os.path.join(directory, name))
@@ -217,7 +221,7 @@ class SharedStore:
         return there.st_ino == os.fstat(fd).st_ino
 
     def parts(self, mapping: mmap.mmap) -> tuple[memoryview, list[memoryview]]:
-        """Return (pickle, buffers) of a mapped object, as views of its pages."""
+        """Return (pickle, buffers) of a mapped object, as views of the mapping's pages."""
         view = memoryview(mapping).toreadonly()
         (header_bytes,) = _HEAD.unpack_from(view, 0)
         length, sizes = msgspec.msgpack.decode(view[_HEAD.size : _HEAD.size + header_bytes])
@@ -234,7 +238,8 @@ class SharedStore:
     def collect(self) -> None:
         """Free the memory of objects whose last reference was dropped.
 
-        It never waits: a writer that holds the lock may be waiting for the calling thread.
+        This never waits, because a writer that holds the lock may be waiting for the calling
+        thread.
         """
         if not self._lock.acquire(blocking=False):
             return
@@ -256,7 +261,7 @@ class SharedStore:
                 self._unlink(name)
                 self._returned(name, 0)
             else:
-                self._keep(extent)  # the node knows: it gave the file back
+                self._keep(extent)  # the node knows this, because it gave the file back
         while self.dropped:
             name, extent, seen = self.dropped.popleft()
             self._lent.pop(name, None)
@@ -269,14 +274,16 @@ class SharedStore:
                 self._given_back(name)
                 continue
             if is_here:
-                # a file of another node's object is a copy, which the node deletes
+                # the file of another node's object is a copy, and the node deletes copies
                 self._unlink(name)
             if extent is not None:
                 extent.let_go()
             self._returned(name, 0)
 
     def let_go(self, names: Sequence[str]) -> None:
-        """Unmap the files of spilled objects that this process wrote, so that memory is freed."""
+        """Unmap those files of spilled objects that this process wrote, so that their memory is
+        freed.
+        """
         for name in names:
             self._unmap(name)
         self._spilled.extend(names)
@@ -287,11 +294,13 @@ class SharedStore:
         return FileHold(self, name, size, None)
 
     def is_here(self, name: str) -> bool:
-        """Whether an object's file, or a copy of it, is in this node's shared memory."""
+        """Whether an object's file, or a copy of the file, is in this node's shared memory."""
         return os.path.exists(self._path(name))
 
     def lend(self, name: str) -> None:
-        """Note that an object belongs to another process now, which may give its file back."""
+        """Note that an object belongs to another process from now on, which may give its file
+        back.
+        """
         with self._lock:
             extent = self._lent.pop(name, None)
             if extent is None:
@@ -308,7 +317,9 @@ class SharedStore:
         return sum(extent.capacity for extent in self._handed.values())
 
     def give_back(self, name: str) -> None:
-        """Take back the file of an object that this process wrote, and its owner has dropped."""
+        """Take back the file of an object that this process wrote and whose owner has dropped
+        it.
+        """
         self._come_back.append(name)
         self.collect()
 
@@ -319,13 +330,13 @@ class SharedStore:
                 extent.let_go()
 
     def trim(self) -> None:
-        """Free all memory kept for reuse."""
+        """Free all memory that is kept for reuse."""
         kept, self._kept = self._kept, []
         for extent in kept:
             self._discard(extent)
 
     def _take(self, size: int) -> Extent | None:
-        """Return a file of this size; None when there is not enough credit."""
+        """Return a file of this size; None if there is not enough credit."""
         self.collect()
         while (extent := self._fitting(size)) is not None:
             self._kept.remove(extent)
@@ -333,11 +344,11 @@ class SharedStore:
             try:
                 os.rename(self._path(extent.name), self._path(name))
             except FileNotFoundError:
-                self._discard(extent)  # the node freed it when memory was needed
+                self._discard(extent)  # the node freed the file when memory was needed
                 continue
             if extent.may_be_read and not is_ours_alone(extent.fd):
                 os.unlink(self._path(name))
-                self._discard(extent)  # another process opened it in the last moment
+                self._discard(extent)  # another process opened the file at the last moment
                 continue
             self._returned(extent.name, extent.capacity)
             extent.name, extent.may_be_read = name, False
@@ -399,14 +410,14 @@ class SharedStore:
         if len(self._watched) > self._most_watched:
             oldest = self._watched.popleft()
             oldest.forget_descriptor()
-            # the kernel cannot be asked about it any more
+            # the kernel cannot be asked about this file any more
             if oldest.may_be_read and oldest in self._kept:
                 self._kept.remove(oldest)
                 self._discard(oldest)
 
     def _prepare_keeping(self, extent: Extent, is_read: bool) -> bool:
-        """Note whether others may read a deleted object's file; return whether it may be
-        overwritten, sooner or later.
+        """Note whether others may read a deleted object's file. Returns whether the file may be
+        overwritten, now or later.
         """
         if not extent.is_shared or extent.map is None:
             return False
@@ -440,10 +451,10 @@ class SharedStore:
 
 
 def _map_with_pages(fd: int, capacity: int) -> mmap.mmap:
-    """Return a writable mapping of a new file, with its pages allocated.
+    """Return a writable mapping of a new file, with all of its pages allocated.
 
-    Allocating them at once is quicker than a fault for each, and a full file system is an OSError
-    here instead of a SIGBUS at some later write.
+    Allocating the pages at once is quicker than a page fault for each. If the file system is full,
+    that gives an OSError here in place of a SIGBUS at a later write.
     """
     os.ftruncate(fd, capacity)
     mapping = map_file(fd, capacity, is_writable=True)
@@ -472,7 +483,7 @@ def _not_mapped(error: OSError) -> SystemFailureError:
 
 
 def _in_pages(size: int) -> int:
-    """Return the bytes of the pages that this many bytes need."""
+    """Return the number of bytes in the pages that hold this many bytes."""
     return (size + _PAGE - 1) // _PAGE * _PAGE
 
 

@@ -47,13 +47,13 @@ _LAST_FD = 0xFFFF_FFFF
 _F_SETSIG, _F_SETOWN, _O_ASYNC = 10, 8, 0o20000
 _ANY, _BY_PID = 0, 1
 _WAITID = {"x86_64": 247, "aarch64": 95, "riscv64": 95}
-"""The number of waitid(2), which measures only as a system call."""
+"""The number of waitid(2). Only the system call itself also measures the child's use."""
 _PR_SET_CHILD_SUBREAPER = 36
 _EXITED_AND_STAYS = os.WEXITED | os.WNOWAIT
 _SIGINFO = ctypes.create_string_buffer(128)
 _NUMBER_BYTES = 4
 _SHAPE = (0, 0, LATE, 0, 0, 0)
-"""The arguments of a call of waitid(2), with the place of the pid."""
+"""The form of a call of waitid(2): its arguments, and the position of the pid among them."""
 _MOST_CALLS = 13
 _call = ctypes.CDLL(None).syscall
 _used: dict[int, Sequence[object]] = {}
@@ -67,14 +67,16 @@ class Shield(NamedTuple):
     pid: int
 
     def is_killed(self) -> bool:
-        """Whether it has ended, or ends, before its child: the child has killed it, most likely."""
+        """Whether the shield has ended, or is ending, before its child. Most likely the child has
+        killed it.
+        """
         with contextlib.suppress(ChildProcessError):
             ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             return ended is not None and ended.si_status == signal.SIGKILL
         return False
 
     def end(self) -> None:
-        """End it. Its child ends with it, and is this process's child when this returns.
+        """End the shield. Its child ends with it, and is a child of this process when this returns.
 
         This process must be a subreaper.
         """
@@ -84,7 +86,7 @@ class Shield(NamedTuple):
 
 
 def is_possible() -> bool:
-    """Whether shields can be made that share this process's memory."""
+    """Whether shields can be made that share the memory of this process."""
     can_close = _call(*map(ctypes.c_long, (_CLOSE_RANGE, _LAST_FD, _LAST_FD, 0))) == 0
     return can_close and os.uname().machine in _FUTEX
 
@@ -129,7 +131,7 @@ def start_shielded(
         return made
     made.end()
     gone, pid.value = pid.value, 0
-    if gone:  # somebody has killed the shield before it was the parent of a program
+    if gone:  # the shield was killed before it was the parent of a program
         with contextlib.suppress(ProcessLookupError):
             os.kill(gone, signal.SIGKILL)
         reap(gone)
@@ -137,7 +139,9 @@ def start_shielded(
 
 
 def _calls(run: Call, held: int) -> list[Call]:
-    """Return the calls of a shield that ends with the node, which has the other end of `held`."""
+    """Return the calls of a shield that ends with the node. The node has the other end of
+    `held`.
+    """
     return [
         call_for_name(SHIELD),
         run,
@@ -156,7 +160,7 @@ def _calls_of_kept(
     pid: ctypes.c_int,
     shield: ctypes.c_int,
 ) -> list[Call]:
-    """Return the calls of a shield that goes on without its node. `held`: the exit file."""
+    """Return the calls of a shield that outlives its node. `held`: the exit file."""
     about = ctypes.addressof(seen)
     number = _WAITID[os.uname().machine]
     wait = (
@@ -185,7 +189,9 @@ def _calls_of_kept(
 
 
 def _has_begun(begins: ctypes.c_int, shield: Shield) -> bool:
-    """Wait until a child is another program or has ended; False when it never will."""
+    """Wait until a child is another program or has ended. Returns False if it will never be a
+    program.
+    """
     futex = _FUTEX[os.uname().machine]
     while begins.value:
         _call(futex, ctypes.byref(begins), _FUTEX_WAIT, 1, _LOOK_EVERY, None, 0)
@@ -195,7 +201,9 @@ def _has_begun(begins: ctypes.c_int, shield: Shield) -> bool:
 
 
 def _lifeline_of_its_own(lifeline: int) -> int:
-    """Open the lifeline once more; at its end the kernel kills the process that is then set."""
+    """Open the lifeline once more. When it ends, the kernel kills the process that is set for this
+    descriptor.
+    """
     own = os.open(f"/proc/self/fd/{lifeline}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     fcntl.fcntl(own, _F_SETSIG, int(signal.SIGKILL))
     fcntl.fcntl(own, fcntl.F_SETFL, os.O_NONBLOCK | _O_ASYNC)
@@ -203,7 +211,9 @@ def _lifeline_of_its_own(lifeline: int) -> int:
 
 
 def reap(pid: int) -> None:
-    """Wait for the end of a shield, or of a child that has lost it; others may have reaped it."""
+    """Wait for the end of a shield, or of a child that has lost its shield. Another thread may have
+    reaped it.
+    """
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
     _used.pop(pid, None)
@@ -212,10 +222,10 @@ def reap(pid: int) -> None:
 def fork_shielded(
     lifeline: int, kept: Iterable[int] = (), exit_file: int = -1
 ) -> tuple[int, Shield]:
-    """Fork a child below a shield; return its pid, which is 0 in the child.
+    """Fork a child below a shield. Returns the child's pid, which is 0 in the child.
 
-    The shield keeps the descriptors `kept` open. In the child, the shield is the process's parent.
-    `exit_file`: as in `start_shielded`. Raises OSError when there can be no more processes.
+    The shield keeps the descriptors `kept` open. In the child, the shield is the parent process.
+    `exit_file`: as in `start_shielded`. Raises OSError if no more processes can be made.
     """
     shield, read = begin_shielded(lifeline, kept, exit_file)
     return told_by(shield, read) if read >= 0 else (0, shield)
@@ -224,7 +234,8 @@ def fork_shielded(
 def begin_shielded(
     lifeline: int, kept: Iterable[int] = (), exit_file: int = -1
 ) -> tuple[Shield, int]:
-    """Do the same without a wait for the child, whose pid `told_by` reads from the descriptor.
+    """Fork a child below a shield without waiting for it. `told_by` reads the child's pid from the
+    descriptor.
 
     The descriptor is -1 in the child.
     """
@@ -255,7 +266,9 @@ def begin_shielded(
 
 
 def told_by(shield: Shield, read: int) -> tuple[int, Shield]:
-    """Wait for the pid of a child that was begun. Raises OSError as `fork_shielded` does."""
+    """Wait for the pid of a child that was begun. Raises OSError in the cases of
+    `fork_shielded`.
+    """
     with os.fdopen(read, "rb") as told:
         pid = int.from_bytes(told.read(_NUMBER_BYTES), "little", signed=True)
     if pid > 0:
@@ -266,7 +279,9 @@ def told_by(shield: Shield, read: int) -> tuple[int, Shield]:
 
 
 def _stand(pid: int, write: int, lifeline: int, kept: Iterable[int], exit_file: int) -> NoReturn:
-    """Be a shield until the node is gone; that of a kept command, until it is killed."""
+    """Be a shield until the node is gone or, as the shield of a kept command, until this process is
+    killed.
+    """
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         name_process(SHIELD)
@@ -284,12 +299,14 @@ def _stand(pid: int, write: int, lifeline: int, kept: Iterable[int], exit_file: 
 
 
 def stand_kept(pid: int, exit_file: int) -> NoReturn:
-    """Be the shield of a kept command, a child of this process, until this process is killed."""
+    """Be the shield of a kept command, which is a child of this process, until this process is
+    killed.
+    """
     os.dup2(exit_file, 0)
     _close_all_but({0})
     write_pids(0, os.getpid(), pid)
     ended = os.waitid(os.P_PID, pid, _EXITED_AND_STAYS)
-    assert ended is not None  # it waits
+    assert ended is not None  # the shield waits here
     code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
     write_ending(0, pid, code, 0.0, 0)
     while True:
@@ -299,7 +316,7 @@ def stand_kept(pid: int, exit_file: int) -> NoReturn:
 def _close_all_but(kept: set[int]) -> None:
     first = 0
     for fd in sorted(kept):
-        if first < fd:  # an empty range closes all
+        if first < fd:  # an empty range closes all descriptors
             os.closerange(first, fd)
         first = fd + 1
     os.closerange(first, _LAST_FD >> 1)

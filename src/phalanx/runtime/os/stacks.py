@@ -11,7 +11,9 @@ MAX_CHARACTERS = 20_000
 
 
 def thread_stacks() -> list[tuple[str, str]]:
-    """Return (name, stack) of each thread, the main thread first; the innermost frame is last."""
+    """Return (name, stack) of each thread, the main thread first. The innermost frame is the last
+    of a stack.
+    """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     main = threading.main_thread().ident
     found = []

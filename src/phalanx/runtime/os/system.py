@@ -13,7 +13,9 @@ from phalanx.runtime.os.own_time import own_time
 
 
 class SystemClock:
-    """The clock of a head: its process's own time, the machine's clock, and the wall-clock time."""
+    """The clock of a head: the own time of its process, the machine's clock, and the wall-clock
+    time.
+    """
 
     def now(self) -> float:
         """Return the process's own time, in seconds."""
@@ -48,8 +50,8 @@ def log_defect(error: BaseException) -> None:
 
 
 def say(text: str, *, level: str = INFO, job: str = "") -> None:
-    """Write a line to the process's log; `job`: see LogRecord.
+    """Write a line to the process's log. `job`: see LogRecord.
 
-    A log on a full disk, or one that is no longer read, must not end the process.
+    A log on a full disk, or a log that is no longer read, must not end the process.
     """
     LOG.write(text, level, job)

@@ -20,7 +20,8 @@ class ThreadUsageMeter:
     """Measures what commands use, in a thread.
 
     A command leads a session of its own, and is a subreaper: all processes of that session, and all
-    below it, count. Shared pages count once a process: a page that two processes map counts twice.
+    processes below the command, count. Shared pages count once for each process: a page that two
+    processes map counts twice.
     """
 
     def __init__(self) -> None:
@@ -28,14 +29,14 @@ class ThreadUsageMeter:
         self._seen: Processes | None = None
 
     def ask(self, pids: Collection[int]) -> None:
-        """Begin to measure these commands, unless a measurement runs."""
+        """Begin to measure these commands, unless a measurement is under way."""
         if self._looking is None or not self._looking.is_alive():
             args = (tuple(pids),)
             self._looking = threading.Thread(target=self._look, args=args, daemon=True)
             self._looking.start()
 
     def answer(self) -> Processes | None:
-        """Return the last measurement; None while it runs."""
+        """Return the last measurement; None while one is under way."""
         if self._looking is not None and self._looking.is_alive():
             return None
         seen, self._seen = self._seen, None
@@ -46,7 +47,9 @@ class ThreadUsageMeter:
 
 
 def look_at(commands: Collection[int]) -> dict[int, tuple[float, int]]:
-    """Return (CPU seconds, resident bytes) of each living command, with all below it."""
+    """Return (CPU seconds, resident bytes) of each living command, together with all processes
+    below it.
+    """
     processes: dict[int, list[bytes]] = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():

@@ -11,6 +11,6 @@ _UNKNOWN = re.compile(r"\$\{\w+\}")
 def expanded(value: str) -> str:
     """Return a value with `$NAME` and `${NAME}` replaced by this process's variables.
 
-    As on Ray, `${NAME}` is empty when there is no such variable, and `$NAME` stays.
+    If there is no such variable, `${NAME}` becomes empty and `$NAME` stays, as on Ray.
     """
     return _UNKNOWN.sub("", os.path.expandvars(value))

@@ -16,21 +16,26 @@ from phalanx.model.accelerators import AMD, AMD_RUNTIME, VISIBLE
 CUDA = VISIBLE["GPU"]
 _OWN = {VISIBLE[resource]: resource for resource in VISIBLE}
 _KIND = re.compile(r"(\d+)\Z|(GPU-|MIG-)\S|[A-Za-z][\w.:/-]*\d", re.ASCII)
-"""A number, a UUID, or another name with a digit: words such as `none` and `NoDevFiles` name no
-device."""
+"""A device is a number, a UUID, or another name with a digit. Words such as `none` and `NoDevFiles`
+name no device.
+"""
 _RANGE = re.compile(r"(\d{1,5})-(\d{1,5})\Z", re.ASCII)
 _MANY = 4096
 """A number of devices above that of any machine."""
 
 TRUE = ("1", "true", "True")
 _LEAVE = "RAY_EXPERIMENTAL_NOSET_"
-"""Ray's prefix: before the name of a variable that shows devices, it means to leave that alone."""
+"""Ray's prefix: before the name of a variable that shows devices, it means that this variable must
+be left alone.
+"""
 _OTHER_NAME = {VISIBLE["RBLN"]: "RBLN_RT_VISIBLE_DEVICES"}
 """The names that Ray uses for some variables after that prefix."""
 
 
 def is_left_alone(variable: str) -> bool:
-    """Whether this process's environment leaves a variable of devices alone in its work."""
+    """Whether this process's environment asks that a variable of devices be left alone in its
+    work.
+    """
     return os.environ.get(_LEAVE + _OTHER_NAME.get(variable, variable)) in TRUE
 
 
@@ -41,14 +46,16 @@ def variables_of(resource: str, variables: Mapping[str, str]) -> tuple[str, ...]
 
 
 def shown_by(resource: str, variables: Mapping[str, str]) -> str | None:
-    """Return the list of devices that a node with these `variables` was shown; None for all."""
+    """Return the list of devices that were shown to a node with these `variables`; None for all
+    devices.
+    """
     return next(
         (variables[name] for name in variables_of(resource, variables) if name in variables), None
     )
 
 
 def shown_devices(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the lists of devices that a node with these `variables` was shown, by resource."""
+    """Return the lists of devices that were shown to a node with these `variables`, by resource."""
     lists = {resource: shown_by(resource, variables) for resource in VISIBLE}
     return {resource: shown for resource, shown in lists.items() if shown is not None}
 
@@ -56,8 +63,8 @@ def shown_devices(variables: Mapping[str, str]) -> dict[str, str]:
 def named_devices(shown: str | None, numbers: Sequence[int], variable: str = CUDA) -> str:
     """Return the value of `variable` that shows the devices with the node's `numbers`.
 
-    `shown` is the variable as the node has it, within which its numbers count; it may hold UUIDs. A
-    number beyond that list is no device of the node, and is left out.
+    `shown` is the value that the node has for the variable, to whose entries the numbers refer; it
+    may contain UUIDs. A number beyond that list is no device of the node, and is left out.
     """
     if shown is None:
         return ",".join(map(str, numbers))
@@ -82,7 +89,7 @@ def of_command(variables: dict[str, str], node: Mapping[str, str]) -> dict[str, 
 
 
 def check_devices(resources: Mapping[str, float], variables: Mapping[str, str]) -> None:
-    """Raise ValueError unless a node with these `variables` can hand out this many devices."""
+    """Raise ValueError unless a node with these `variables` can hand out this number of devices."""
     for resource in VISIBLE:
         if not (wanted := resources.get(resource, 0)):
             continue
@@ -101,7 +108,7 @@ def check_devices(resources: Mapping[str, float], variables: Mapping[str, str]) 
 def device_limits(variables: Mapping[str, str]) -> dict[str, int]:
     """Return the most devices that a node with these `variables` can have, by resource.
 
-    A resource whose devices are all shown has no limit.
+    If all devices of a resource are shown, the resource has no limit.
     """
     limits: dict[str, int] = {}
     for resource in VISIBLE:
@@ -116,12 +123,14 @@ def device_limits(variables: Mapping[str, str]) -> dict[str, int]:
 
 
 def _beneath(resource: str) -> tuple[str, ...]:
-    """Return the variables whose devices are the base for those of `variables_of`."""
+    """Return the variables whose devices are the base for the devices of `variables_of`."""
     return (AMD_RUNTIME,) if resource == "GPU" else ()
 
 
 def _names(variable: str, text: str) -> list[str]:
-    """Return the devices of a list. As in a driver, it ends at the first entry that names none."""
+    """Return the devices of a list. As in a driver, the list ends at the first entry that names
+    none.
+    """
     names: list[str] = []
     for entry in (part.strip() for part in text.split(",")):
         span = _RANGE.match(entry) if _OWN.get(variable) == "neuron_cores" else None
@@ -146,7 +155,7 @@ def _listed(variable: str, text: str) -> list[str]:
         )
     alike = sorted(name.lower() for name in names)
     for one, other in pairwise(alike):
-        # A UUID may be shortened to its beginning, a number may not.
+        # A UUID may be shortened to its beginning; a number may not.
         if one == other or (not one.isdecimal() and other.startswith(one)):
             raise ValueError(f"{variable}={text} lists a device twice: {other}")
     return names

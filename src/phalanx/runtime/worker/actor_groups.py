@@ -15,20 +15,22 @@ class _Pool:
 
     def __init__(self) -> None:
         self.ready: queue.SimpleQueue[Entry] = queue.SimpleQueue()
-        """Admitted calls that no thread has taken."""
+        """Admitted calls that no thread has taken yet."""
         self.threads = 0
 
 
 class GroupThreads:
-    """Threads by group. They are kept, and with them the thread-local data of user code."""
+    """Threads by group. The threads are kept, so that thread-local data of user code is kept,
+    too.
+    """
 
     def __init__(self, run: Callable[[str, Entry], None]) -> None:
-        """`run(group, call)` runs a call, and those that follow in its place."""
+        """`run(group, call)` runs a call, and then the calls that follow in its place."""
         self._run = run
         self._pools: defaultdict[str, _Pool] = defaultdict(_Pool)
 
     def hand(self, group: str, entry: Entry, needed: int) -> None:
-        """Run an admitted call; `needed` calls of its group run now."""
+        """Run an admitted call. `needed`: the number of calls of its group that run now."""
         pool = self._pools[group]
         if pool.threads < needed:
             pool.threads += 1

@@ -41,13 +41,15 @@ from phalanx.worker.context import TaskContext, current, lease_info, of_process
 
 _SHUTDOWN_S = 30.0
 LAST_CALLS_S = 30.0
-"""Seconds that an ending actor waits for its other running calls: some never end."""
+"""Seconds for which an ending actor waits for its other running calls, because some calls never
+end.
+"""
 _LONGEST_NAME = 256
 _EXIT_ACTOR = "The actor died because it called exit_actor()."
 
 
 class ActorHost:
-    """The one actor of this worker, whose methods are no coroutines."""
+    """The only actor of this worker, if its methods are no coroutines."""
 
     is_async = False
 
@@ -83,14 +85,16 @@ class ActorHost:
         """Guards the groups of an actor with several threads."""
         self._exit_reason = ""
         self._crash: SystemExit | None = None
-        """The exit with which the process must end, when that is a crash."""
+        """The exit with which the process must end, if that exit is a crash."""
         self.is_drained = False
-        """Whether the actor has ended, and all its results have left."""
+        """Whether the actor has ended and all its results have left."""
         self._draining = False
         self._means: dict[str, float] = {}
         self._methods = ActorMethods(None)
         self.setup_error: RuntimeEnvSetupError | None = None
-        """The error of the job's setup hook, which prevents the actor's construction; or None."""
+        """The error of the job's setup hook, because of which the actor is not constructed; None if
+        there was none.
+        """
 
     def path_of(self, method: str) -> str:
         """Return the module, class and name of a method."""
@@ -99,7 +103,7 @@ class ActorHost:
     # ---- life --------------------------------------------------------------------------------
 
     def serve(self) -> int:
-        """Construct the actor and run its calls until it ends; return the exit code."""
+        """Construct the actor and run its calls until it ends. Returns the exit code."""
         of_process.lease = of_process.actor = self._lease
         gang = self._lease.gang
         cpus = self._lease.resources.get("CPU", 1)
@@ -118,9 +122,9 @@ class ActorHost:
         return 0
 
     async def _construct(self) -> bool:
-        """Construct the instance; return whether that succeeded.
+        """Construct the instance. Returns whether that succeeded.
 
-        Waits only for a constructor that is a coroutine.
+        The result is awaited only if the constructor is a coroutine.
         """
         creation = self._creation
         context = TaskContext(b"", 0, f"{creation.class_name}.__init__", 0, self._lease, True)
@@ -146,7 +150,7 @@ class ActorHost:
                 return False
             name = f"{creation.class_name}.__init__"
             data = failures.describe(error, name, os.getpid(), None)
-            # A call that would raise the error may never come, so it is printed too.
+            # A call that would raise the error may never come, so the error is also printed.
             print(f"The actor cannot be made: {failures.told(data)}", file=sys.stderr, flush=True)
             self._node.send(ActorFailed(self.actor, data))
             return False
@@ -157,7 +161,7 @@ class ActorHost:
         return True
 
     def _end_unmade(self) -> int:
-        """End an actor whose constructor raised, or called exit_actor."""
+        """End an actor whose constructor raised an error or called exit_actor."""
         if self._exit_reason:
             self._finish()
             return 0
@@ -170,8 +174,9 @@ class ActorHost:
         self._wake()
 
     def _finish(self) -> None:
-        """End the actor: send the last results, run the user's hook unless it is a crash, and
-        `__del__`."""
+        """End the actor: send the last results, then run the user's hook (unless this is a crash)
+        and `__del__`.
+        """
         self._outbox.flush()
         if self._crash is not None:
             self._say_all()
@@ -190,10 +195,10 @@ class ActorHost:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Release the instance, and all that it alone holds.
+        """Release the instance, and everything that only it holds.
 
-        No interpreter ends here that would run `__del__` or write what files have in their buffers.
-        This may take as long as the hook.
+        The process ends without an interpreter's usual end, which would run `__del__` and write the
+        buffers of files. So the release may take as long as the hook.
         """
         late = threading.Timer(_SHUTDOWN_S, os._exit, [0])
         late.daemon = True
@@ -227,7 +232,7 @@ class ActorHost:
             waiter.finish()
 
     def cancel(self, key: Key) -> None:
-        """Cancel a call that its caller no longer wants."""
+        """Cancel a call, because its caller no longer wants the result."""
         self._calls.cancel(key)
 
     # ---- one after another -------------------------------------------------------------------
@@ -250,7 +255,8 @@ class ActorHost:
                 return
             waiter = Waiter()
             self._waiter = waiter
-            # A thread of the actor's own may have ended it before there was a waiter to wake.
+            # A thread of the actor's own may have ended the actor before there was a waiter to
+            # wake.
             if not (received or self._draining or self._exit_reason):
                 self._reactor.wait(waiter)
             self._waiter = None
@@ -268,7 +274,7 @@ class ActorHost:
         self._children.forget(key)
 
     def _run(self, connection: Connection, call: Call) -> Message | None:
-        """Run a call; return its answer, if the answer is to be sent from here."""
+        """Run a call. Returns the call's answer if it is to be sent from here."""
         context = self._context(connection, call)
         token = current.set(context)
         started = begins()
@@ -314,18 +320,18 @@ class ActorHost:
         return self._results.failure(call.number, error, context.name, started, actor_repr)
 
     def _leaving(self, call: Call, error: SystemExit, started: Began) -> Message | None:
-        """Return the answer to a call that raised SystemExit, or None.
+        """Return the answer to a call that raised SystemExit; None if there is none.
 
-        As in Ray, exit_actor and an exit with code 0 are intended; any other exit is a crash. The
-        call of a crash has no answer: its caller decides by the end of the process whether to try
-        again.
+        As in Ray, exit_actor and an exit with code 0 are intended, and any other exit is a crash.
+        The call of a crash has no answer: its caller sees the end of the process, and decides
+        whether to try again.
         """
         if not isinstance(error, WorkerExit):
             if error.code != 0:
                 self._end_by_crash(error)
                 return None
             self._leave("The actor died because a method raised SystemExit(0).")
-        elif not self._exit_reason:  # a plain __ray_terminate__
+        elif not self._exit_reason:  # the call was a plain __ray_terminate__
             self._leave(_EXIT_ACTOR)
         return Failed(call.number, b"", started.wall, started.ended(), "exit")
 
@@ -336,14 +342,15 @@ class ActorHost:
             self._begin_end()
 
     def leave(self) -> NoReturn:
-        """End the actor, as the calling method or a thread of it asks."""
+        """End the actor, because the calling method or a thread of the actor requests it."""
         context = current.get()
         if context is not None:
             context.leaves = True
         self._leave(_EXIT_ACTOR)
         if is_inside_loop():
             raise AsyncioActorExit("exit_actor() was called.")
-        if context is None:  # a thread of the actor's own: a plain SystemExit ends it in silence
+        # this is a thread of the actor's own: a plain SystemExit ends the thread in silence
+        if context is None:
             raise SystemExit(0)
         raise WorkerExit(0)
 
@@ -355,8 +362,9 @@ class ActorHost:
         self._begin_end()
 
     def _begin_end(self) -> None:
-        """Let running calls end. Calls that have not begun never do: their callers hear of the
-        actor's end."""
+        """Let running calls end. Calls that have not begun never run: their callers are told that
+        the actor has ended.
+        """
         self._wake()
 
     # ---- in threads --------------------------------------------------------------------------
@@ -397,7 +405,9 @@ class ActorHost:
         self._begin(group, entry, needed)
 
     def _begin(self, group: str, entry: Entry, needed: int) -> None:
-        """Let a call of a group begin, which has `needed` calls under way with it."""
+        """Let a call of a group begin. `needed`: the number of calls under way in the group, with
+        this one.
+        """
         self._pools.hand(group, entry, needed)
 
     def _run_in_thread(self, group: str, first: Entry) -> None:
@@ -417,7 +427,7 @@ class ActorHost:
                 self._wake()
 
     def _following(self, entry: Entry) -> Entry | None:
-        """Return the call that begins in the place of an ended one."""
+        """Return the call that begins in place of one that has ended."""
         if self._exit_reason:
             self._calls.drop_waiting()
         return self._calls.finished(entry)
@@ -440,7 +450,9 @@ def parts_of(entry: Entry) -> tuple[Connection, Call]:
 
 
 def _own_name(instance: Any) -> str:
-    """Return the name for listings that the actor's class gives; empty when it gives none."""
+    """Return the name for listings that the actor's class gives the actor; empty if the class gives
+    none.
+    """
     if not any("__repr__" in vars(cls) for cls in type(instance).__mro__[:-1]):
         return ""
     try:

@@ -8,7 +8,7 @@ from phalanx.errors import WorkerExit
 
 
 class ActorMethods:
-    """Methods bound to the instance, looked up at their first call."""
+    """Methods bound to the instance. Each is looked up at its first call."""
 
     def __init__(self, instance: Any) -> None:
         self._instance = instance
@@ -22,7 +22,9 @@ class ActorMethods:
         return found
 
     def path_of(self, name: str, is_async: bool) -> str:
-        """Return module, class and name; as in Ray, qualified names for async actors."""
+        """Return a method's module, class and name. As in Ray, async actors have qualified
+        names.
+        """
         cls = type(self._instance)
         path = f"{cls.__name__}.{name}"
         if is_async:

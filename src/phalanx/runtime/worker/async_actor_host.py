@@ -19,17 +19,17 @@ from phalanx.worker.context import TaskContext, current
 
 
 class AsyncActorHost(ActorHost):
-    """The one actor of this worker, with methods that are coroutines."""
+    """The only actor of this worker, if it has methods that are coroutines."""
 
     is_async = True
 
     _over: asyncio.Event
-    """Set when the actor has ended, if it has only one loop."""
+    """Set when the actor has ended, if the actor has only one loop."""
 
     def __init__(self, *parts: Any, **more: Any) -> None:
         super().__init__(*parts, **more)
         self._loop: asyncio.AbstractEventLoop | None = None
-        """The one loop of an actor without groups."""
+        """The only loop of an actor without groups."""
         self._loops: dict[str, asyncio.AbstractEventLoop] = {}
         """The loops of an actor that has groups, by group."""
         self._tasks: dict[Key, asyncio.Task[Any]] = {}
@@ -53,7 +53,7 @@ class AsyncActorHost(ActorHost):
             super().receive(connection, call)
 
     def cancel(self, key: Key) -> None:
-        """Cancel a call that its caller no longer wants."""
+        """Cancel a call, because its caller no longer wants the result."""
         super().cancel(key)
         task = self._tasks.get(key)
         if task is not None:
@@ -69,9 +69,9 @@ class AsyncActorHost(ActorHost):
     # ---- on an event loop for each group -----------------------------------------------------
 
     def _serve_on_loops(self) -> int:
-        """Serve with a loop for each group, in a thread of its own.
+        """Serve with an event loop for each group, each in a thread of its own.
 
-        So a call that blocks holds up only its own group.
+        A call that blocks then delays only its own group.
         """
         self._loops = {group: start_loop() for group in self._calls.groups}
         made = asyncio.run_coroutine_threadsafe(self._construct(), self._loops[""])
@@ -115,7 +115,8 @@ class AsyncActorHost(ActorHost):
 
     def _spawn(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
         connection, call = parts_of(entry)
-        context = self._context(connection, call)  # now: the call may be cancelled before it begins
+        # done now, because the call may be cancelled before it begins
+        context = self._context(connection, call)
         loop.create_task(self._run_async(entry, (connection.peer, call.number), context))
 
     async def _run_async(self, entry: Entry, key: Key, context: TaskContext) -> None:
@@ -133,8 +134,10 @@ class AsyncActorHost(ActorHost):
             args, kwargs = values.arguments(call.args, call.inputs, context)
             run = watched(method, context.name, kwargs, context)
             result = run(*args, **kwargs)
-            del args, kwargs, run, method  # so that an ending actor releases its instance at once
-            # A reference can be awaited, too, but a method that returns one passes it on.
+            # the reference is dropped so that an ending actor releases its instance at once
+            del args, kwargs, run, method
+            # A reference can be awaited, too, but if a method returns a reference, the method
+            # passes it on.
             if inspect.isawaitable(result) and not isinstance(result, ObjectRef):
                 result = await result
             _check_end(context)
@@ -169,7 +172,7 @@ class AsyncActorHost(ActorHost):
             self._end_if_drained()
 
     def _check(self, call: Call, context: TaskContext) -> None:
-        """Raise for a call that should not run."""
+        """Raise an error for a call that should not run."""
         if context.is_cancelled:
             raise cancelled()
         self._calls.check_group(call, self._creation.class_name)
@@ -195,7 +198,9 @@ class AsyncActorHost(ActorHost):
 
 
 def _check_end(context: TaskContext) -> None:
-    """Raise the end of a call again when user code has caught it: the result is not wanted."""
+    """Raise the end of a call again if user code has caught it, because the result is not
+    wanted.
+    """
     if context.leaves:
         raise WorkerExit
     if context.is_cancelled:

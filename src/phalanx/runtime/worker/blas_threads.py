@@ -19,20 +19,22 @@ _SETTERS = tuple(
 
 
 class BlasThreads:
-    """The numbers of threads of the libraries that this process was forked with."""
+    """The functions that set the number of threads of the libraries with which this process was
+    forked.
+    """
 
     def __init__(self) -> None:
         self._setters: list[Callable[[int], object]] = []
         self._count = 1
 
     def prepare(self) -> None:
-        """Find the loaded libraries and set them to one thread, in the fork server."""
+        """Find the loaded libraries, in the fork server, and set them to one thread."""
         if "numpy" in sys.modules:
             self._setters = _loaded()
             self._set(1)
 
     def limit(self, count: int) -> None:
-        """Use this many threads from now on."""
+        """Use this number of threads from now on."""
         if count != self._count:
             self._set(count)
 
@@ -43,12 +45,15 @@ class BlasThreads:
 
 
 inherited = BlasThreads()
-"""Prepared before the first fork; each worker has its own copy."""
+"""The libraries that were loaded before the first fork. Each worker has its own copy of this
+object.
+"""
 
 
 def _loaded() -> list[Callable[[int], object]]:
     """Return the function that sets the threads of each OpenBLAS in this process."""
-    import ctypes  # not at the top: few parents of workers have loaded such a library
+    # not imported at the top, because few parents of workers have loaded such a library
+    import ctypes
 
     try:
         with open("/proc/self/maps") as maps:

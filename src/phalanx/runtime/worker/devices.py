@@ -15,29 +15,33 @@ from phalanx.runtime.os.visible_devices import (
 from phalanx.runtime.worker.blas_threads import inherited
 
 _HIDE = "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"
-"""Ray's variable: work that holds no devices then sees none; otherwise it sees all."""
+"""Ray's variable. If it is set, work that holds no devices sees none; otherwise such work sees all
+devices.
+"""
 
 
 class DeviceEnvironment:
-    """Sets the variables for each lease, and restores the old ones for a lease without devices."""
+    """Sets the variables of devices for each lease, and restores the old values for a lease without
+    devices.
+    """
 
     def __init__(self, shown: Mapping[str, str]) -> None:
         """Remember the current variables.
 
-        `shown`: the lists of devices that the node was shown, by resource. A runtime environment of
-        this process may have other lists; the node counts by its own.
+        `shown`: the lists of devices that were shown to the node, by resource. A runtime
+        environment of this process may have other lists, but the node numbers devices by its own.
         """
         self._shown = shown
         self._before = {
             resource: {name: os.environ.get(name) for name in variables_of(resource, os.environ)}
             for resource in VISIBLE
         }
-        """The variables that show devices, with their values at the start."""
+        """The variables that show devices, with the values that they had at the start."""
         self._threads = "OMP_NUM_THREADS" not in os.environ
         if not self._threads:
             inherited.limit(_count(os.environ["OMP_NUM_THREADS"]))
         self._cpus = 0.0
-        """The number of CPUs by which OMP_NUM_THREADS was last set."""
+        """The number of CPUs to which OMP_NUM_THREADS was last set."""
         self._of_gang: dict[str, str | None] = {}
         """Values that the variables of a gang, and of shares of devices, had before."""
 

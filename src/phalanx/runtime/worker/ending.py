@@ -13,10 +13,11 @@ from phalanx.runtime.driver.transport import NodeConnection
 
 
 def run_exit_handlers(node: NodeConnection) -> None:
-    """Run the handlers that user code registered with atexit; a forked process would not run them.
+    """Run the handlers that user code registered with atexit, because a forked process would not
+    run them.
 
-    A handler may wait forever, as that of multiprocessing does for running children. So the node
-    hears that nothing else is left to do, and ends the process after a while.
+    A handler may wait forever, as that of multiprocessing does for running children. So the node is
+    told that nothing else is left to do, and ends the process after a while.
     """
     node.send(WorkerEnding())
     with contextlib.suppress(Exception):
@@ -24,7 +25,7 @@ def run_exit_handlers(node: NodeConnection) -> None:
 
 
 def end_process(error: SystemExit, node: NodeConnection) -> NoReturn:
-    """End the process as this exit asks; its results have left."""
+    """End the process with the code of this exit. All results must have left."""
     run_exit_handlers(node)
     with contextlib.suppress(Exception):
         sys.stdout.flush()

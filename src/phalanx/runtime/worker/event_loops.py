@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 def new_loop() -> asyncio.AbstractEventLoop:
     """Return an event loop of the program's policy.
 
-    Without a policy of its own, the loop looks repeatedly for a moment before it sleeps.
+    If the program has no policy of its own, the loop looks for events repeatedly for a moment
+    before it sleeps.
     """
     import asyncio
 
@@ -25,7 +26,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def start_loop() -> asyncio.AbstractEventLoop:
-    """Start an event loop in a thread of its own, which runs as long as the process."""
+    """Start an event loop in a new thread, which runs as long as the process."""
     import asyncio
 
     loop = new_loop()
@@ -39,7 +40,7 @@ def start_loop() -> asyncio.AbstractEventLoop:
 
 
 def is_inside_loop() -> bool:
-    """Whether the caller is a task of a loop."""
+    """Whether the caller runs in a task of an event loop."""
     asyncio = sys.modules.get("asyncio")
     try:
         return asyncio is not None and asyncio.current_task() is not None

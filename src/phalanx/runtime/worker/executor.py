@@ -54,7 +54,9 @@ if TYPE_CHECKING:
     from phalanx.runtime.worker.actor_host import ActorHost
 
 _LOOK_AGAIN_S = 0.05
-"""Seconds between looks of an ending process at whether others still refer to its objects."""
+"""Seconds between looks of an ending process at whether other processes still refer to its
+objects.
+"""
 
 
 class WorkerExecutor:
@@ -68,8 +70,8 @@ class WorkerExecutor:
         *,
         flush: Callable[[], None],
     ) -> None:
-        """`job` takes the settings of the job that this worker is set up for. `devices`: see
-        DeviceEnvironment. `flush` sends everything posted.
+        """`job` receives the settings of the job for which this worker is set up. `devices`: see
+        DeviceEnvironment. `flush` sends all posted messages.
         """
         owner = runtime.owner
         me, references = runtime.process_id, owner.references
@@ -80,7 +82,9 @@ class WorkerExecutor:
         self._children = owner.children
         self._job = job
         self._setup_error: RuntimeEnvSetupError | None = None
-        """The error of the job's setup hook, which prevents all work here; or None."""
+        """The error of the job's setup hook, because of which no work runs here; None if there was
+        none.
+        """
         self._references = references
         self._task_references = task_references = TaskReferences(me, references, GIVE_UP_S)
         self.core = WorkerCore(
@@ -119,18 +123,18 @@ class WorkerExecutor:
     # ---- effects of the core -----------------------------------------------------------------
 
     def wake(self) -> None:
-        """Wake the main thread: it has something to do."""
+        """Wake the main thread, because it has something to do."""
         waiter = self._waiter
         if waiter is not None:
             waiter.finish()
 
     def interrupt(self, context: TaskContext) -> None:
-        """Interrupt the running task, if it can be interrupted."""
+        """Interrupt the running task, if that is possible."""
         self.interrupt_due = True
         signal.pthread_kill(self._main, signal.SIGINT)
 
     def progress(self, context: TaskContext) -> None:
-        """Let the producer of a stream go on: its reader has taken more items."""
+        """Let the producer of a stream go on, because the stream's reader has taken more items."""
         waiter = context.progress
         if waiter is not None:
             waiter.finish()
@@ -160,7 +164,8 @@ class WorkerExecutor:
         if directory:
             sys.path.insert(0, os.path.abspath(directory))
         if modules := environment.get("py_modules"):
-            # Imported here: few programs have such modules, and this imports the import machinery.
+            # Imported here because few programs have such modules, and this imports the import
+            # machinery.
             from phalanx.runtime.worker.py_modules import offer_modules
 
             offer_modules(modules)
@@ -177,10 +182,10 @@ class WorkerExecutor:
                 )
 
     def _enters(self, directory: str) -> bool:
-        """Enter the directory; return whether that succeeded.
+        """Enter the directory. Returns whether that succeeded.
 
-        Directories are not copied to other machines. Work that needs none of its files runs all the
-        same, and other work prints why it finds none.
+        Directories are not copied to other machines. Work that needs no files of the directory runs
+        all the same, and other work prints the reason why it finds none.
         """
         try:
             os.chdir(directory)
@@ -190,8 +195,9 @@ class WorkerExecutor:
         return True
 
     def become(self, message: CreateActor) -> ActorHost:
-        """Make the actor that this worker is from now on."""
-        # Imported here: workers that run tasks need neither, and asyncio is slow to import.
+        """Make the actor that this worker will be from now on."""
+        # Imported here because workers that run tasks need neither module, and asyncio is slow to
+        # import.
         from phalanx.runtime.worker.actor_host import ActorHost
 
         creation, host = msgspec.msgpack.decode(message.creation, type=Creation), ActorHost
@@ -223,17 +229,17 @@ class WorkerExecutor:
         return self.core.inputs_from(prefix)
 
     def tick(self, now: float) -> None:
-        """Let time pass."""
+        """Do what is due by now."""
         self.core.tick(now)
 
     def send_late(self) -> None:
-        """Send results that have waited for others long enough."""
+        """Send the results that have waited for other results for long enough."""
         self._outbox.send_late()
 
     # ---- the main thread ---------------------------------------------------------------------
 
     def serve(self) -> int:
-        """Work until the process must stop; return its exit code."""
+        """Work until the process must stop. Returns the exit code of the process."""
         core = self.core
         while not core.stopping or (self.actor is not None and not self.actor.is_drained):
             if core.is_set_up:
@@ -256,8 +262,9 @@ class WorkerExecutor:
             self._outbox.flush()
             if core.stopping != SPENT or not (self._references.lending or self._task_references):
                 return 0
-            # Other processes refer to objects of this one, which would end with it: as on Ray, it
-            # stays until they no longer do. It holds no lease in that time.
+            # Other processes refer to objects of this process, and the objects would end with it.
+            # As on Ray, the process stays until no references are left. It holds no lease in that
+            # time.
             self._reactor.wait(waiter, own_time() + _LOOK_AGAIN_S)
 
     def _run_next(self) -> None:
@@ -299,8 +306,8 @@ class WorkerExecutor:
         seconds = started.seconds()
         if context.adopted is not None:
             self._values.settle_borrows(context, connection)
-        # Before the result is sent: an owner that has the result gives the lease back, for other
-        # owners if this goes on.
+        # Done before the result is sent: an owner that has the result gives the lease back, and
+        # others may then get it while this goes on.
         core.ended(connection, definition, seconds)
         self._outbox.post(connection, message)
         self._children.forget((connection.peer, task.number))
@@ -357,7 +364,7 @@ class WorkerExecutor:
     # ---- waiting inside a task ---------------------------------------------------------------
 
     def block(self) -> bool:
-        """Mark the calling task as waiting; return whether there is one."""
+        """Mark the calling task as waiting. Returns whether the caller runs a task."""
         context = current.get()
         if context is None:
             return False

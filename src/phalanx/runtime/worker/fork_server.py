@@ -36,19 +36,19 @@ from phalanx.runtime.os.visible_devices import shown_devices
 from phalanx.runtime.worker import blas_threads
 
 MAX_LINE_BYTES = 64 << 10
-"""Bytes of a line above which a worker's output is cut into several lines."""
+"""The length in bytes above which a line of a worker's output is cut into several lines."""
 UNFINISHED_S = 0.25
 """Seconds without more output after which the beginning of a line is shown."""
 BAR_S = 2.0
-"""Seconds between the shown states of a line that is overwritten, such as a progress bar."""
+"""Seconds between the shown states of a line that is overwritten, as a progress bar is."""
 NAME_MARK = "\x1e"
-"""The first character of a line that tells the name under which the next lines were printed."""
+"""The first character of a line that gives the name under which the next lines were printed."""
 
 
 def run(
     sock: socket.socket, session: sessions.Session, preload: list[str], lifeline: int
 ) -> NoReturn:
-    """Serve the node until its socket closes; never returns. `lifeline`: see `shields`."""
+    """Serve the node until its socket closes. Never returns. `lifeline`: see `shields`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     name_process(FORK_SERVER)
     for module in preload:
@@ -56,7 +56,7 @@ def run(
             __import__(module)
         except Exception as error:  # a task that needs the module gets the error
             say(f"{module} could not be imported beforehand: {error}", level=WARNING)
-    # Prepared here for all children.
+    # This is prepared once for all children.
     import phalanx.runtime.worker.actor_host
     import phalanx.runtime.worker.process  # noqa: F401
 
@@ -69,14 +69,14 @@ def run(
 
 
 class _Forking:
-    """A worker whose shield has been forked."""
+    """A worker whose shield has been forked, while the worker itself has not yet begun."""
 
     def __init__(self, shield: Shield, output: tuple[int, int]) -> None:
         self.shield = shield
         self.output = output
-        """The ends of its output and of its errors."""
+        """The ends of the pipes for the worker's output and errors."""
         self.signals: list[SendSignal] = []
-        """Signals to send to it."""
+        """The signals that must be sent to the worker once it has begun."""
 
 
 class _Pipe:
@@ -87,18 +87,20 @@ class _Pipe:
         self.pid = pid
         self.is_error = is_error
         self.partial = b""
-        """The beginning of a line whose end has not come."""
+        """The beginning of a line whose end has not come yet."""
         self.partial_since = 0.0
         self.is_bar = False
-        """Whether the last output went back to the line's beginning, as a progress bar does."""
+        """Whether the last output went back to the line's beginning, as that of a progress bar
+        does.
+        """
         self.told_at = 0.0
         self.name = ""
 
 
 def last_state(line: bytes) -> bytes:
-    """Return what a terminal shows of a line that is overwritten by carriage returns.
+    """Return what a terminal would show of a line that is overwritten by carriage returns.
 
-    A carriage return at the end stays, since the next output overwrites the line.
+    A carriage return at the end stays, because the next output overwrites the line.
     """
     body = line.rstrip(b"\r")
     return body.rpartition(b"\r")[2] + line[len(body) : len(body) + 1]
@@ -115,9 +117,9 @@ class WorkerForkServer(ForkServer):
         self._shown_devices = shown_devices(os.environ)
         self._forking: dict[bytes, _Forking] = {}
         self._pipes: dict[int, _Pipe] = {}
-        """Open pipes by descriptor."""
+        """The open pipes by descriptor."""
         self._unfinished: set[_Pipe] = set()
-        """Pipes with the beginning of a line."""
+        """The pipes from which the beginning of a line has come."""
 
     def on_message(self, message: msgspec.Struct) -> None:
         """Handle a message of the node: fork a worker, read output, or a message for commands."""
@@ -151,11 +153,12 @@ class WorkerForkServer(ForkServer):
         self.read_from(told, partial(self._forked, worker, told))
 
     def _forked(self, worker: bytes, told: int) -> None:
-        """Watch a worker that was forked, as its shield tells."""
+        """Watch a worker that was forked, whose pid its shield reports."""
         forking = self._forking.pop(worker)
         self.leave(told)
         try:
-            pid, shield = told_by(forking.shield, told)  # closed: another one watches the process
+            # this descriptor is closed: another one watches the process
+            pid, shield = told_by(forking.shield, told)
         except OSError as error:
             for fd in forking.output:
                 os.close(fd)
@@ -204,11 +207,11 @@ class WorkerForkServer(ForkServer):
             os._exit(code)
 
     def others(self) -> set[int]:
-        """Return the shields that are not parents yet, too."""
+        """Return the other children, including shields that are not parents yet."""
         return super().others() | {one.shield.pid for one in self._forking.values()}
 
     def end_everything(self) -> None:
-        """End all children, also those that are being forked."""
+        """End all children, including children that are being forked."""
         for forking in self._forking.values():
             forking.shield.end()
         super().end_everything()
@@ -216,7 +219,7 @@ class WorkerForkServer(ForkServer):
     # ---- output ------------------------------------------------------------------------------
 
     def read_output_of(self, pid: int, fd: int, is_error: bool) -> None:
-        """Read a worker's output, or its errors, from this descriptor on."""
+        """Read a worker's output, or its errors, from this descriptor from now on."""
         pipe = self._pipes[fd] = _Pipe(fd, pid, is_error)
         self.read_from(fd, partial(self._read_output, pipe))
 
@@ -225,7 +228,7 @@ class WorkerForkServer(ForkServer):
         return [one for one in self._pipes.values() if one.pid == pid]
 
     def _read_all_output(self) -> None:
-        """Pass on what workers have printed so far, and report when that is done."""
+        """Read and pass on what workers have printed so far, and report when that is done."""
         for fd, pipe in list(self._pipes.items()):
             while fd in self._pipes and wait_for(fd, select.POLLIN, 0):
                 self._read_output(pipe)
@@ -261,7 +264,7 @@ class WorkerForkServer(ForkServer):
         self._unfinished.discard(pipe)
 
     def patience_s(self) -> float | None:
-        """Return the seconds until the server must look again, or None."""
+        """Return the seconds until the server must look again; None if it need not."""
         patience_s = super().patience_s()
         if not self._unfinished:
             return patience_s
@@ -284,11 +287,11 @@ class WorkerForkServer(ForkServer):
         self.node.post(LogLine(pipe.pid, pipe.name, line, pipe.is_error))
 
     def before_end(self, child: Child) -> None:
-        """Read the rest of a worker's output before its end is reported."""
+        """Read the rest of a worker's output before the worker's end is reported."""
         for pipe in self.pipes_of(child.pid):
             while pipe.fd in self._pipes and wait_for(pipe.fd, select.POLLIN, 0):
                 self._read_output(pipe)
-            # a grandchild holds the pipe open: its output is no longer read
+            # a process that the worker started holds the pipe open: its output is no longer read
             if pipe.fd in self._pipes:
                 self._close(pipe)
                 self._pass_on_partial(pipe)

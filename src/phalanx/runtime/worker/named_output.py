@@ -12,19 +12,21 @@ MARK = "\x1e"
 
 
 class NamedOutput(io.TextIOBase):
-    """A text stream that puts a mark line before output under another name."""
+    """A text stream that writes a mark line before output under another name."""
 
     def __init__(self, inner: TextIO, default_name: str) -> None:
         self._inner = inner
         self._last: str | None = None
         self._at_start = True
         self._holds_back = False
-        """Whether text without a line's end may not have been sent yet."""
+        """Whether text without the end of its line may not have been sent yet."""
         self.default_name = default_name
 
-    @interruptible  # it waits where the user's code prints
+    @interruptible  # this waits at the place where the user's code prints
     def write(self, text: str) -> int:
-        """Write, and flush at the end of each line: a killed worker loses no output."""
+        """Write text, and flush at the end of each line, so that a killed worker loses no
+        output.
+        """
         if not text:
             return 0
         context = current.get()
@@ -40,7 +42,9 @@ class NamedOutput(io.TextIOBase):
         return len(text)
 
     def let_go(self) -> None:
-        """Send text without a line's end: the task that printed it may not print again for long."""
+        """Send text without the end of its line, because the task that printed it may not print
+        again for long.
+        """
         if self._holds_back:
             self._holds_back = False
             self._inner.flush()

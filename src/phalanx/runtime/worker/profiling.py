@@ -31,9 +31,9 @@ class Profiler:
         self._directory = os.path.abspath(directory)
 
     def around(self, function: Callable[..., Any], context: TaskContext) -> Callable[..., Any]:
-        """Return the function to call instead, with a profile around it.
+        """Return the function with a profile around it, to be called in its place.
 
-        A coroutine is returned unchanged: others run between its steps, and would be in its
+        A coroutine is returned unchanged: other calls run between its steps, and would be in its
         profile.
         """
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
@@ -67,7 +67,7 @@ class Profiler:
 
 @functools.cache
 def profiler() -> Profiler | None:
-    """Return the profiler of this worker's runtime environment, or None."""
+    """Return the profiler of this worker's runtime environment; None if it has none."""
     wanted = json.loads(os.environ.get("PHALANX_RUNTIME_ENV", "{}")).get("profile")
     if not wanted:
         return None

@@ -15,7 +15,7 @@ from types import ModuleType
 
 
 def offer_modules(paths: Sequence[str]) -> None:
-    """Make these modules importable, before all others of the same names."""
+    """Make these modules importable, before all other modules of the same names."""
     for path in reversed(paths):
         if _holds_modules(path):
             sys.path.insert(0, path)
@@ -25,7 +25,7 @@ def offer_modules(paths: Sequence[str]) -> None:
 
 
 class _Modules(MetaPathFinder):
-    """Finds modules by their own names alone: modules next to them stay hidden."""
+    """Finds modules only by their own names: modules next to them stay hidden."""
 
     def __init__(self, directories: dict[str, str]) -> None:
         self._directories = directories

@@ -13,7 +13,7 @@ from phalanx.runtime.os.session import Session
 
 
 class Config(msgspec.Struct, kw_only=True):
-    """The configuration of such a fork server; see NodeConfig."""
+    """The configuration of a fork server that is started later; see NodeConfig."""
 
     session: Session
     preload: list[str]
@@ -22,7 +22,7 @@ class Config(msgspec.Struct, kw_only=True):
 
 
 def start(session: Session, preload: list[str], lifeline: int) -> tuple[socket.socket, int]:
-    """Start it; return the socket to it, and its pid. Raises OSError."""
+    """Start the fork server. Returns the socket to it and its pid. Raises OSError."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with theirs:
         number = theirs.fileno()

@@ -9,13 +9,13 @@ from phalanx.protocol.messages import Message
 from phalanx.runtime.os.connection import Connection
 
 SHORT_S = 0.0005
-"""Results wait while the next task is expected to take at most this many seconds."""
+"""The expected length of the next task, in seconds, up to which results wait for the task."""
 FLUSH_S = 0.001
-"""Seconds that results wait at most."""
+"""The longest time in seconds for which results wait."""
 
 
 class ResultOutbox:
-    """Messages that wait a moment for others to be sent with them."""
+    """Results that wait a moment, so that several are sent together."""
 
     def __init__(self, flush_others: Callable[[], None]) -> None:
         """`flush_others` sends everything else that this process has posted."""
@@ -24,7 +24,7 @@ class ResultOutbox:
         self._last_flush = 0.0
 
     def post(self, connection: Connection, message: Message) -> None:
-        """Send a result, soon."""
+        """Post a result, which will be sent soon."""
         connection.post(message)
         self._posted.add(connection)
 
@@ -38,11 +38,13 @@ class ResultOutbox:
         while self._posted:
             try:
                 self._posted.pop().flush()
-            except KeyError:  # another thread has taken the last one
+            except KeyError:  # another thread has removed the last one
                 break
 
     def flush_before(self, expected_s: float) -> None:
-        """Send results before work that is expected to take this long."""
+        """Send the results before work that is expected to take this number of seconds, unless it
+        is short.
+        """
         if self._posted and (expected_s > SHORT_S or time.monotonic() - self._last_flush > FLUSH_S):
             self.flush()
 

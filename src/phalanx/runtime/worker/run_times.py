@@ -13,14 +13,16 @@ class Began(NamedTuple):
     steady: float
 
     def seconds(self) -> float:
-        """Return how long it has run by now."""
+        """Return how many seconds the run has taken so far."""
         return time.monotonic() - self.steady
 
     def ended(self) -> float:
-        """Return the wall-clock time now, as if the clock had not been set since the beginning."""
+        """Return the current wall-clock time, as if the clock had not been set since the run
+        began.
+        """
         return self.wall + time.monotonic() - self.steady
 
 
 def begins() -> Began:
-    """Return a beginning at this moment."""
+    """Return the times of a run that begins now."""
     return Began(time.time(), time.monotonic())

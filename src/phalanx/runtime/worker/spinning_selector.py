@@ -8,14 +8,16 @@ from phalanx.runtime.os.adaptive_spin import AdaptiveSpin
 
 
 class SpinningSelector(selectors.EpollSelector):
-    """Looks repeatedly for a moment before it sleeps, when that is likely to be enough."""
+    """A selector that looks repeatedly for a moment before it sleeps, if that is likely to be
+    enough.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._spin = AdaptiveSpin()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait for events, at most `timeout` seconds (None: without limit)."""
+        """Wait for events, for at most `timeout` seconds (None for no limit)."""
         return self._spin.poll(self._look, -1 if timeout is None else max(timeout, 0))
 
     def _look(self, timeout_s: float) -> list[tuple[selectors.SelectorKey, int]]:

@@ -20,7 +20,7 @@ from phalanx.runtime.worker.fork_server import WorkerForkServer
 
 
 class SurvivorKeeper(WorkerForkServer):
-    """A fork server inside the node's process: it starts nothing, and never waits for events."""
+    """A fork server inside the node's process, which starts nothing and never waits for events."""
 
     def __init__(
         self,
@@ -29,7 +29,9 @@ class SurvivorKeeper(WorkerForkServer):
         lifeline: int,
         helpers: Callable[[], set[int]],
     ) -> None:
-        """`sock`: the node has the other end. `helpers`: the pids of the node's own helpers."""
+        """`sock`: the socket whose other end the node has. `helpers`: the pids of the node's own
+        helpers.
+        """
         super().__init__(sock, session, lifeline, os.getpid())
         self._helpers = helpers
 
@@ -39,15 +41,17 @@ class SurvivorKeeper(WorkerForkServer):
         return self._epoll.fileno()
 
     def step(self) -> None:
-        """Handle what has come."""
+        """Handle the events that have come."""
         self.round(0)
 
     def others(self) -> set[int]:
-        """Return the node's own helpers, which no work has left behind."""
+        """Return the node's own helpers, because no work has left them behind."""
         return self._helpers()
 
     def keep(self, begun: Begun) -> bool:
-        """Keep a process that has begun. False when it is gone, and so is the way that it ended."""
+        """Keep a process that has begun. Returns False if the process is gone, so that nobody knows
+        how it ended.
+        """
         mine = own_children()
         if begun.shield not in mine and begun.pid not in mine:
             return False
@@ -65,18 +69,20 @@ class SurvivorKeeper(WorkerForkServer):
             self._read_again(child, begun.shield, number)
         try:
             self.adopt(child)
-        except OSError:  # it was reaped, or there is no descriptor for it
+        except OSError:  # the process was reaped, or no descriptor for it could be opened
             del self._children[child.process]
             return False
         return True
 
     def end_what_nobody_knows(self) -> None:
-        """End processes that the fork server had started, and not yet told the node of."""
+        """End processes that the fork server had started without telling the node."""
         self._ends_orphans = True
         self._end_orphans()
 
     def _read_again(self, child: Child, shield: int, number: int) -> None:
-        """Read a worker's output on, at the end of the pipe that its shield has kept open."""
+        """Continue to read a worker's output, from the end of the pipe that the worker's shield has
+        kept open.
+        """
         path = f"/proc/{shield}/fd/{number}"
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -26,11 +26,11 @@ from phalanx.worker.generators import StreamingGeneratorStats, next_item
 from phalanx.worker.open_streams import OpenStreams
 
 _CONSUMER_S = 0.001
-"""Seconds between looks of an async generator at whether its reader has taken more."""
+"""Seconds between the looks of an async generator at whether its reader has taken more items."""
 
 
 class TaskResults:
-    """Makes messages of the values that user code returned or yielded, and of its errors."""
+    """Makes messages from the values that user code returned or yielded, and from its errors."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class TaskResults:
         self.streams = streams
         self._reactor = reactor
         self.stream_items = STREAM_ITEMS
-        """The most items that one stream may have."""
+        """The largest number of items in one stream."""
 
     @interruptible
     def pack_many(
         self, connection: Connection, task: Any, result: Any, context: TaskContext, started: Began
     ) -> Done | Failed:
-        """Return the message for several results, none, or a stream of them."""
+        """Return the message for several results, for none, or for a stream of results."""
         number, returns = task.number, task.returns
         name = context.name
         if returns < 0:
@@ -81,8 +81,9 @@ class TaskResults:
     def _counted(
         self, connection: Connection, task: Any, items: Any, context: TaskContext, started: Began
     ) -> Done | Failed:
-        """Take the first items of a generator. As in Ray, items from before an error remain
-        results."""
+        """Take the first items of a generator. As in Ray, items that came before an error are still
+        results.
+        """
         number, returns, name = task.number, task.returns, context.name
         packed: list[Payload] = []
         try:
@@ -158,7 +159,7 @@ class TaskResults:
     def send_item(
         self, connection: Connection, task: Any, index: int, value: Any, context: TaskContext
     ) -> None:
-        """Send one value of a stream. Raises ValueError when the stream has too many items."""
+        """Send one value of a stream. Raises ValueError if the stream has too many items."""
         if index > self.stream_items:
             raise ValueError(
                 f"{context.name} yielded more than {self.stream_items:,} items, but the cluster's "
@@ -166,7 +167,7 @@ class TaskResults:
             )
         payload = self._values.pack(value, connection, task.number, context.name)
         self._outbox.post(connection, Item(task.number, index, payload))
-        if index <= 2:  # the first ones at once: the reader waits for them
+        if index <= 2:  # the first items are sent at once, because the reader waits for them
             self._outbox.flush()
         else:
             self._outbox.flush_if_late()

@@ -25,7 +25,9 @@ from phalanx.worker.references import TaskReferences
 
 
 class InputsLost(Exception):
-    """Raised when values of the arguments are lost: the caller must have them made again."""
+    """Raised if values of the arguments are lost. The caller must ask their owners to make them
+    again.
+    """
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(f"the files {', '.join(names)} are gone")
@@ -95,8 +97,8 @@ class TaskValues:
     def constructor_arguments(self, creation: Creation, context: TaskContext) -> tuple[Any, Any]:
         """Return (args, kwargs) of an actor's constructor.
 
-        The node sent them, and it owns no values: a lost one is requested from its owner, and
-        awaited. Raises the value's error.
+        The node sent the arguments, but does not own their values. So a lost value is requested
+        from its owner, and awaited. Raises the value's error.
         """
         while True:
             try:
@@ -127,10 +129,10 @@ class TaskValues:
         return found
 
     def keep_arguments(self, context: TaskContext) -> None:
-        """Settle the references in the arguments of an actor that was made.
+        """Handle the references in the arguments of an actor that was made.
 
-        Its creator keeps these references for as long as the actor lives; this process keeps those
-        that it still holds.
+        The actor's creator keeps these references for as long as the actor lives. This process
+        keeps those that it still holds.
         """
         with self._lock:
             for owner, number in context.adopted or ():
@@ -139,11 +141,11 @@ class TaskValues:
                     self._references.keep(ref)
 
     def pack(self, result: Any, connection: Connection, number: int, name: str) -> Payload:
-        """Return a result's payload, handed over to its owner."""
+        """Return the payload of a result, which is handed over to the result's owner."""
         if result is None:
             return NONE_PICKLE
         if isinstance(result, TaskError):
-            raise result  # as in Ray, a returned failure is raised at the reader
+            raise result  # as in Ray, a returned failure is raised for the reader
         try:
             payload, hold, refs = self._pack(result)
         except PhalanxError:
@@ -160,7 +162,7 @@ class TaskValues:
         return payload
 
     def settle_borrows(self, context: TaskContext, connection: Connection) -> None:
-        """Register for references of the arguments that are still held here.
+        """Register for references of the arguments that this process still holds.
 
         This happens before the caller stops keeping them.
         """

@@ -17,7 +17,9 @@ from phalanx.worker.context import TaskContext
 def watched(
     function: Callable[..., Any], name: str, kwargs: dict[str, Any], context: TaskContext
 ) -> Callable[..., Any]:
-    """Return the function to call instead, when it is traced or profiled."""
+    """If the function is traced or profiled, return the function to call in its place; otherwise
+    return it unchanged.
+    """
     if tracing.CARRIED in kwargs:
         function = traced(function, name, kwargs, context)
     profiling = profiler()
@@ -33,7 +35,7 @@ def traced(
     """
     carrier = kwargs.pop(tracing.CARRIED)
     if tracing.active is None:
-        return function  # an actor of an untraced program, called by a traced one
+        return function  # this is an actor of an untraced program, called by a traced program
     attributes: dict[str, Any] = {
         "phalanx.job.id": context.lease.job.hex(),
         "phalanx.task.attempt": context.attempt,

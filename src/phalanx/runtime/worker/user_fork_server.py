@@ -26,7 +26,7 @@ def main() -> NoReturn:
     name_process(FORK_SERVER)
     nothing = Session(
         name="", directory=_NOWHERE, shared=_NOWHERE, spill=_NOWHERE, disk=_NOWHERE
-    )  # the node's session is closed to this account
+    )  # this account cannot enter the node's session
     ForkServer(socket.socket(fileno=_SOCKET), nothing).serve()
     os._exit(0)
 
