@@ -61,7 +61,7 @@ class NodeEvents:
         """Yield finished work with its owner.
 
         This is the work that workers submitted, and the work that drivers reported lately or left
-        behind. For an owner in `before`, only work from the given number of first reports is
+        behind. `before`: for an owner in it, only reports with lower numbers than given there are
         included.
         """
         first = self.received - len(self._runs)

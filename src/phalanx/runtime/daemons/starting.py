@@ -324,7 +324,7 @@ def _tail(path: str) -> str:
 
 
 def link_cluster(address: str, temp_dir: str) -> str:
-    """Make a cluster visible to drivers whose sessions have a directory of their own.
+    """Make a cluster visible to drivers although its sessions have a directory of their own.
 
     Returns a link, which must be removed together with the cluster.
     """

@@ -89,7 +89,7 @@ class OwnNode:
         the session, the program goes back to where it began.
         """
         if _is_below(self.session.directory):
-            # the directory where the program began was removed, too
+            # that directory may have been removed, too
             with contextlib.suppress(OSError):
                 os.chdir(self._directory)
         try:

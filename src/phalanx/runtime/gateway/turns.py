@@ -55,7 +55,7 @@ class Turns(Generic[_One]):
         """Return the next connection whose handshake begins; None if there is no room.
 
         It is a connection of the address with the fewest handshakes now; addresses with equally few
-        take turns. Of this address, the connection that came last is next, because earlier ones may
+        take turns. The connection of this address that came last is next, because earlier ones may
         be strangers' that only wait.
         """
         if self._busy >= AT_ONCE:

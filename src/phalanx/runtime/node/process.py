@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def main() -> NoReturn:
     """Read the configuration from standard input, fork the fork server, serve."""
     keep_private()
-    gc.disable()  # collected only after all modules are imported, because they stay
+    gc.disable()  # no collection before all modules are imported, because they stay
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     driver_fd = int(sys.argv[1])
     config = msgspec.convert(json.loads(sys.stdin.readline()), NodeConfig)
@@ -54,7 +54,7 @@ def main() -> NoReturn:
         fork_server.run(server_end, config.session, config.preload, lifeline)
     server_end.close()
     name_process(NODE)
-    keep_descendants()  # these are the helpers of the fork server, if it is killed
+    keep_descendants()  # those of the fork server come here if it is killed
     driver = None
     if driver_fd >= 0:
         driver = Connection(socket.socket(fileno=driver_fd))
