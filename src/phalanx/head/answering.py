@@ -32,7 +32,7 @@ class Visitor(Protocol):
 
     @property
     def principal(self) -> Principal:
-        """The client, as this process has authenticated it."""
+        """The client's identity, as this process has authenticated it."""
         ...
 
     @property

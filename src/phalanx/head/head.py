@@ -111,7 +111,7 @@ if TYPE_CHECKING:
     from phalanx.head.gangs.gang_scheduler import GangScheduler
 
 _NEVER_SILENT = HealthLimits(period_s=1e9, misses=1)
-"""Limits for a node in the head's own process, which never dies alone."""
+"""Limits for a node in the head's own process, because such a node never dies alone."""
 NOTHING_STORED = StoredState()
 
 
@@ -128,8 +128,8 @@ class Head:
         setup: HeadSetup = DEFAULT_SETUP,
         rights: RightsSetup = ONE_PERSON,
     ) -> None:
-        """`state_store` keeps what must outlive the process; `stored` is what an earlier head kept
-        there. `rights`: which people the cluster has.
+        """`state_store` keeps what must survive the process. `stored` is what an earlier head kept
+        there. `rights`: the people of the cluster and their rights.
         """
         self.outbox = outbox
         self.state_store = state_store
@@ -150,7 +150,7 @@ class Head:
         self._setup = setup
         self._joining = Joining(self, setup.cluster, self._node_recorder, rights.grants is not None)
         self.address = ""
-        """HOST:PORT where nodes reach this head."""
+        """The address, as HOST:PORT, at which nodes reach this head."""
         self.nodes = NodeDirectory(self, _NEVER_SILENT if setup.is_alone else setup.limits)
         self.events = EventGathering(outbox, clock)
         self.machines = MachinesInUse(self.nodes, clock)
@@ -209,7 +209,7 @@ class Head:
         self._restore(stored, clock.now())
 
     def _make_handlers(self, actor_requests: ActorRequests) -> RequestHandlers:
-        """Return the handlers of all requests but those about queues, gangs and jobs."""
+        """Return the handlers of all requests except for those about queues, gangs and jobs."""
         status = Status(
             self._whereabouts,
             nodes=self.nodes,
@@ -270,7 +270,7 @@ class Head:
 
     @property
     def gang_scheduler(self) -> GangScheduler:
-        """Queues and gangs; imported when a request first needs them."""
+        """The scheduler of queues and gangs; imported when a request first needs it."""
         if self.gangs_if_used is None:
             from phalanx.head.gangs.gang_scheduler import GangScheduler
 
@@ -294,7 +294,9 @@ class Head:
         return "" if record is None else record.hostname
 
     def _restore(self, stored: StoredState, now: float) -> None:
-        """Restore what an earlier head knew; each part looks at those restored before it."""
+        """Restore what an earlier head knew. Each part uses the parts that were restored
+        before it.
+        """
         self.event_log.restore(stored.events)
         self._node_recorder.restore(stored.nodes)
         self.roles.restore(stored.roles)
@@ -315,8 +317,8 @@ class Head:
         self.event_log.note("head-began", name=self._setup.cluster, why=why)
 
     def _end_what_dead_nodes_made(self, now: float) -> None:
-        """Finish the deaths of nodes that an earlier head recorded: it may have ended before it had
-        written all consequences.
+        """Finish the deaths of nodes that an earlier head recorded: that head may have ended before
+        it wrote all consequences.
         """
         for dead in self.nodes.all():
             if not self.nodes.is_alive(dead.node_id):
@@ -327,7 +329,7 @@ class Head:
                 self.process_ended(process, False, now)
 
     def _creators(self) -> list[bytes]:
-        """Return the processes that made actors, groups and gangs, each once."""
+        """Return the processes that made actors, groups and gangs, each process once."""
         gangs = () if self.gangs_if_used is None else self.gangs_if_used.registry.gangs.values()
         made = (
             *(actor.owner for actor in self.actor_table.all() if actor.state != DEAD),
@@ -345,7 +347,7 @@ class Head:
     # ---- events ------------------------------------------------------------------------------
 
     def join_alone(self, row: ViewRow) -> None:
-        """Join the only node, which is in this process."""
+        """Add the only node, which is in this process."""
         self.outbox.connect(row.node_id, row.prefix)
         self.nodes.join(self.clock.now(), record_of(row, "", 0))
 
@@ -362,8 +364,8 @@ class Head:
         self.gangs.node_away(node_id)
 
     def knocked(self, prefix: bytes, version: int, host: str) -> bool:
-        """Handle a knock of a node with another version of the protocol; return whether the head
-        has given it up. See Joining.
+        """Handle a knock of a node with another version of the protocol. Returns whether the head
+        has given the node up. See Joining.
         """
         return self._joining.knocked(prefix, version, host, self.clock.now())
 
@@ -385,7 +387,7 @@ class Head:
     def _clock_stepped(self, step_s: float) -> None:
         """Move noted moments along after the machine's clock was set, or the machine slept.
 
-        Lengths of time stay the same. Moments that people wrote stay as they are.
+        Durations stay the same. Moments that people wrote are not moved.
         """
         self.state_store.put_clock(self.clock.anchor())
         self.event_log.note("clock-stepped", why=step_text(step_s))
@@ -395,8 +397,8 @@ class Head:
                 part.clock_stepped(step_s)
 
     def on_round(self, now: float) -> float:
-        """Run a cycle if one is due, after all messages that had come are handled; return when to
-        call again if no message comes before.
+        """Run a cycle if one is due. Call this after all messages that had come are handled.
+        Returns when to call again if no message comes before.
         """
         return self.gangs.round(now)
 
@@ -433,7 +435,8 @@ class Head:
             case NodeReport():
                 self._report(prefix, message, now)
             case _ if not self.outbox.is_connected(prefix):
-                return  # the node was given up: what it sent before it learned that is void
+                # the node was given up: messages that it sent before it learned that are void
+                return
             case ForwardedAsk():
                 self.answering.answer(prefix, message)
             case Reported():
@@ -500,7 +503,7 @@ class Head:
                 self.metrics.reported(self._node_id(prefix), message)
 
     def _look(self, meter: Meter) -> None:
-        """Add numbers to the meter that are not counted as they change."""
+        """Add to the meter the numbers that are not counted as they change."""
         meter.clear("phalanx_placement_groups")
         for state, count in self.group_table.counts().items():
             meter.set("phalanx_placement_groups", count, state.lower())
@@ -551,8 +554,8 @@ class Head:
             self._resources_changed = True
 
     def _request_actor_placing(self) -> None:
-        """Place waiting actors at the next tick: they may wait for bundles that are created now,
-        which nodes' earlier reports do not show.
+        """Place waiting actors at the next tick. They may wait for bundles that were created just
+        now, which earlier reports of nodes do not show.
         """
         self._must_place_actors = True
 
@@ -574,13 +577,13 @@ class Head:
         self.gangs.node_changed(record)
 
     def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """Record that a node drains for one more reason, or one reason less (effect of the
+        """Record that a node drains for one more reason or one reason less (an effect of the
         directory).
         """
         self._node_recorder.held(record, kind, hold)
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
-        """Give up a dead node and all that ran there (effect of the directory)."""
+        """Give up a dead node and all that ran there (an effect of the directory)."""
         now = self.clock.now()
         self.state_store.put_node(record)
         self._node_recorder.lost(record, reason)
@@ -611,7 +614,7 @@ class Head:
             self.gangs.node_dead(record, now)
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """End what a driver or worker owned that is gone."""
+        """End what a driver or worker owned whose process is gone."""
         apart = self.internal_errors.kept_apart
         with apart("message", "actors of a process that ended"):
             self.actor_table.process_gone(process)
@@ -623,6 +626,6 @@ class Head:
             self.drivers.driver_gone(process)
 
     def detached_actors(self, job: bytes) -> list[ActorRecord]:
-        """Return the living actors of a job that outlive its driver (effect of drivers)."""
+        """Return the living actors of a job that outlive its driver (an effect of drivers)."""
         actors = self.actor_table.all()
         return [a for a in actors if a.job == job and a.detached and a.state != DEAD]

@@ -89,7 +89,7 @@ class KeyValues:
         return self._rows.get((request.namespace, request.key))
 
     def delete(self, asker: Asker[int], request: DeleteValues) -> int:
-        """Delete a key, or all keys with a prefix; return how many were deleted."""
+        """Delete a key, or all keys with a prefix. Returns how many were deleted."""
         keys = [request.key]
         if request.is_prefix:
             keys = self._keys(request.namespace, request.key)

@@ -43,8 +43,8 @@ PROCESS_ENDED = "its process ended, and its commands go on"
 MIN_SILENCE_S = 1.5 * REPORT_EVERY_S
 PREFIX_BYTES = 6
 LATE_S = 0.3
-"""Seconds after the previous tick from which a tick is late: messages that came between are still
-unread.
+"""Seconds after the previous tick from which a tick is late. Messages that came in between are then
+still unread.
 """
 
 
@@ -59,15 +59,19 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
     period_s: float = 3.0
     misses: int = 5
     joining_s: float = 5.0
-    """Additional seconds for which a node that has just joined may be silent."""
+    """Additional seconds for which a node may be silent that has just joined."""
     reconnect_s: float = 2.0
-    """Seconds after which a node is dead whose connection ended and that has not come back."""
+    """Seconds after which a node is dead if its connection has ended and the node has not come
+    back.
+    """
     restart_s: float = 60.0
     """Seconds for which members wait whose node's process has ended, and whose commands go on, for
     the node's next process; see docs/decisions/members-outlive-their-node.md.
     """
     restored_s: float = 30.0
-    """Additional seconds for which nodes may be silent that the head knew before it restarted."""
+    """Additional seconds for which nodes that an earlier head knew may be silent after a
+    restart.
+    """
 
     def __post_init__(self) -> None:
         for name in ("period_s", "misses"):
@@ -86,38 +90,48 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
-    """A node as it is stored. A node that has never joined has epoch 0."""
+    """A node as the store keeps it. A node that has never joined has epoch 0."""
 
     node_id: str
-    """The id in hex."""
+    """The node's id in hex."""
     prefix: bytes
-    """The first six bytes of the ids of its processes."""
+    """The first six bytes of the ids of the node's processes."""
     host: str
     port: int
     hostname: str = ""
-    """The machine's name, or a name that people gave the node, which is then `name`, too."""
+    """The name of the node's machine, or a name that people gave the node, which is then also its
+    `name`.
+    """
     name: str = ""
     totals: dict[str, float] = {}
     labels: dict[str, str] = {}
     ports: str = ""
-    """The ports that gangs may use there; empty for the usual ones."""
+    """The ports that gangs may use on the node; empty for the usual ports."""
     state: str = ALIVE
     reason: str = ""
-    """Why it drains, or why it is dead."""
+    """Why the node drains, or why it is dead."""
     death: str = ""
-    """How it ended, once it is dead (see `model.node_deaths`)."""
+    """How the node ended, once it is dead (see `model.node_deaths`)."""
     epoch: int = 0
-    """How many times it has joined: it joins again after its connection or the head came back."""
+    """How many times the node has joined: it joins again when its connection or the head has come
+    back.
+    """
     holds: dict[str, Hold] = {}
-    """The reasons why it drains, by kind: it takes work again when the last is gone."""
+    """The reasons why the node drains, by kind. The node takes work again when the last reason is
+    gone.
+    """
     cordoned: dict[int, Hold] = {}
-    """Its GPUs that an operator has closed."""
+    """The GPUs of the node that an operator has closed."""
     devices: dict[str, int] = {}
-    """How many numbered devices it has, including those that are closed."""
+    """The number of numbered devices of the node by resource, including closed devices."""
     limits: dict[str, int] = {}
-    """How many numbered devices it can have at most, if its environment shows it only some."""
+    """The largest number of numbered devices that the node can have, by resource, if its
+    environment shows it only some.
+    """
     machine: MachineShare | None = None
-    """Its machine; None if its amounts are not compared with those of other nodes there."""
+    """The node's machine; None if the node's amounts are not compared with those of other nodes of
+    the machine.
+    """
     keeps_commands: bool = False
     """Whether commands of jobs go on there when its process ends."""
     next_id: str = ""
@@ -125,7 +139,7 @@ class NodeRecord(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def whole(self) -> dict[str, float]:
-        """Its resources once all its devices are open again."""
+        """The node's resources as they are when all its devices are open."""
         counts = {name: float(count) for name, count in self.devices.items()}
         return {
             name: max(self.totals.get(name, 0.0), counts.get(name, 0.0))
@@ -141,11 +155,11 @@ class NodeEffects(Protocol):
         ...
 
     def node_held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """Record that a node drains for one more reason, or (None) one reason less."""
+        """Record that a node drains for one more reason, or (with None) for one reason less."""
         ...
 
     def node_dead(self, record: NodeRecord, reason: str) -> None:
-        """Store and publish a node's death; all that ran there is lost."""
+        """Store and publish a node's death. All work that ran there is lost."""
         ...
 
 
@@ -172,15 +186,15 @@ class NodeDirectory:
         self._told: dict[str, ViewRow] = {}
         """Rows for nodes that join, kept until the node that a row describes changes."""
         self._changed_at: dict[str, int] = {}
-        """The version of each node's last change; the latest stands last."""
+        """The version of each node's last change, the latest change last."""
         self._news: ChangeLog[str] = ChangeLog()
-        """For display: also changes of nodes that are not connected, which concern no other
-        node.
+        """The changes for display. They include changes of nodes that are not connected, about
+        which no other node needs to know.
         """
         self._dead: deque[str] = deque()
 
     def join(self, now: float, record: NodeRecord, report: NodeReport | None = None) -> NodeRecord:
-        """Add a node that joins, for the first time or again; return its record in the cluster.
+        """Add a node that joins, for the first time or again. Returns the node's record.
 
         Without a `report`, the node's previous report stands until the next one. Raises
         StaleNodeError for a node that was declared dead or is not known any more, and for a prefix
@@ -227,7 +241,7 @@ class NodeDirectory:
             )
 
     def report(self, now: float, node_id: str, report: NodeReport) -> bool:
-        """Take over a heartbeat; return whether it changed what is known of the node's resources.
+        """Handle a heartbeat. Returns whether the known resources of the node have changed.
 
         Raises StaleNodeError for a dead or unknown node, which must be notified. Raises ValueError
         for invalid amounts.
@@ -244,16 +258,18 @@ class NodeDirectory:
         if is_news:
             self._reports[node_id] = report
             self._note(node_id)
-        if is_news or record.holds:  # the report with which it joined said nothing of its health
+        # the report with which the node joined did not contain its health
+        if is_news or record.holds:
             self._follow_health(record, report)
         if not (is_news or self.cluster.is_counted(node_id)):
             return False
-        # No news, but amounts that were counted as taken here may never have been taken there.
+        # The report brings no news, but amounts that were counted as taken here may never have been
+        # taken on the node.
         return self._put(record)
 
     def disconnected(self, node_id: str, now: float) -> None:
-        """Take note that a node's connection ended: most likely its process ended, or it is back
-        soon.
+        """Note that a node's connection ended. Most likely the node's process ended, or the node
+        will soon be back.
         """
         if node_id in self._silent_until:
             self._awaited[node_id] = CONNECTION_ENDED
@@ -262,8 +278,8 @@ class NodeDirectory:
             self._silent_until[node_id] = min(self._silent_until[node_id], until)
 
     def refused(self, node_id: str, reason: str, now: float) -> bool:
-        """Take note of a living node that may not join for this reason; return whether that is
-        news. The node does not count as dead while it repeats its request.
+        """Note a living node that may not join for this reason. Returns whether that is news. The
+        node does not count as dead while it repeats its request.
         """
         self._silent_until[node_id] = now + self._limits.silence_s
         is_news = self._awaited.get(node_id) != reason
@@ -273,10 +289,10 @@ class NodeDirectory:
         return is_news
 
     def tick(self, now: float) -> None:
-        """Declare dead the nodes that were silent for too long.
+        """Declare nodes dead that were silent for too long.
 
-        A late tick does not judge, because messages that were sent in time may be unread; the next
-        tick judges even if it is late, too.
+        A late tick declares none dead, because messages that were sent in time may be unread. The
+        next tick does so even if it is late, too.
         """
         is_late, self._ticked_at = now - self._ticked_at > LATE_S, now
         self._has_passed_over = is_late and not self._has_passed_over
@@ -323,8 +339,8 @@ class NodeDirectory:
     def hold(self, node_id: str, kind: str, hold: Hold) -> bool:
         """Hold new work back from a node, for one more reason or with another deadline.
 
-        False when the node is held for that reason already. Raises ValueError for an unknown or
-        dead node.
+        Returns False if the node is held for that reason already. Raises ValueError for an unknown
+        or dead node.
         """
         self.check_alive(node_id)
         record = self._records[node_id]
@@ -336,11 +352,11 @@ class NodeDirectory:
         return known is None
 
     def release(self, node_id: str, kind: str) -> bool:
-        """Remove one reason to hold new work back from a node; it takes work again after the last
-        one.
+        """Remove one reason to hold new work back from a node. Without reasons left, the node takes
+        work again.
 
-        False when the node was not held for that reason. Raises ValueError for an unknown or dead
-        node.
+        Returns False if the node was not held for that reason. Raises ValueError for an unknown or
+        dead node.
         """
         self.check_alive(node_id)
         record = self._records[node_id]
@@ -383,14 +399,15 @@ class NodeDirectory:
             raise ValueError(f"node {node_id} does not exist or is not alive")
 
     def amended(self, record: NodeRecord) -> None:
-        """Store a node's changed record, which no other part has to know of."""
+        """Store a node's changed record. No other part needs to know of the change."""
         self._note(record.node_id)
         self._effects.node_changed(record)
 
     def totals(self, node_id: str, wanted: Mapping[str, float]) -> dict[str, float]:
-        """Return the totals that the node should have from now on; they may be less than is in use.
+        """Return the totals that the node should have from now on; they may be less than the
+        amounts in use.
 
-        Raises ValueError for a node that is not alive, for invalid amounts, for a part of a
+        Raises ValueError for a node that is not alive, for invalid amounts, for a fraction of a
         numbered device, and for more devices than the node's environment shows it.
         """
         self.check_alive(node_id)
@@ -413,20 +430,21 @@ class NodeDirectory:
         return dict(wanted)
 
     def leave(self, node_id: str, reason: str, death: str = LOST) -> None:
-        """Give up a node that ends on its own account, or whose process was seen to end."""
+        """Give up a node that ends by itself, or whose process was seen to end."""
         if node_id in self._silent_until:
             self._die(node_id, reason, death)
 
     def restore(self, rows: Iterable[NodeRecord], now: float) -> None:
-        """Restore what the head knew before it restarted; living nodes get extra time to report.
+        """Restore what the head knew before it restarted. Living nodes get extra time to report.
 
-        Until they report, nothing is free on them.
+        Until a node has reported, none of its resources count as free.
         """
         for record in rows:
             if record.state == DEAD:
                 self._dead.append(record.node_id)
             else:
-                if record.state == DRAINING and not record.holds:  # an earlier version wrote it
+                # an earlier version wrote this row
+                if record.state == DRAINING and not record.holds:
                     record.holds = {DRAIN: Hold(reason=record.reason)}
                 grace_s = self._limits.silence_s + self._limits.restored_s
                 self._silent_until[record.node_id] = now + grace_s
@@ -434,16 +452,16 @@ class NodeDirectory:
             self._add(record)
 
     def get(self, node_id: str) -> NodeRecord | None:
-        """Return the node with this id; dead nodes are known for a while."""
+        """Return the node with this id. Dead nodes remain known for a while."""
         return self._records.get(node_id)
 
     def of_prefix(self, prefix: bytes) -> NodeRecord | None:
-        """Return the node whose processes' ids begin with this prefix."""
+        """Return the node by the prefix of its processes' ids."""
         node_id = self._prefixes.get(prefix)
         return None if node_id is None else self._records[node_id]
 
     def display_name(self, prefix: bytes) -> str:
-        """Return words for the node with this prefix."""
+        """Return the name for display of the node with this prefix."""
         record = self.of_prefix(prefix)
         return "a node" if record is None else f"node {record.hostname or record.node_id[:12]}"
 
@@ -458,7 +476,7 @@ class NodeDirectory:
         return (record.hostname if record is not None else "") or node_id[:8]
 
     def is_alive(self, node_id: str) -> bool:
-        """Whether the node counts as living: alive or draining."""
+        """Whether the node counts as living, which includes draining."""
         return node_id in self._silent_until
 
     def takes_work(self, node_id: str) -> bool:
@@ -475,7 +493,7 @@ class NodeDirectory:
         return list(self._records.values())
 
     def yields(self, node_id: str) -> dict[str, float]:
-        """Return the resources that ordinary tasks hold of a node, by its last report."""
+        """Return the resources that ordinary tasks hold on a node, by the node's last report."""
         report = self._reports.get(node_id)
         return {} if report is None else report.yields
 
@@ -484,8 +502,8 @@ class NodeDirectory:
         return self._reports[node_id]
 
     def closed_devices(self) -> list[str]:
-        """Return the GPUs of living nodes that are bad or cordoned, each with the reason in
-        words.
+        """Return the GPUs of living nodes that are bad or cordoned, each with the reason as
+        text.
         """
         found = []
         for record in self.living():
@@ -507,7 +525,7 @@ class NodeDirectory:
         return [record for record in self._records.values() if record.state != DEAD]
 
     def row(self, node_id: str) -> ViewRow:
-        """Return a node and its last report, as other nodes see it."""
+        """Return the row of a node with its last report, as other nodes see it."""
         record, report = self._records[node_id], self._reports[node_id]
         return ViewRow(
             node_id=node_id,
@@ -528,7 +546,7 @@ class NodeDirectory:
 
     def reason(self, node_id: str) -> str:
         """Return why a node drains, is dead or is not connected now, and which devices are
-        unhealthy; empty when all is well.
+        unhealthy. Empty if all is well.
         """
         awaited = self._awaited.get(node_id)
         report = self._reports[node_id]
@@ -543,8 +561,8 @@ class NodeDirectory:
         return "; ".join(one for one in said if one)
 
     def unwell(self) -> list[str]:
-        """Return a sentence for each living node that takes no new work for its health, with the
-        reason.
+        """Return one sentence for each living node that takes no new work because of its health,
+        with the reason.
         """
         return [
             f"{record.name or record.node_id[:8]} on {record.hostname} takes no new work: {why}"
@@ -593,8 +611,8 @@ class NodeDirectory:
         """Return the current version, and the rows that changed after `version`, the oldest change
         first.
 
-        From version 0, these are all known nodes, as for a node that has just joined. Nodes at the
-        same version can be sent the same bytes.
+        For version 0, the rows are all known nodes, as a node needs that has just joined. All nodes
+        at the same version can be sent the same bytes.
         """
         changed = []
         for node_id in reversed(self._changed_at):

@@ -184,7 +184,7 @@ class SourceQuestions:
         return source or writer
 
     def node_gone(self, prefix: bytes) -> None:
-        """Answer the questions to a dead writer: the transfer will fail and say why."""
+        """Answer the questions to a dead writer. The transfer will fail and report the reason."""
         for name in [name for name in self._asked if prefix_of_name(name) == prefix]:
             self._asked.pop(name).begin([prefix])
 

@@ -87,7 +87,7 @@ class Memory(Protocol):
         ...
 
     def tick(self, now: float) -> None:
-        """Let time pass."""
+        """Do what is due by now."""
         ...
 
 

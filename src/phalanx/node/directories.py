@@ -81,7 +81,7 @@ class Directories:
         """Drops an old output file of a job. Returns False if there is none."""
         self._look_at = float("-inf")
         self._full_at = float("-inf")
-        """When the directory for output last had no room."""
+        """The time when the directory for output last had no room."""
         self.trouble = ""
         """Why the node takes nothing new, for display; empty when all is well."""
 

@@ -42,13 +42,13 @@ class NodeSetup:
     address: str = ""
     """The address of the cluster's head, for display; empty for a node that is a whole cluster."""
     max_workers: int = 0
-    """Worker processes that may exist at a time; 0: any number."""
+    """The largest number of worker processes at a time; 0 for any number."""
     prestart: int = 0
     """Workers that are started when a driver registers."""
     object_store_bytes: int = 0
     checks: CheckRules = field(default_factory=CheckRules)
     disk: str = ""
-    """Where objects go that memory does not hold, for display."""
+    """The place, for display, of objects for which memory has no room."""
     python: str = ""
     """The version of Python of the node's workers, such as 3.11."""
     command_groups: str = ""

@@ -123,7 +123,7 @@ class NodeGroups:
         ask(self._head, self._node, WatchGroup(group), answered)
 
     def known(self, message: GroupKnown) -> None:
-        """Take a group's new state or places."""
+        """Store a group's new state or places."""
         self._places.put(message)
         self._leases.dispatch_in(message.group, self._clock())
         self._request_plan()

@@ -599,7 +599,7 @@ class JobMembers:
         self._memory.began(process, pid)
 
     def exited(self, process: bytes, end: CommandEnd) -> bool:
-        """Take the end of a process. Returns False when the process was no member's."""
+        """Handle the end of a process. Returns False if it was not a process of a member."""
         member = self._of_process.pop(process, None)
         if member is None:
             return False

@@ -28,11 +28,11 @@ class KnownJobs:
         table.on(EnvironmentKnown, lambda peer, message: self.environment_known(message))
 
     def job_known(self, message: JobKnown) -> None:
-        """Take the description of a job, from the head, a driver or another node."""
+        """Store the description of a job, from the head, a driver or another node."""
         self._jobs[message.job] = message
 
     def environment_known(self, message: EnvironmentKnown) -> None:
-        """Take the variables of an environment, from the head, a process or another node."""
+        """Store the variables of an environment, from the head, a process or another node."""
         self._environments[message.key] = message.variables
 
     def get(self, job: bytes) -> JobKnown | None:

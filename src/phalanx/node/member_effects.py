@@ -20,7 +20,7 @@ class CommandEnd(msgspec.Struct, frozen=True, kw_only=True):
     code: int
     """The exit code of the command, in the form that a shell gives it."""
     reason: str = ""
-    """Why, where the code alone does not tell that."""
+    """The reason of the end, if the code alone does not show it."""
     signal: int = 0
     """The signal that ended the command; 0 if no signal did."""
     cpu_s: float = 0.0

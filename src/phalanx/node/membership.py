@@ -68,7 +68,7 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     formers: tuple[str, ...] = ()
     """As in Join."""
     keeps_commands: bool = False
-    """As in Join."""
+    """The former ids of the node, as in Join."""
 
 
 class MemberNode(Protocol):

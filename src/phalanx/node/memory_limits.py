@@ -25,7 +25,7 @@ class MemoryLimits:
         self._look_at = 0.0
 
     def limit(self, process: bytes, limit_bytes: int) -> None:
-        """Set the limit of a command that is about to start; 0: no limit."""
+        """Set the memory limit of a command that is about to start; 0 for no limit."""
         if limit_bytes:
             self._limited[process] = _Limited(limit_bytes)
 

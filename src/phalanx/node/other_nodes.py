@@ -71,7 +71,7 @@ class OtherNodes:
     # ---- messages of the head --------------------------------------------------------------------
 
     def view(self, message: View) -> None:
-        """Take the rows of nodes that the head has sent."""
+        """Store the rows of nodes that the head has sent."""
         if message.is_whole:  # a restarted head may not know all nodes that the last head knew
             known = {row.prefix for row in message.rows}
             for prefix in [p for p in self._links.known() if p not in known]:

@@ -21,7 +21,9 @@ IDLE_PART = 0.05
 LEAST_PIECE_S = 1.0
 """Seconds; a shorter end of a run does not count for CPUs, since the kernel adds older time."""
 Processes = Mapping[int, tuple[float, int]]
-"""By pid: CPU seconds since the process began, and bytes of memory; children are included."""
+"""By pid: the CPU seconds since the process began, and its bytes of memory. Both include its
+children.
+"""
 Device = tuple[float, float, float]
 """(the part of the last seconds in which a device computed, its bytes in use, its bytes in
 total).
@@ -91,7 +93,9 @@ class MemberUsage:
         self._pids[process] = pid
 
     def exited(self, process: bytes, cpu_s: float, memory: float) -> None:
-        """Take the end of a process, with the kernel's counts of CPU seconds and largest memory."""
+        """Count the end of a process, with the kernel's values for CPU seconds and largest
+        memory.
+        """
         self._pids.pop(process, None)
         self._ended_s += max(cpu_s, self._seen_s.pop(process, 0.0))
         self._memory.add(0.0, memory)

@@ -48,7 +48,7 @@ class WorkerPool:
         self._soft_limit = soft_limit
         self.max_workers = max_workers
         self.max_actors = max(max_workers - soft_limit, max_workers // 2, 1) if max_workers else 0
-        """The most workers that may be actors; 0: any number."""
+        """The largest number of workers that may be actors; 0 for any number."""
         self._make_id = make_id
         self._workers: dict[bytes, WorkerRecord] = {}
         self._idle: list[WorkerRecord] = []

@@ -23,7 +23,9 @@ class StreamHooks(Protocol):
     """Streams whose generator is gone. Finalizers only append to this queue."""
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
-        """Wait until item `index` has come or the stream ended. False when the time is up."""
+        """Wait until item `index` has come or the stream has ended. Returns False if the time is
+        over.
+        """
         ...
 
 

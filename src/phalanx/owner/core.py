@@ -250,7 +250,7 @@ class OwnerCore:
     # ---- messages ----------------------------------------------------------------------------
 
     def done(self, connection: Connection, message: Done, now: float) -> None:
-        """Take the results of a task or call, by far the most frequent message."""
+        """Handle the results of a task or call. This is by far the most frequent message."""
         if message.number not in self.calls.by_number or not self.calls.done(connection, message):
             self.tasks.done(connection, message, now)
 

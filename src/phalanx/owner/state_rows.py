@@ -300,7 +300,7 @@ def _reference_type(ref: ObjectRef[Any], used: set[int], inner: set[int]) -> str
 
 
 def _size(value: Payload | None) -> int:
-    """Return the size in bytes; -1 for an object that is not there, as in Ray."""
+    """Return the size in bytes; -1 for an object that has no value yet, as in Ray."""
     if value is None:
         return -1
     if isinstance(value, Value):

@@ -22,7 +22,7 @@ class Recipe(Protocol):
     option: str
     """The option that says how often the work may run again."""
     allowed: int
-    """The value of that option; -1: any number of times."""
+    """The value of the option; -1 for any number of times."""
 
     def refusal(self) -> str:
         """Return why the work cannot run now, as a clause; empty if it can."""

@@ -59,7 +59,7 @@ class HostedActor(Protocol):
     """The actor that this worker has become."""
 
     def receive(self, connection: Connection, call: Call) -> None:
-        """Take a call."""
+        """Handle a new call."""
         ...
 
     def cancel(self, key: Key) -> None:

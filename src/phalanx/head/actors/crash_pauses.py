@@ -30,7 +30,7 @@ class CrashPauses:
             known.lives_since = now
 
     def crashed(self, actor: bytes, now: float) -> float:
-        """Count an unexpected end of the actor's process; return how many seconds the actor
+        """Count an unexpected end of the actor's process. Returns how many seconds the actor
         rests.
         """
         known = self._known.setdefault(actor, _Crashes())

@@ -10,8 +10,8 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, Transition
 
 MOST_OF_ARRAY = 100
-"""How many failed array tasks of an array are noted while the head runs: an array may have a
-million.
+"""The number of failed array tasks of an array that are noted while the head runs: an array may
+have a million tasks.
 """
 _KIND_OF_STATE: Final = {
     st.PENDING: "waits",

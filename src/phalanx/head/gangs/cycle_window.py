@@ -39,7 +39,7 @@ class CycleWindow:
         share the fixed cost of a cycle.
         """
         self._sizes: dict[_Kind, int] = {}
-        """How many gangs of a kind were last looked at together."""
+        """The number of gangs of each kind that were last looked at together."""
         self.seen: dict[GroupId, Gang] = {}
         self._behind: dict[_Kind, deque[Gang]] = {}
         self._gone: set[bytes] = set()

@@ -44,7 +44,7 @@ from phalanx.scheduler.forecast.inquiry import (
 from phalanx.scheduler.forecast.run_times import LearntRunTimes, with_past_runs
 
 PLANNED = 500
-"""How many waiting gangs, the first in order, get an expected start."""
+"""The number of waiting gangs, the first in order, that get an expected start."""
 PLANNING_SHORT_S = 0.1
 """Seconds of planning that are free of charge.
 

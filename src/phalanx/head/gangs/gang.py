@@ -107,7 +107,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     """
     ports: list[int] = []
     started: float | None = None
-    """When members last began to run, in seconds since the epoch."""
+    """The time when members last began to run, in seconds since the epoch."""
     is_stranded: bool = False
     """Whether some members run, but fewer than the minimum, and there is no room for the others."""
     is_promised: bool = False

@@ -11,7 +11,7 @@ from phalanx.observe.cluster_events import Event
 from phalanx.observe.gang_events import MembersEvicted, MembersFreed, MembersPlaced
 
 NODE_DIGITS = 12
-"""How many digits of a node's id events show."""
+"""The number of digits of a node's id that events show."""
 
 
 class Recorder:

@@ -351,7 +351,7 @@ class GangScheduler:
         self._nodes_changed(record)
 
     def inventory(self, node_id: str, there: BundleInventory, now: float) -> list[Held]:
-        """Compare the node's bundles with the gangs; return the bundles that belong to no gang."""
+        """Compare the node's bundles with the gangs. Returns the bundles that belong to no gang."""
         return self.reservations.inventory(node_id, there, now)
 
     def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
@@ -501,7 +501,7 @@ class GangScheduler:
             self.jobs.handle(Commanded(job=job, action=TERMINATE_JOB, reason=why))
 
     def round(self, now: float) -> float:
-        """Run a cycle if one is due; return when to call again."""
+        """Run a cycle if one is due. Returns when to call again."""
         self.cycles.round(now)
         return self.cycles.wake_at
 
@@ -569,7 +569,7 @@ class GangScheduler:
         self._internal_errors.add("cycle", error)
 
     def claim_room(self, now: float) -> float:
-        """Ask nodes to keep room for waiting gangs; return when to ask again."""
+        """Ask nodes to keep room for waiting gangs. Returns when to ask again."""
         return self._claims.look(now)
 
     def claim_nothing(self) -> None:
@@ -582,7 +582,7 @@ class GangScheduler:
         self._request_cycle()
 
     def rename(self, gang: Gang, name: str, job: JobId) -> None:
-        """Let a gang have the name of another job."""
+        """Give a gang the name of another job."""
         before = gang.uid, [gang.task(index) for index in range(len(gang.members))]
         self._live_cluster.forget(gang)
         self.registry.rename(gang, name, job)

@@ -18,7 +18,7 @@ from phalanx.model.lifecycle import ALIVE
 from phalanx.scheduler.cycle.specs import Amounts, HyperNodeSpec, NodeSpec, QueueSpec
 
 PODS = 1e6
-"""How many members a node may have: practically no limit."""
+"""The number of members that a node may have: practically no limit."""
 
 
 class LiveCluster(PodGroups):

@@ -54,7 +54,7 @@ class Domains:
         self._declared: dict[str, HyperNode] = {}
 
     def put(self, domain: HyperNode) -> str:
-        """Declare a domain, or replace its members; return "created" or "updated"."""
+        """Declare a domain, or replace its members. Returns "created" or "updated"."""
         done = "updated" if domain.name in self._declared else "created"
         self._declared[domain.name] = domain
         self._state_store.keep("hypernodes", domain.name.encode(), domain)
@@ -66,7 +66,7 @@ class Domains:
         return name in self._declared
 
     def delete(self, name: str) -> bool:
-        """Delete a domain; False when no domain has this name."""
+        """Delete a domain. Returns False if no domain has this name."""
         if self._declared.pop(name, None) is None:
             return False
         self._state_store.keep("hypernodes", name.encode(), None)

@@ -219,7 +219,7 @@ class GroupTable:
     # ---- news of nodes -----------------------------------------------------------------------
 
     def returned(self, node_id: str, group_id: GroupId, number: int) -> None:
-        """Take note that the bundles that the node was asked to free with that attempt are free."""
+        """Note that the bundles are free that the node was asked to free with that attempt."""
         if self.give_backs.done(node_id, group_id, number):
             self._freed(group_id)
 

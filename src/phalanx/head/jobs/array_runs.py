@@ -306,7 +306,7 @@ class ArrayRuns:
             self._changed(array)
 
     def _changed(self, array: JobRecord) -> None:
-        """Let an array be looked at, after the current action."""
+        """Request that an array is looked at, after the current action."""
         changed = ev.ArrayTasksChanged(job=array.uid)
         self._effects.after(array.uid, lambda: self._effects.take_in(changed))
 

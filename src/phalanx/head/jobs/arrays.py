@@ -34,7 +34,7 @@ from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import Moment
 
 WINDOW = 64
-"""How many tasks of an array wait for places at once, at most."""
+"""The largest number of tasks of an array that wait for places at once."""
 TABLE = "elements"
 
 
@@ -124,7 +124,7 @@ class Arrays:
                 self._effects.take_in(ev.Commanded(job=uid, action=st.TERMINATE_JOB))
 
     def cancel(self, job: JobRecord, positions: Iterable[int]) -> int:
-        """End these tasks for good, including waiting ones; return how many."""
+        """End these tasks for good, including waiting ones. Returns how many there were."""
         tasks, waiting, count = self._tasks(job), [], 0
         for position in positions:
             state = tasks.state(position)
@@ -160,7 +160,7 @@ class Arrays:
         self._windows.pop(uid, None)
 
     def placed(self, job: JobRecord) -> None:
-        """Let more tasks wait for places, as there is room for them."""
+        """Let more tasks wait for places, because there is room for them."""
         if job.uid in self._windows:
             self._windows[job.uid] = min(2 * self._windows[job.uid], WINDOW)
 

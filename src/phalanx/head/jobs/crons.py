@@ -30,7 +30,7 @@ MARK = "volcano.sh/cronjob-scheduled-timestamp"
 SCHEDULED, MISSED, REFUSED = "Scheduled", "Missed", "Refused"
 """The entries of a cron job's history for each time that was due."""
 SPANS_S = (60.0, 3600.0, 86_400.0, 32 * 86_400.0, 366 * 86_400.0, 9 * 366 * 86_400.0)
-"""How far back the latest missed time is looked for, in seconds, nearest first."""
+"""The periods in seconds over which the latest missed time is searched, the shortest first."""
 
 
 class CronEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):

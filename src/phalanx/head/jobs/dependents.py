@@ -55,11 +55,11 @@ class Dependents:
                 self._lines[word] = {job.uid: None, **line}
 
     def is_first(self, uid: str, word: str) -> bool:
-        """Whether no unfinished job stands before this one."""
+        """Whether no unfinished job stands before this one in the sequence."""
         return next(iter(self._lines.get(word, ())), uid) == uid
 
     def is_awaited(self, job: JobRecord) -> bool:
-        """Whether a job still waits to hear of this one."""
+        """Whether some job still waits for news of this one."""
         return job.uid in self._waiting
 
     def to_tell(self, job: JobRecord) -> list[str]:

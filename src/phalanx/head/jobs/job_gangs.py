@@ -248,7 +248,7 @@ class JobGangs:
         self.after(job.uid, end)
 
     def cancel_array_tasks(self, job: JobRecord, positions: Iterable[int]) -> int:
-        """End tasks of an array for good; return how many."""
+        """End tasks of an array for good. Returns how many there were."""
         positions = list(positions)
         indices = self.arrays.of(job).indices
         count = self.runs.cancel(job, [indices.at(position) for position in positions])
@@ -261,7 +261,7 @@ class JobGangs:
         self._state_store.keep(table, key, row)
 
     def tell_others(self, jobs: list[str]) -> None:
-        """Let these jobs look at the jobs that they wait for, after the current action."""
+        """Make these jobs look at the jobs for which they wait, after the current action."""
         for uid in jobs:
             self.later(ev.OthersChanged(job=JobId(uid)))
 
@@ -310,7 +310,7 @@ class JobGangs:
     # ---- carrying effects out ----------------------------------------------------------------
 
     def hand_over(self, gang: Gang, job: JobSpec) -> None:
-        """Let a gang be the gang of another job (RunJobs)."""
+        """Give a gang to another job (RunJobs)."""
         self.members.hand_over(gang, job)
 
     def number_step(self, job: JobRecord) -> int:

@@ -464,7 +464,7 @@ class JobTable:
         return True
 
     def _step(self, job: JobRecord, now: float) -> bool:
-        """Make one change of state; False when none is possible."""
+        """Make one change of state. Returns False if no change is possible."""
         if job.state in st.ENDING and not job.count(*judging.LIVE):
             self._actions.finish(job, job.ends_as or st.ENDING[job.state], job.reason, now)
             return True

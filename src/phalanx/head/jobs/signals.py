@@ -32,7 +32,7 @@ class Signals:
         self._requests = requests
 
     def send(self, asker: Asker[int], request: SignalJob) -> int:
-        """Send a signal to the running members that a request names; return how many."""
+        """Send a signal to the running members that a request names. Returns how many there are."""
         if not 1 <= request.signal <= LARGEST:
             raise ValueError(f"a signal is a number from 1 to {LARGEST}, not {request.signal}")
         job = self._requests.need(request.job)

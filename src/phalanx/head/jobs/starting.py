@@ -191,7 +191,7 @@ class WantedStep(msgspec.Struct, frozen=True):
     directory: str
     streams: Streams
     umask: int = -1
-    """-1: the umask of the member's first program."""
+    """The umask of the program; -1 for the umask of the member's first program."""
 
 
 def streams_of(gang: Gang, index: int, attempt: int) -> bytes:

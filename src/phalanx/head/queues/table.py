@@ -87,7 +87,7 @@ class QueueTable:
         return list(self._queues.values())
 
     def tree(self) -> QueueTree:
-        """Return the queues as the rules look at them."""
+        """Return the queues in the form that the rules use."""
         if self._tree is None:
             queues = self._queues.values()
             self._tree = QueueTree(KnownQueue(spec=q.spec, members=q.members) for q in queues)

@@ -37,7 +37,7 @@ class Batch(msgspec.Struct, kw_only=True, eq=False):
 
 
 AHEAD = 2.0
-"""How many times the cluster's resources may be admitted."""
+"""How many times the resources of the cluster may be admitted at once."""
 FIRST_HOLD_S = 0.1
 NEW_PART = 0.2
 """The weight of a new value in the average time for which batches hold what they were given. The
@@ -80,7 +80,7 @@ class AdmissionTable:
             self._had[queue] = self._had.get(queue, 0.0) + self._share(queue) * passed
 
     def ask(self, batch: Batch) -> None:
-        """Let a batch wait for admission. A repeated request changes nothing."""
+        """Add a batch that waits for admission. A repeated request changes nothing."""
         if batch.ticket in self._batches:
             return
         busy = self._busy

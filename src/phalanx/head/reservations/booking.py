@@ -25,7 +25,7 @@ from phalanx.scheduler.cycle.specs import PodGroupSpec, ReservationSpec, Snapsho
 
 Places = dict[str, dict[str, float]]
 _REASONS = 5
-"""How many unavailable nodes an error names."""
+"""The number of unavailable nodes that an error names."""
 _SHORTEST_ID = 4
 
 

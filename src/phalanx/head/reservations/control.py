@@ -45,7 +45,7 @@ PLACES = frozenset({"nodes", "labels", "node_count", "amounts"})
 ENDS = frozenset({"end", "length_s"})
 _NAMED = 5
 _ID = 12
-"""How many characters of a node's id are shown."""
+"""The number of characters of a node's id that are shown."""
 
 
 class Jobs(Protocol):

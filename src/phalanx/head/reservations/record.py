@@ -38,7 +38,7 @@ class ReservationRecord(msgspec.Struct, kw_only=True, eq=False):
     begun: float | None = None
     """When the current window began."""
     last: float | None = None
-    """When the last window began that has ended."""
+    """The time when the last window began that has ended."""
     drained: list[str] = []
     """The nodes that drain for the reservation."""
 

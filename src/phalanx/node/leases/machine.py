@@ -90,7 +90,9 @@ class LeaseMachine:
         self.run_s = Average()
         """The mean time in seconds for which leases for tasks are held."""
         self.look_at = math.inf
-        """When a lease will have been held long enough to become due for something that waits."""
+        """When the demands are looked at again, because a lease may then become due for one of
+        them.
+        """
         self.is_draining = False
         """Whether nothing new may begin here, except in bundles that were promised before."""
 
@@ -359,7 +361,7 @@ class LeaseMachine:
             demand.asker.due(lease)
 
     def returned(self, number: int, reusable: bool, now: float) -> None:
-        """Take back a lease that its owner returns."""
+        """Take back a lease that its owner has returned."""
         lease = self.leases.get(number)
         if lease is None:
             return

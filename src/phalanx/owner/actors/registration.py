@@ -25,7 +25,9 @@ from phalanx.protocol.requests.actors import ActorSpec, AnnounceActor, KillActor
 
 
 class ActorHold:
-    """Hangs on the creator's reference to an actor, and releases the actor when that goes."""
+    """Attached to the creator's reference to an actor. Releases the actor when that reference
+    goes.
+    """
 
     __slots__ = ("actor", "released")
 

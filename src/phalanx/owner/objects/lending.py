@@ -36,7 +36,9 @@ class Lending:
         """
 
     def add(self, number: int, borrower: bytes, count: int = 1) -> bool:
-        """Count registrations of `borrower` for object `number`. False when the object is gone."""
+        """Count registrations of `borrower` for object `number`. Returns False if the object is
+        gone.
+        """
         ref = self.exported.get(number)
         if ref is None:
             return False

@@ -431,7 +431,7 @@ class Remembered:
         return work
 
     def forget(self, reason: Unmakeable) -> None:
-        """Let go of the arguments: the work cannot run again."""
+        """Release the arguments, because the work cannot run again."""
         self.refusal = reason
         self.args, self.shared_args, self.inputs, self.nested = b"", None, None, None
         self.kept_bytes = 0
@@ -480,7 +480,7 @@ class Lineage:
         return found
 
     def forget(self, record: Remembered, reason: Unmakeable) -> None:
-        """Keep nothing of work that is not to run again."""
+        """Forget work that is not to run again."""
         self._drop(record.number)
         record.forget(reason)
 

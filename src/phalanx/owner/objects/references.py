@@ -20,7 +20,7 @@ from phalanx.protocol.messages import SHARED, Borrow, Holds, Taken, Unborrow, Va
 
 
 class BorrowHold:
-    """Hangs on a borrowed ObjectRef, and tells the owner when the reference goes."""
+    """Attached to a borrowed ObjectRef. Tells the owner when the reference goes."""
 
     __slots__ = ("count", "number", "owner", "released")
 

@@ -153,7 +153,9 @@ class LeasedWorkers:
                     self._bury(worker)
 
     def connection_ended(self, connection: Connection, is_node_gone: bool = False) -> None:
-        """Note that all results of a worker are in. `is_node_gone`: nobody is left to say why."""
+        """Note that all results of a worker are in. `is_node_gone`: whether the worker's node is
+        gone, so that nobody can report why the worker ended.
+        """
         for worker in list(self._by_connection.get(connection, ())):
             worker.ended = worker.is_stopping = True
             if is_node_gone:

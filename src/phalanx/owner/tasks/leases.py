@@ -402,7 +402,7 @@ class TaskMachine:
             self._give_back(worker)
 
     def returned(self, worker: LeasedWorker, numbers: list[int]) -> None:
-        """Take back tasks that the worker did not start."""
+        """Queue tasks again that the worker did not start."""
         back = [t for n in numbers if (t := worker.inflight.pop(n, None)) is not None]
         self._take_back(back)
         if not worker.inflight:

@@ -52,7 +52,7 @@ class HeadOptions(msgspec.Struct, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 0
     token_file: str = ""
-    """The file of the token; empty: the user's own."""
+    """The file of the token; empty for the user's own file."""
     insecure: bool = False
     store: tuple[str, ...] = ("memory",)
     marks: str = ""

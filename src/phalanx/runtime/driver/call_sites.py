@@ -20,7 +20,7 @@ VARIABLES = (
 count too.
 """
 FRAMES = 3
-"""How many of the program's frames are noted, the innermost first."""
+"""The number of the program's frames that are noted, the innermost first."""
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 """The folder of this package. Frames in its files do not belong to the program."""
 

@@ -389,7 +389,7 @@ class RuntimeEngine:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> list[Any]:
-        """Submit tasks for the gang's places; return a reference a member."""
+        """Submit tasks for the gang's places. Returns a reference for each member."""
         return self._submitter.start_gang(definition, options, group, members, least, args, kwargs)
 
     def gang_actors(

@@ -97,7 +97,7 @@ class Reactor:
         self._listener: socket.socket | None = None
         self._is_accepting = True
         self.failed_accepts = 0
-        """How often no peer could be accepted, mostly for want of descriptors."""
+        """How many times no peer could be accepted, mostly because there was no free descriptor."""
         self._wake_fd = (
             os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) if hasattr(os, "eventfd") else -1
         )

@@ -107,5 +107,7 @@ class ReferenceHooks:
     # ---- StreamHooks -------------------------------------------------------------------------
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
-        """Wait until item `index` is ready or the stream has ended. False: time is up."""
+        """Wait until item `index` is ready or the stream has ended. Returns False if the time is
+        over.
+        """
         return self._waiting.wait_stream(stream, index, timeout_s)

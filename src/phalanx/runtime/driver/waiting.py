@@ -240,7 +240,9 @@ class Waiting:
         self._reactor.wait(waiter)
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
-        """Wait until item `index` of a stream is ready or the stream ended. False: time is up."""
+        """Wait until item `index` of a stream is ready or the stream has ended. Returns False if
+        the time is over.
+        """
         deadline = None if timeout_s is None else own_time() + timeout_s
         while True:
             waiter = Waiter()
@@ -262,7 +264,7 @@ class Waiting:
         timeout_s: float | None,
         fail_fast: bool = False,
     ) -> bool:
-        """Wait until `needed` of `missing` are ready. False when the time is up first."""
+        """Wait until `needed` of `missing` are ready. Returns False if the time is over before."""
         if timeout_s is not None and timeout_s <= 0:
             return self._poll(missing, needed)
         waiter = Waiter(needed, fail_fast)

@@ -260,7 +260,7 @@ class Engine(Protocol):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> list[Any]:
-        """Submit tasks for the places of the gang `group`; return a reference a member."""
+        """Submit tasks for the places of the gang `group`. Returns a reference for each member."""
         ...
 
     def gang_actors(
@@ -272,7 +272,7 @@ class Engine(Protocol):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> list[Any]:
-        """Start actors in the places of the gang `group`; return a handle a member."""
+        """Start actors in the places of the gang `group`. Returns a handle for each member."""
         ...
 
     def why_pending(self, what: Any) -> Request[Explanation] | None:

@@ -44,11 +44,11 @@ class EngineEntry(Protocol):
         ...
 
     def start_scheduler(self, address: str, options: dict[str, object]) -> str:
-        """Start the scheduler on that cluster; return a sentence about the outcome."""
+        """Start the scheduler on that cluster. Returns a sentence about the outcome."""
         ...
 
     def stop_scheduler(self, address: str) -> str:
-        """End the scheduler on that cluster; return a sentence about the outcome."""
+        """End the scheduler on that cluster. Returns a sentence about the outcome."""
         ...
 
 

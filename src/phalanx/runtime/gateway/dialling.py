@@ -62,7 +62,7 @@ class Dialler:
         self._knock_at = 0.0
 
     def update(self, addresses: dict[str, tuple[str, int]], full: bool) -> None:
-        """Take new addresses; see `AddressBook`."""
+        """Store new addresses; see `AddressBook`."""
         if full:
             self._addresses.clear()
         for name, address in addresses.items():

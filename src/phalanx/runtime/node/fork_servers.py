@@ -76,7 +76,7 @@ class Adopted(Protocol):
         ...
 
     def end_everything(self) -> None:
-        """End all of them."""
+        """End all workers and commands."""
         ...
 
 
@@ -151,7 +151,7 @@ class NodeForks(ForkClient):
         self.adopted.end_everything()
 
     def heard(self, message: Any) -> None:
-        """Take note of a message of the fork server or the keeper."""
+        """Handle a message of the fork server or the keeper."""
         self._records.heard(message)
         if isinstance(message, Exited):
             self._is_kept.discard(message.process)

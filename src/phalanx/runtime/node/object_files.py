@@ -88,7 +88,7 @@ class ThreadedSpill:
         return None
 
     def keep_copy(self, name: str) -> bool:
-        """Replace the file in memory by the copy; False when the copy is gone."""
+        """Replace the file in memory by the copy. Returns False if the copy is gone."""
         try:
             os.rename(self._part(name), os.path.join(self._spill, name))
         except FileNotFoundError:

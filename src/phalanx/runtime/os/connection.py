@@ -55,7 +55,7 @@ _room = _Room()
 
 
 class Connection:
-    """A connection whose messages wait in an outbox and are sent together at `flush`; it never
+    """A connection whose messages wait in an outbox and are sent together at `flush`. It never
     blocks.
 
     Any thread may `post` and `flush`. Only the thread that leads the reactor calls `receive`.
@@ -97,19 +97,21 @@ class Connection:
     ) -> None:
         """Use a socket that is open. `decode` decodes a frame's body.
 
-        It is given when the connection has other messages than those of `protocol.messages`.
+        `decode` is given if the connection has other messages than those of `protocol.messages`.
         `limit`: the most bytes of a frame from the other end.
         """
         sock.setblocking(False)
         self.sock = sock
         self.fileno = sock.fileno()
         self.peer = b""
-        """The other process's id, once its Hello came."""
+        """The id of the other process, once its Hello has come."""
         self.tag: Any = None
-        """A mark that the connection's user sets."""
+        """A mark that the user of the connection sets."""
         self._principal: Principal | None = None
         self.is_of_daemon = False
-        """Whether it leads to a daemon, which takes sockets from its gateway and not from jobs."""
+        """Whether the connection leads to a daemon, which takes sockets from its gateway and not
+        from jobs.
+        """
         self.address = ""
         """HOST:PORT of the other end, if a gateway has passed the connection."""
         self.token = ""
@@ -117,7 +119,9 @@ class Connection:
         self.node_key = ""
         """The id of the key, if the other end is a node with a key of its own."""
         self.uid = -1
-        """The account at the other end, if other users are admitted; -1: this user's own."""
+        """The account at the other end, if other users are admitted; -1 for this user's own
+        account.
+        """
         self.closed = False
         self._decode = decode
         first_limit = STRANGERS_FRAME_BYTES if is_stranger else None
@@ -128,17 +132,20 @@ class Connection:
         self._lock = threading.RLock()
         self.on_writable: Any = None
         self.on_unsendable: Callable[[Connection, Unsendable], None] | None = None
-        """Called with each message that is too large for any frame. It may only take a note: the
-        flushing thread calls it, under whatever locks that thread holds."""
+        """Called with each message that is too large for any frame. The function may only take a
+        note, because the flushing thread calls it under whatever locks that thread holds.
+        """
         self.is_dialling = is_dialling
-        """Whether the gate has not passed the other process's socket yet: posted messages wait."""
+        """Whether the gate has not yet passed on the socket of the other process. Posted messages
+        wait until then.
+        """
         self._takes_socket = is_stranger
         self.is_switched = False
-        """Whether the descriptor has a new socket since it was last registered."""
+        """Whether the descriptor has a new socket since the descriptor was last registered."""
         self.refusal = ""
         """Why the gate could not reach the other process."""
         self.refusal_status = 0
-        """The kind of that reason, a `Status`."""
+        """The kind of reason for the refusal, a `Status`."""
 
     @property
     def principal(self) -> Principal:
@@ -148,7 +155,7 @@ class Connection:
         return self._principal
 
     def act_as(self, principal: Principal) -> None:
-        """Take the other end for this principal: the gateway has authenticated it."""
+        """Treat the other end as this principal, because the gateway has authenticated it."""
         self._principal = principal
 
     @property
@@ -173,16 +180,16 @@ class Connection:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether the kernel did not take all that was flushed."""
+        """Whether the kernel has not taken everything that was flushed."""
         return bool(self._backlog)
 
     @property
     def waiting(self) -> int:
-        """The number of messages posted and not yet flushed."""
+        """The number of messages that are posted and not yet flushed."""
         return len(self._outbox)
 
     def flush(self) -> None:
-        """Hand all posted messages to the kernel, as far as it takes them."""
+        """Hand all posted messages to the kernel, as far as it accepts them."""
         if not self._outbox or self.is_dialling:
             return
         with self._lock:
@@ -199,10 +206,10 @@ class Connection:
                     self._write(frame)
 
     def _write_apart(self, messages: list[msgspec.Struct]) -> None:
-        """Send messages that are too much for one frame in several.
+        """Send messages that are too large together for one frame in several frames.
 
         Messages that are too large for any frame are left out: the connection's watcher answers for
-        those.
+        them.
         """
         frames, unsendable = split_frames(messages)
         for frame in frames:
@@ -211,7 +218,8 @@ class Connection:
             if self.on_unsendable is None:
                 print(f"phalanx: a message was not sent: {message.reason}", file=sys.stderr)
                 with contextlib.suppress(OSError):
-                    self.sock.shutdown(socket.SHUT_RDWR)  # the reader sees the end, and reports it
+                    # the reader sees the end of the connection, and reports it
+                    self.sock.shutdown(socket.SHUT_RDWR)
             else:
                 self.on_unsendable(self, message)
 
@@ -231,7 +239,9 @@ class Connection:
                 self.on_writable(self, True)
 
     def drain(self) -> None:
-        """Send what the kernel did not take before. Called when the socket is writable."""
+        """Send the bytes that the kernel did not accept before. This is called when the socket is
+        writable.
+        """
         with self._lock:
             while self._backlog:
                 chunk = self._backlog[0]
@@ -258,7 +268,9 @@ class Connection:
             self.drain()
 
     def receive(self) -> list[Any] | None:
-        """Return messages that have come; None at the end of the stream. Raises ProtocolError."""
+        """Return the messages that have come; None at the end of the stream. Raises
+        ProtocolError.
+        """
         try:
             if self.is_dialling:
                 return self._dialled()
@@ -275,11 +287,14 @@ class Connection:
         return self._reader.feed(bytes(room[:size]))
 
     def _introduced(self) -> list[Message] | None:
-        """Read the first bytes of a stranger: its own, or the gate's with the stranger's socket."""
+        """Read the first bytes of a stranger: either its own, or the gate's together with the
+        stranger's socket.
+        """
         self._takes_socket = False
         data, sockets = _receive_with_sockets(self.sock, _RECV_BYTES)
         if sockets:
-            if self.is_of_daemon and self.principal.kind == JOB:  # it would pass for the gateway
+            # the stranger would pass for the gateway
+            if self.is_of_daemon and self.principal.kind == JOB:
                 os.close(sockets[0])
                 return None
             self._switch(sockets[0])
@@ -296,7 +311,7 @@ class Connection:
         return self._reader.feed(data) if data else None
 
     def _dialled(self) -> list[Message] | None:
-        """Read the gate's answer: the socket, or why there is none."""
+        """Read the gate's answer: the socket, or the reason why there is none."""
         data, sockets = _receive_with_sockets(self.sock, _RECV_BYTES)
         if not sockets:
             self.refusal = data[1:].decode("utf-8", "replace") or "the gate is gone"
@@ -326,7 +341,9 @@ class Connection:
 
 
 def _receive_with_sockets(sock: socket.socket, size: int) -> tuple[bytes, list[int]]:
-    """Receive like socket.recv_fds, but keep only the first descriptor and close the others."""
+    """Receive in the manner of socket.recv_fds, but keep only the first descriptor and close the
+    others.
+    """
     fds = array.array("i")
     space = socket.CMSG_SPACE(4 * fds.itemsize)
     data, ancillary, _, _ = sock.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
@@ -339,7 +356,7 @@ def _receive_with_sockets(sock: socket.socket, size: int) -> tuple[bytes, list[i
 
 
 def handed_in(frame: bytes) -> Handed:
-    """Return what a gateway says of a socket that it passes. Raises ProtocolError."""
+    """Return the gateway's statement about a socket that it passes on. Raises ProtocolError."""
     for message in FrameReader(STRANGERS_FRAME_BYTES).feed(frame):
         if isinstance(message, Handed):
             return message
@@ -347,7 +364,7 @@ def handed_in(frame: bytes) -> Handed:
 
 
 def connect(path: str) -> Connection:
-    """Return a connection to the socket at `path`. Raises OSError when nothing listens there."""
+    """Return a connection to the socket at `path`. Raises OSError if nobody listens there."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.connect(path)
@@ -358,9 +375,9 @@ def connect(path: str) -> Connection:
 
 
 def listen_again(listener: socket.socket) -> socket.socket | None:
-    """Return a new listening socket in the place of one whose file was removed.
+    """Return a new listening socket in place of a socket whose file was removed.
 
-    Returns None when the file exists, or its directory does not.
+    Returns None if the file exists, or if its directory does not.
     """
     path = listener.getsockname()
     if not path or os.path.lexists(path):

@@ -19,7 +19,7 @@ from phalanx.runtime.os.system import log_defect, say
 
 LISTEN_EVERY_S = 1.0
 MOST_OF_A_USER = 64
-"""Connections that another user has at the same time; further ones are closed."""
+"""The most connections that another user has at the same time. Further ones are closed."""
 
 
 class Handler(Protocol):
@@ -34,11 +34,11 @@ class Handler(Protocol):
         ...
 
     def on_tick(self, now: float) -> None:
-        """Let time pass."""
+        """Do what is due by now."""
         ...
 
     def on_round(self) -> None:
-        """Finish a round: all messages that had come are handled, and answers are sent next."""
+        """Finish a round: all messages that had come are handled, and the answers are sent next."""
         ...
 
 
@@ -65,11 +65,11 @@ class ConnectionLoop:
         self._loop.read_from(listener.fileno(), self._accept)
         self._is_accepting = True
         self._listens_at = 0.0
-        """When to check next that the listener's file exists."""
+        """The time of the next check that the listener's file exists."""
         self.failed_accepts = 0
-        """How often no peer could be accepted, mostly for want of descriptors."""
+        """How many times no peer could be accepted, mostly because there was no free descriptor."""
         self.rejected = 0
-        """How often a peer sent something else than a frame, and lost its connection."""
+        """How many times a peer sent something other than a frame, and so lost its connection."""
         self._own = own
         if own is not None:
             self.watch(own)
@@ -79,11 +79,11 @@ class ConnectionLoop:
         self._loop.serve()
 
     def stop(self) -> None:
-        """End after this round."""
+        """End the loop after this round."""
         self._loop.is_stopping = True
 
     def wake_at(self, when: float) -> None:
-        """Make a round due then at the latest, by the process's own time."""
+        """Make sure that a round is due at this time at the latest, by the process's own time."""
         self._loop.wake_at = when
 
     @property
@@ -100,11 +100,13 @@ class ConnectionLoop:
         self._loop.call(action)
 
     def read_from(self, fd: int, reader: Callable[[], None]) -> None:
-        """Call `reader` whenever there is something to read from a descriptor of another kind."""
+        """Call `reader` whenever a descriptor of another kind can be read."""
         self._loop.read_from(fd, reader)
 
     def unregister(self, fd: int) -> bool:
-        """Stop reading from a descriptor of another kind. False when it was not read from."""
+        """Stop reading from a descriptor of another kind. Returns False if it was not being
+        read.
+        """
         return self._loop.unregister(fd)
 
     def _round(self) -> None:
@@ -148,8 +150,9 @@ class ConnectionLoop:
         self._loop.call(partial(self._answer_for, connection, message))
 
     def _answer_for(self, connection: Connection, message: Unsendable) -> None:
-        """Answer for a message that was too large, at the process that waits for it, or end its
-        connection."""
+        """Answer in place of a message that was too large, at the process that waits for the
+        message. If nobody can be answered, end the connection.
+        """
         standing_in = stand_in(message)
         if standing_in is not None and not standing_in.is_for_sender:
             connection.send(standing_in.message)
@@ -176,14 +179,14 @@ class ConnectionLoop:
             self.watch(connection)
 
     def serve_others(self, listener: socket.socket) -> None:
-        """Accept the requests of other users, too, on this socket."""
+        """Accept requests of other users, too, on this socket."""
         self._loop.read_from(listener.fileno(), partial(self._accept_others, listener))
 
     def _accept_others(self, listener: socket.socket) -> None:
         while True:
             try:
                 sock, _ = listener.accept()
-            except OSError:  # none is left, or no descriptor: the next tick is early enough
+            except OSError:  # no peer is left, or no descriptor: the next tick is early enough
                 return
             uid = peer_of(sock).uid
             theirs = sum(one.uid == uid for one in self._connections.values())
@@ -195,12 +198,13 @@ class ConnectionLoop:
             self.watch(connection)
 
     def _accept_later(self, error: OSError) -> None:
-        """Leave dialling peers in the kernel's queue until the next tick.
+        """Leave peers that dial in the kernel's queue until the next tick.
 
         Without a descriptor for them, the loop would do nothing but try again.
         """
         self.failed_accepts += 1
-        if self.failed_accepts & (self.failed_accepts - 1) == 0:  # 1, 2, 4, 8 ... times
+        # logged after 1, 2, 4, 8 and so on failures
+        if self.failed_accepts & (self.failed_accepts - 1) == 0:
             say(f"no connection could be accepted ({self.failed_accepts} times): {error}")
         self._loop.unregister(self._listener.fileno())
         self._is_accepting = False
@@ -220,7 +224,8 @@ class ConnectionLoop:
         if connection.is_switched:
             connection.is_switched = False
             self._loop.renew(connection.fileno)
-            if connection.has_backlog:  # left from a flush before it was watched again
+            # this entry is left from a flush before the connection was watched again
+            if connection.has_backlog:
                 self._want_writable(connection, True)
         if messages is None:
             self.lose(connection)
@@ -236,12 +241,12 @@ class ConnectionLoop:
                     return
 
     def lose(self, connection: Connection) -> None:
-        """Drop a connection, and handle that as its loss."""
+        """Drop a connection, and handle that as a loss of the connection."""
         if self.forget(connection):
             self._handler.on_lost(connection)
 
     def forget(self, connection: Connection) -> bool:
-        """Drop a connection without an event. False when it was dropped before."""
+        """Drop a connection without an event. Returns False if it was dropped before."""
         if self._connections.pop(connection.fileno, None) is None:
             return False
         self._loop.unregister(connection.fileno)

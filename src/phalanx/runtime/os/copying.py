@@ -16,9 +16,10 @@ _pool: tuple[int, ThreadPoolExecutor] | None = None
 
 
 def copy(target: memoryview, source: memoryview) -> None:
-    """Do `target[:] = source`; both have bytes and the same length."""
+    """Do `target[:] = source`. Both must consist of bytes and have the same length."""
     count = min(len(source) // _WORTH_BYTES + 1, _threads_allowed())
-    # NumPy releases the interpreter lock while it copies; when it is not loaded there is no gain.
+    # NumPy releases the interpreter lock while it copies; if NumPy is not loaded, threads gain
+    # nothing
     if count < 2 or "numpy" not in sys.modules:
         target[:] = source
         return
@@ -32,7 +33,7 @@ def copy(target: memoryview, source: memoryview) -> None:
 
 
 def _threads_allowed() -> int:
-    """Return how many threads may copy: a task has the cores that it requested."""
+    """Return how many threads may copy: a task may use the cores that it requested."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     cores = len(os.sched_getaffinity(0))
     return min(int(asked) if asked.isdigit() else cores, cores, _MAX_THREADS)
@@ -43,7 +44,8 @@ def _copy_piece(numpy: Any, target: memoryview, source: memoryview) -> None:
 
 
 def _threads() -> ThreadPoolExecutor:
-    from concurrent.futures import ThreadPoolExecutor  # slow to import, and few copies are large
+    # this import is slow, and few copies are large
+    from concurrent.futures import ThreadPoolExecutor
 
     global _pool
     pid = os.getpid()

@@ -14,11 +14,11 @@ from phalanx.observe.log_lines import INFO, LogPiece, LogRecord
 from phalanx.runtime.os import log_files
 
 DAEMON_LOG_BYTES = 16 << 20
-"""Bytes of each of a daemon's two files."""
+"""The size in bytes of each of the two log files of a daemon."""
 
 
 class DaemonLog:
-    """The log of the daemon that this process is, or belongs to."""
+    """The log of the daemon to which this process belongs."""
 
     def __init__(self) -> None:
         self._path = ""
@@ -29,14 +29,14 @@ class DaemonLog:
     def keep(self, path: str, process: str, node: str = "", *, is_aloud: bool = False) -> None:
         """Write to this file from now on.
 
-        `node` is the id of the daemon's node. With `is_aloud`, lines go to standard error too.
+        `node` is the id of the daemon's node. With `is_aloud`, lines also go to standard error.
         """
         self._path, self._process, self._node = path, process, node
         self._is_aloud = is_aloud
 
     @property
     def kept(self) -> tuple[str, str, bool]:
-        """The file, the id of the node, and whether lines go to standard error too."""
+        """The log's file, the id of the node, and whether lines also go to standard error."""
         return self._path, self._node, self._is_aloud
 
     def become(self, process: str) -> None:
@@ -44,7 +44,9 @@ class DaemonLog:
         self._process = process
 
     def write(self, text: str, level: str = INFO, job: str = "") -> None:
-        """Write a line. A line that cannot be written, because the disk is full, ends nothing."""
+        """Write a line. If the line cannot be written, because the disk is full, the process goes
+        on.
+        """
         with contextlib.suppress(OSError):
             if self._is_aloud:
                 print(f"phalanx: {text}", file=sys.stderr, flush=True)
@@ -70,9 +72,9 @@ class DaemonLog:
         return log_files.read_on(self._path, file, offset, limit) if self._path else LogPiece()
 
     def _follow(self) -> None:
-        """Point the standard streams to the log's new file after it was turned over.
+        """Point the standard streams to the log's new file after a change of files.
 
-        Other output, such as the interpreter's at a crash, then goes there too.
+        Other output, such as the interpreter's at a crash, then goes to the new file too.
         """
         fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -89,7 +91,7 @@ def time_text(at: datetime) -> str:
 
 
 def plain(line: str) -> str:
-    """Return the text of a log's line; a line that is no record is returned as it stands."""
+    """Return the text of a log's line. A line that is not a record is returned unchanged."""
     try:
         return msgspec.json.decode(line, type=LogRecord).text
     except msgspec.MsgspecError:

@@ -43,13 +43,14 @@ class _Debugger(pdb.Pdb):
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        # Two files: one file for both would lose what it has read ahead when it writes.
+        # Two file objects are used: one for both directions would lose what it has read ahead when
+        # it writes.
         typed, shown = connection.makefile("r"), connection.makefile("w")
         super().__init__(stdin=typed, stdout=shown, nosigint=True, readrc=False)
         self.use_rawinput = False
 
     def do_continue(self, arg: str) -> bool | None:
-        """Continue until the next breakpoint that was set, and hang up if there is none."""
+        """Continue until the next breakpoint that was set. If there is none, hang up."""
         done = super().do_continue(arg)
         if not self.breaks:
             self._hang_up()
@@ -77,7 +78,7 @@ class _Debugger(pdb.Pdb):
 
 
 def wait_for_debugger(session: Session, name: str, frame: FrameType) -> None:
-    """Stop at `frame` until a user debugs this process, and obey the user's commands."""
+    """Stop at `frame` until a user debugs this process, and then obey the user's commands."""
     pid = os.getpid()
     base = os.path.join(session.directory, f"{_PREFIX}{pid}")
     row = Breakpoint(
@@ -111,7 +112,9 @@ def wait_for_debugger(session: Session, name: str, frame: FrameType) -> None:
 
 
 def waiting(temp_dir: str | None = None) -> list[Breakpoint]:
-    """Return the processes of this user that wait at breakpoints here, the longest first."""
+    """Return the processes of this user that wait at breakpoints on this machine, the longest wait
+    first.
+    """
     root = sessions.runtime_root(temp_dir)
     found = []
     for name in sorted(os.listdir(root)):
@@ -129,9 +132,9 @@ def waiting(temp_dir: str | None = None) -> list[Breakpoint]:
 
 
 def attach(row: Breakpoint, typed: Any, shown: Any) -> None:
-    """Send what is typed to the debugger and show its answers, until one of them ends.
+    """Send typed text to the debugger and show its answers, until one of the two ends.
 
-    `typed` and `shown` are binary files with descriptors. Raises OSError when no process waits.
+    `typed` and `shown` are binary files with descriptors. Raises OSError if no process waits.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.connect(row.socket)
@@ -149,6 +152,6 @@ def attach(row: Breakpoint, typed: Any, shown: Any) -> None:
                 line = os.read(typed.fileno(), _CHUNK)
                 if line:
                     connection.sendall(line)
-                else:  # the user has left: the program goes on
+                else:  # the user has left, so the program goes on
                     connection.shutdown(socket.SHUT_WR)
                     sources = [connection]

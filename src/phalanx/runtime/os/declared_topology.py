@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def read_topology(declared: str) -> Topology | None:
     """Read "detect", the name of a known machine, or the text of `nvidia-smi topo -m`.
 
-    Returns None when there is nothing to detect. Raises ValueError for any other text.
+    Returns None if there is nothing to detect. Raises ValueError for any other text.
     """
     from phalanx.scheduler.devices.machines import known_machines, machine
     from phalanx.scheduler.devices.topology import parse_topo

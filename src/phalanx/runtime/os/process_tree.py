@@ -221,7 +221,7 @@ def is_dead(pid: int) -> bool:
 
 
 def group_of(pid: int) -> int:
-    """Return a process's group; 0 when the process is gone."""
+    """Return a process's group; 0 if the process is gone."""
     fields = _status(str(pid))
     return int(fields[2]) if fields else 0
 

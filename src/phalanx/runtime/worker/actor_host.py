@@ -222,7 +222,7 @@ class ActorHost:
         return self._calls.waiting()
 
     def receive(self, connection: assigned.Connection, call: Call) -> None:
-        """Take a call. Called in the thread that leads the reactor."""
+        """Handle a new call. This runs in the thread that leads the reactor."""
         self._calls.received.append((connection, call))
         self._wake()
 

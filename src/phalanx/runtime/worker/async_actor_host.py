@@ -46,7 +46,7 @@ class AsyncActorHost(ActorHost):
         self._wake()
 
     def receive(self, connection: assigned.Connection, call: Call) -> None:
-        """Take a call. Called in the thread that leads the reactor."""
+        """Handle a new call. This runs in the thread that leads the reactor."""
         if self._loop is not None:
             self._begin_async((connection, call))
         else:

@@ -21,7 +21,7 @@ from phalanx.worker.context import current
 
 
 def main(worker_id: bytes, session: Session, devices: Mapping[str, str]) -> int:
-    """Serve owners until the node stops the worker; return the exit code.
+    """Serve owners until the node stops the worker. Returns the exit code.
 
     `devices`: see DeviceEnvironment.
     """
