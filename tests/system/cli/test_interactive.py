@@ -121,7 +121,7 @@ def test_an_allocation_has_steps_and_is_given_back_with_the_commands_code(cluste
     assert sorted(done.stdout.splitlines()) == ["worker-0 | rank 0", "worker-1 | rank 1"]
     assert done.returncode == 1
     assert "allocation held is released" in done.stderr
-    assert 1 in [member.exit_code for member in cluster.ask(GetJob("held")).members]
+    eventually(lambda: 1 in [one.exit_code for one in cluster.ask(GetJob("held")).members])
 
 
 def test_an_allocation_ends_with_whoever_holds_it(cluster):
