@@ -22,9 +22,9 @@ from phalanx.scheduler.devices.quantities import SCALE
 GRACE_S = 5.0
 """Seconds for which a sharer may use more memory than its limit."""
 LOOK_AGAIN_S = 0.5
-"""Seconds between readings while something is over its limit, or not back yet."""
+"""Seconds between readings while a sharer is over its limit, or memory has not come back yet."""
 SUSPECT_AFTER_S = 30.0
-"""Seconds after which memory that is not back makes its card suspect."""
+"""Seconds after which memory that has not come back makes its card suspect."""
 
 
 class GpuMemory:
@@ -51,17 +51,21 @@ class GpuMemory:
         self._note = note
         self._samples: Sequence[DeviceSample] = ()
         self._ours: dict[int, dict[int, str]] = {}
-        """The processes on each GPU that had a holder when they were last seen, with its name."""
+        """For each GPU: its processes that had a holder when they were last seen, each with the
+        holder's name.
+        """
         self._over_since: dict[tuple[bytes, int], float] = {}
         self._away_since: dict[int, float] = {}
-        """Since when memory of ended holders is not back, by GPU."""
+        """For each GPU: the time since which memory of ended holders has not come back."""
         self._without_daemon: dict[int, None] = {}
-        """GPUs whose MPS daemon ended, until their sharers have ended and they were looked at."""
+        """The GPUs whose MPS daemon ended, until their sharers have ended and the GPUs were read
+        again.
+        """
         self._look_at = 0.0
         resources.gpu_released = self._released
 
     def suspicion(self, number: int, now: float) -> str:
-        """Return in one clause why a GPU is suspect; empty if it is not."""
+        """Return why a GPU is suspect, as a clause; empty if it is not."""
         since = self._away_since.get(number, now)
         if now - since < SUSPECT_AFTER_S:
             return ""
@@ -70,7 +74,7 @@ class GpuMemory:
         return f"{size(used)} of its memory did not come back when {names or 'its holder'} ended"
 
     def used_by(self, holder: Holder, number: int) -> int | None:
-        """Return the bytes that a holder's processes use on a GPU; None if they are not told."""
+        """Return the bytes that a holder's processes use on a GPU; None if this is not known."""
         mine = [p for p in self._processes(number) if owner_of(p, holder.pids)]
         if any(process.memory_bytes is None for process in mine):
             return None
@@ -93,7 +97,7 @@ class GpuMemory:
         return found
 
     def seen(self, samples: Sequence[DeviceSample], now: float) -> bool:
-        """Take a new reading; return whether more or less can be handed out than before."""
+        """Store a new reading. Returns whether the amounts that can be handed out have changed."""
         self._samples = samples
         self._shares.names = {one.number: one.uuid for one in samples}
         has_sizes = self._resources.set_cards(*cards_of(samples))
@@ -113,7 +117,9 @@ class GpuMemory:
         return self._withhold(now) or has_sizes
 
     def tick(self, now: float) -> None:
-        """End the sharers of GPUs whose MPS daemon has ended; look again while there is need."""
+        """End the sharers of GPUs whose MPS daemon has ended. Ask for another reading while one is
+        needed.
+        """
         for number, how in self._daemons.ended().items():
             self._without_daemon[number] = None
             self._note(f"the MPS daemon of GPU {number} {how}")
@@ -144,7 +150,9 @@ class GpuMemory:
         self._over_since = over
 
     def _released(self, number: int) -> None:
-        """Withhold what the holder that has just ended still has, and look at it soon."""
+        """Withhold the memory that the holder that has just ended still has, and ask for a reading
+        soon.
+        """
         if number not in self._resources.modes():
             self._daemons.end(number)
         if self._strays(number):
@@ -152,7 +160,9 @@ class GpuMemory:
             self._look()
 
     def _withhold(self, now: float | None) -> bool:
-        """Withhold what is not back. `now` None: since when will be known at the next reading."""
+        """Withhold the memory that has not come back. With `now` None, the next reading will show
+        since when.
+        """
         kept: dict[int, int] = dict.fromkeys(self._without_daemon, SCALE)
         away: dict[int, float] = {}
         for number in self._ours:

@@ -13,7 +13,7 @@ from phalanx.scheduler.devices.quantities import SCALE
 
 _MIB = 2**20
 CardMemory = Callable[[int], int]
-"""Returns the bytes of a GPU by its number; 0 where they are not known."""
+"""Returns the bytes of a GPU by its number; 0 if they are not known."""
 
 
 class MpsDaemons(Protocol):
@@ -36,7 +36,7 @@ class MpsDaemons(Protocol):
 
 
 class NoMpsDaemons:
-    """The daemons of a node that has none."""
+    """The MPS daemons of a node that has none."""
 
     def directory(self, number: int, name: str) -> str:
         """Raise OSError."""
@@ -51,9 +51,9 @@ class NoMpsDaemons:
 
 
 def memory_of(held: Allocation, card_memory: CardMemory, is_limit: bool) -> dict[int, int]:
-    """Return the bytes that are the holder's on each shared GPU; nothing for whole ones.
+    """Return the bytes that belong to the holder on each shared GPU; whole GPUs are left out.
 
-    `is_limit`: the bytes that it may use, which may be more.
+    `is_limit`: return the bytes that the holder may use, which may be more.
     """
     ask = card_ask(held.resources)
     if ask is None or not ask.mode:
@@ -73,7 +73,9 @@ def memory_in(
     card_memory: CardMemory,
     is_limit: bool = True,
 ) -> dict[int, int]:
-    """Return the same for a holder in a bundle, which has no more than its bundle."""
+    """Return the same as `memory_of` for a holder in a bundle, which has no more than the
+    bundle.
+    """
     own = memory_of(held, card_memory, is_limit)
     if not isinstance(pool, BundlePool):
         return own
@@ -84,25 +86,26 @@ def memory_in(
 
 
 def mode_in(held: Allocation, pool: NodeResources | BundlePool) -> str:
-    """Return how the holder's GPUs are shared; empty for whole ones."""
+    """Return how the holder's GPUs are shared; empty for whole GPUs."""
     outer = pool.reservation if isinstance(pool, BundlePool) else held
     ask = card_ask(outer.resources)
     return "" if ask is None else ask.mode
 
 
 class GpuShares:
-    """The shares of one node's GPUs, as programs are told of them."""
+    """The shares of one node's GPUs, in the form of variables for programs."""
 
     def __init__(self, daemons: MpsDaemons, card_memory: CardMemory = lambda number: 0) -> None:
         self.daemons = daemons
         self.card_memory = card_memory
         self.names: dict[int, str] = {}
-        """The UUIDs of GPUs, as far as they are known."""
+        """The known UUIDs of GPUs, by number."""
 
     def variables(self, held: Allocation, pool: NodeResources | BundlePool) -> dict[str, str]:
-        """Return the variables for the programs of a holder; empty unless it shares GPUs.
+        """Return the variables for the programs of a holder; empty unless the holder shares GPUs.
 
-        Starts the MPS daemon of its GPU unless that runs. Raises OSError if it cannot be started.
+        If the MPS daemon of the GPU does not run, it is started. Raises OSError if it cannot be
+        started.
         """
         numbers = [number for number, _ in held.instances.get(GPU, ())]
         mode = mode_in(held, pool) if numbers else ""

@@ -24,30 +24,31 @@ class KeptMember(msgspec.Struct, kw_only=True):
 
     order: StartMember
     bundle: int
-    """The attempt under which its node keeps its bundle."""
+    """The number of the attempt under which the node keeps the member's bundle."""
     amounts: dict[str, int]
     """The bundle's resources, in units of 1/10000."""
     devices: dict[str, list[tuple[int, int]]]
-    """The bundle's (device number, units), by resource."""
+    """The devices of the bundle by resource, as (device number, units)."""
     log: str
     began: float
-    """When its commands began, on the node's clock."""
+    """The time when the member's commands began, on the node's clock."""
     processes: list[bytes] = []
-    """The ids of its commands that were ordered to begin, in this order: first those of `before`,
-    one after another."""
+    """The ids of the member's commands that were ordered to begin, in this order. Commands of
+    `before` come first, one after another.
+    """
     code: int = 0
     signal: int = 0
     reason: str = ""
-    """How the member ends, where that is not how its commands end: its time is over, say."""
+    """How the member ends, if that is not how its commands end: for example, its time is over."""
 
     @property
     def attempt(self) -> AttemptOf:
-        """The attempt that it is about."""
+        """The attempt that the record is about."""
         return self.order.group, self.order.index, self.order.attempt
 
     @property
     def place(self) -> MemberId:
-        """The bundle in which it runs."""
+        """The bundle in which the member runs."""
         return self.order.group, self.order.index
 
 
@@ -72,7 +73,7 @@ class Keeping(Protocol):
 
 
 class NotKeeping:
-    """Stands for Keeping on a node with which its commands end."""
+    """Stands in for Keeping on a node whose commands end with it."""
 
     def runs_on(self, command: Command) -> bool:
         """Return False: every command ends with the node."""
@@ -97,13 +98,15 @@ RUNS: Final = "runs"
 ENDED: Final = "ended"
 
 GO_ON: Final = "go on"
-"""The member runs, or its end has yet to be reported: it is taken over."""
+"""The member runs, or its end was not reported yet: the member is taken over."""
 REPORT: Final = "report"
-"""The member has ended, and a later one has its place: only its end is reported."""
+"""The member has ended, and a later member has its place: only the end is reported."""
 BEGIN: Final = "begin"
-"""Nothing of the member has begun: its bundle is taken over, and the head repeats its order."""
+"""Nothing of the member has begun. Its bundle is taken over, and the head repeats its order."""
 END: Final = "end"
-"""The member cannot go on here: what runs of it is ended, and the head finds it missing."""
+"""The member cannot go on here. Its running processes are ended, and the head finds the member
+missing.
+"""
 
 
 class Decision(NamedTuple):
@@ -114,9 +117,9 @@ class Decision(NamedTuple):
 
 
 def decide(members: Sequence[KeptMember], states: Mapping[bytes, str]) -> list[Decision]:
-    """Return what is done about each record, in the order in which it is done.
+    """Return the decision about each record, in the order in which the decisions are carried out.
 
-    `states`: of each process, whether it runs.
+    `states`: for each process, whether it runs.
     """
     decisions = []
     last: dict[MemberId, int] = {}
@@ -136,7 +139,7 @@ def _about(member: KeptMember, states: Mapping[bytes, str], is_last: bool) -> st
 
 
 def begun(member: KeptMember, states: Mapping[bytes, str]) -> list[bytes]:
-    """Return the member's processes that have begun: those behind them begin again."""
+    """Return the member's processes that have begun. The processes after them begin again."""
     found = []
     for process in member.processes:
         if states.get(process, UNBEGUN) == UNBEGUN:
@@ -146,6 +149,8 @@ def begun(member: KeptMember, states: Mapping[bytes, str]) -> list[bytes]:
 
 
 def commands_left(order: StartMember, count: int) -> tuple[list[Command], list[Command]]:
-    """Return which commands of `before`, and which others, have not begun; `count` have."""
+    """Return the commands of `before`, and the other commands, that have not begun, given that
+    `count` have.
+    """
     others = max(count - len(order.before), 0)
     return order.before[count:], order.commands[others:]

@@ -381,12 +381,12 @@ class ActorTable:
             self._effects.place_actor(record)
 
     def _go_to(self, record: ActorRecord, node: str) -> None:
-        """Move the actor from its node to another, or to none, as another incarnation.
+        """Move the actor from its node to another node, or to none, as another incarnation.
 
-        The node that it leaves may have created it, and callers may have heard of that; a head that
-        could not write that down forgot it when it died. So the next process must not pass for the
-        same one. A late creation by the old node must not pass for a later order to it either,
-        which may not be written yet.
+        The old node may have created the actor, and callers may have heard of that, while a head
+        that died before it wrote that down has forgotten it. So the next process must not pass for
+        the old one. A late creation by the old node must not pass for a later order to that node
+        either, and such an order may not be written yet.
         """
         if record.node and record.node != node:
             record.incarnation += 1

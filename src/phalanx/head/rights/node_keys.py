@@ -48,9 +48,9 @@ _OF_ITSELF = (
     *(Prepared, Committed, BundlesGone, DevicesSeen, ActorPlaced, ActorRefused),
     *(StateReported, EventsReported, NodeLogRead, NodeNumbers),
 )
-"""Messages that the head takes as those of the node that sends them."""
+"""Messages that the head accepts as messages of the node that sends them."""
 _ASKS = (GetViewChanges.kind, WatchGroup.kind)
-"""Kinds of requests of a node for itself."""
+"""Kinds of requests that a node sends for itself."""
 
 
 class NodeKeys:
@@ -61,14 +61,17 @@ class NodeKeys:
         self._nodes = nodes
 
     def is_own_prefix(self, key: str, prefix: bytes) -> bool:
-        """Whether the node with this key may connect under a prefix: it is new, or was its own."""
+        """Whether the node with this key may connect under a prefix: the prefix must be new, or
+        must have been the node's before.
+        """
         name, record = self._tokens.node_of(key), self._nodes.of_prefix(prefix)
         return name is not None and (record is None or record.hostname == name)
 
     def refusal(self, key: str, prefix: bytes, message: Any) -> NotAllowedError | None:
-        """Return why a message is not taken; None if it is. `key`: empty for the cluster's token.
+        """Return why a message is refused; None if it is accepted. `key`: empty for the cluster's
+        token.
 
-        A name with a key belongs to the node with that key alone.
+        A name with a key belongs only to the node with that key.
         """
         if not key:
             taken = isinstance(message, Join) and self._tokens.has_node_key(message.hostname)

@@ -127,12 +127,12 @@ class Calls:
         name: str = "",
         is_listed: bool = True,
     ) -> PendingCall:
-        """Return a new call, which nothing else knows yet.
+        """Return a new call that no other part knows yet.
 
-        `group`: its concurrency group at the actor. `keep`: an object that keeps the actor alive
-        until the call has ended. `name`: the name in listings that its caller gave. `is_listed`:
-        whether listings show it. Safe from any thread: only `submit` needs the owner's lock, which
-        is thus held for less time.
+        `group`: the call's concurrency group at the actor. `keep`: an object that keeps the actor
+        alive until the call has ended. `name`: the call's name in listings, as its caller gave it.
+        `is_listed`: whether listings show the call. This is safe from any thread. Only `submit`
+        needs the owner's lock, so the lock is held for less time.
         """
         number = next(self._numbers)
         base = number << INDEX_BITS

@@ -36,11 +36,12 @@ AHEAD_TASKS = 400
 IDLE_RETURN_S = 0.3
 """Seconds after which an idle worker is given back to the node."""
 IDLE_WANTED_S = 0.02
-"""Seconds after which an idle worker goes back while other tasks wait that could use its resources.
+"""Seconds after which an idle worker is given back if other tasks wait that could use its
+resources.
 
-The node is not asked for workers for those tasks while it seems full, so it would never make this
-lease due. A worker with a resource of the user's own always goes back this soon, so that a reader
-of the free resources sees it free, as in Ray.
+While the node seems full, it is not asked for workers for those tasks, so it would never make this
+lease due. A worker with a resource of the user's own is always given back this soon, so that
+readers of the free resources see the resource as free, as in Ray.
 """
 SLOW_HEAD_S = 0.02
 """Seconds for which a worker's first task may run before the tasks behind it are recalled."""

@@ -23,11 +23,11 @@ _LOOK_EVERY_S = 0.02
 
 
 class Watched(NamedTuple):
-    """A process that this one waits for."""
+    """A process for which this process waits."""
 
     pid: int
     stop: Callable[[], None]
-    """Ends the process in order, and returns when it has ended."""
+    """Ends the process in an orderly way, and returns when it has ended."""
 
 
 def stay(daemons: Sequence[Daemon]) -> Daemon | None:
@@ -41,7 +41,9 @@ def stay(daemons: Sequence[Daemon]) -> Daemon | None:
 
 
 def wait_for_end(watched: Sequence[Watched]) -> int | None:
-    """Wait as `stay` does; return the number of the process that has ended by itself, or None."""
+    """Wait as `stay` does. Returns the number of the process that has ended by itself; None after a
+    signal.
+    """
     with _signals() as ending, contextlib.ExitStack() as opened:
         fds: list[int] = []
         for one in watched:
@@ -56,7 +58,7 @@ def wait_for_end(watched: Sequence[Watched]) -> int | None:
 
 
 def notify(news: str) -> None:
-    """Tell the service manager that started this process; do nothing without one."""
+    """Send news to the service manager that started this process. Do nothing if there is none."""
     address = os.environ.get(NOTIFY, "")
     if address[:1] not in ("/", "@"):
         return

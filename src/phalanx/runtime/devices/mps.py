@@ -18,7 +18,7 @@ from phalanx.runtime.os.environment import child_environment
 
 PROGRAM = "nvidia-cuda-mps-control"
 START_WITHIN_S = 5.0
-"""Seconds within which the daemon has to be in the background."""
+"""Seconds within which the daemon must be in the background."""
 _PID_FILE = "nvidia-cuda-mps-control.pid"
 
 
@@ -34,7 +34,7 @@ class MpsControl:
         """`directory` is made when it is needed, with one directory for each GPU in it."""
         self._directory = directory
         self._running: dict[int, int] = {}
-        """A descriptor of each GPU's daemon that becomes readable when the daemon ends."""
+        """For each GPU with a daemon: a descriptor that becomes readable when the daemon ends."""
 
     def directory(self, number: int, name: str) -> str:
         """Start the daemon of a GPU unless it runs, and return the directory of its pipes.
@@ -54,7 +54,7 @@ class MpsControl:
         return str(place)
 
     def end(self, number: int) -> None:
-        """End the daemon of a GPU, if it runs. It ends its servers."""
+        """End the daemon of a GPU, if it runs. The daemon ends its servers."""
         handle = self._running.pop(number, None)
         if handle is None:
             return
@@ -70,7 +70,7 @@ class MpsControl:
         return dict.fromkeys(gone, "has ended")
 
     def end_all(self) -> None:
-        """End all daemons, as the node ends."""
+        """End all daemons, because the node ends."""
         for number in list(self._running):
             self.end(number)
 

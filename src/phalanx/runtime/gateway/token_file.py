@@ -16,7 +16,7 @@ class Tokens(Protocol):
 
     @property
     def path(self) -> str:
-        """The file that the tokens are from."""
+        """The file from which the tokens come."""
         ...
 
     def own(self) -> bytes:
@@ -48,7 +48,8 @@ class TokenOfNobody:
 class TokenFile:
     """The tokens that a gateway shows and accepts now.
 
-    So a rotation needs no restart. While the file cannot be read, the last tokens hold.
+    The file is read again, so a rotation of tokens needs no restart. While the file cannot be read,
+    the last tokens stay valid.
     """
 
     def __init__(self, path: str) -> None:

@@ -35,7 +35,7 @@ _LOST = -9
 
 
 class TakingOver:
-    """Takes over the members that records tell of."""
+    """Takes over the members that records describe."""
 
     def __init__(
         self,
@@ -72,7 +72,9 @@ class TakingOver:
                 self._end(member)
 
     def _state(self, process: bytes) -> str:
-        """Return whether a command runs. Nothing begins any more: what could begin it has ended."""
+        """Return whether a command runs. No command begins any more, because the processes that
+        could start one have ended.
+        """
         path = self._records.exit_file(process)
         while (ending := read_exit_file(path)) is None and is_held(path):
             time.sleep(_WAIT_S)  # its shield is about to write its pid

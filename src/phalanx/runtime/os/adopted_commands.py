@@ -23,7 +23,7 @@ _PASSES = 10
 
 
 class _Adopted:
-    """One command."""
+    """A command that was taken over."""
 
     def __init__(
         self, process: bytes, begun: Ending, exit_file: str, group: CommandGroup | None
@@ -39,18 +39,20 @@ class _Adopted:
 
     @property
     def is_known(self) -> bool:
-        """Whether its pids are still its own: its shield does not let go of them."""
+        """Whether the command's pids are still its own, because its shield keeps them."""
         return is_shield_of(self.shield, self.exit_file)
 
     def left(self) -> set[int]:
-        """Return the living processes that it has started, and that have not ended with it."""
+        """Return the living processes that the command has started and that have not ended
+        with it.
+        """
         below = descendants_of(self.shield) if self.is_known else []
         found = {*below, *(() if self.group is None else self.group.processes())}
         return {pid for pid in found - {self.pid, self.shield} if not is_dead(pid)}
 
 
 class AdoptedCommands:
-    """All such commands of a node."""
+    """All commands that a node has taken over."""
 
     def __init__(self, ended: Callable[[Exited], None]) -> None:
         """`ended` is called with each end, once nothing is left of the command."""
@@ -61,7 +63,9 @@ class AdoptedCommands:
 
     @property
     def fileno(self) -> int:
-        """Readable when `step` has something to do; it also has to be called at each tick."""
+        """A descriptor that is readable if `step` has something to do. `step` must also be called
+        at each tick.
+        """
         return self._epoll.fileno()
 
     def __contains__(self, process: bytes) -> bool:
@@ -71,7 +75,7 @@ class AdoptedCommands:
     def adopt(
         self, process: bytes, begun: Ending, exit_file: str, group: CommandGroup | None
     ) -> None:
-        """Watch a command that has begun. If it has ended, `step` tells."""
+        """Watch a command that has begun. If the command has ended, `step` reports that."""
         one = self._commands[process] = _Adopted(process, begun, exit_file, group)
         if one.is_known:
             with contextlib.suppress(OSError):
@@ -82,7 +86,7 @@ class AdoptedCommands:
         one.has_ended = True
 
     def order(self, order: SendSignal | SignalCommand) -> None:
-        """Send a signal, as a fork server does."""
+        """Send a signal in the way of a fork server."""
         one = self._commands[order.process]
         if isinstance(order, SignalCommand):
             if one.is_known and not one.has_ended:
@@ -98,7 +102,7 @@ class AdoptedCommands:
                 _signal_group(one.pid, order.signal)
 
     def step(self) -> None:
-        """Handle what has ended."""
+        """Handle the ends of commands."""
         for fd, _ in self._epoll.poll(0):
             one = self._by_fd.pop(fd, None)
             if one is not None:
@@ -131,7 +135,7 @@ class AdoptedCommands:
         self._ended(Exited(one.process, pid, how, one.why_killed, cpu_s, 0, is_parent_killed))
 
     def _kill(self, one: _Adopted) -> None:
-        """Kill the command and all that it has started."""
+        """Kill the command and all processes that it has started."""
         if one.group is not None:
             one.why_killed = one.group.why_killed() or one.why_killed
         if one.is_known:
@@ -156,7 +160,7 @@ class AdoptedCommands:
 
 
 def end_command(begun: Ending, exit_file: str, group: CommandGroup | None) -> None:
-    """End a command that nobody goes on with."""
+    """End a command that no node will take over."""
     commands = AdoptedCommands(lambda _: None)
     commands.adopt(b"", begun, exit_file, group)
     commands.end_everything()

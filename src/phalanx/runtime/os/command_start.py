@@ -67,15 +67,16 @@ class CommandStart:
         umask: int,
         exit_file: str = "",
     ) -> Shield:
-        """Start `argv` in a session of its own, its output appended to the file `log`.
+        """Start `argv` in a session of its own, with its output appended to the file `log`.
 
-        Returns its parent.
+        Returns the parent of the command.
 
-        `umask` is the mask of the files that it makes. `pid` is its id when this returns, and
-        before that the id of a process that tries to become it. `entrance` opens its control group,
-        and returns -1 without one. `exit_file`: the path of the exit file of a kept command (see
-        `shields`); "": it ends with the node. Raises OSError when there is no process for it, or no
-        descriptor; later errors are written to the file.
+        `umask` is the mask of the files that the command makes. `pid` is the command's id when this
+        returns; before that, it is the id of a process that tries to become the command. `entrance`
+        opens the command's control group, and returns -1 if there is none. `exit_file`: the path of
+        the exit file of a kept command (see `shields`); "" for a command that ends with the node.
+        Raises OSError if there is no process or no descriptor for the command; later errors are
+        written to the file.
         """
         given = command_variables(variables)
         self.shield = ctypes.c_int(0)  # the last shield may not have read its own yet

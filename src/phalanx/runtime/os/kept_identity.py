@@ -16,25 +16,27 @@ IDENTITY = "identity"
 RECORD = "member-"
 """The beginning of the name of a member's record."""
 WAITS_S = 86_400.0
-"""Seconds for which members that have ended wait for their node; one that runs waits for ever."""
+"""Seconds for which members that have ended wait for their node. A member that runs waits without
+limit.
+"""
 
 
 class Identity(msgspec.Struct, kw_only=True):
-    """The node of which these are the records."""
+    """The identity of the node to which the records belong."""
 
     boot: str
     """The machine's boot."""
     head: str
     """HOST:PORT of the head."""
     name: str
-    """The name that people gave the node; "": none."""
+    """The name that people gave the node; "" if they gave none."""
     nodes: list[str] = []
-    """The ids under which the head knows the members: the last is that of the node that wrote
-    this.
+    """The ids under which the head knows the members. The last one is that of the node that wrote
+    this identity.
     """
 
     def is_same_node(self, other: Identity) -> bool:
-        """Whether another identity is that of the same node, of whatever boot."""
+        """Whether another identity belongs to the same node, even from another boot."""
         return (self.head, self.name) == (other.head, other.name)
 
 
@@ -55,8 +57,8 @@ def has_members(kept: str) -> bool:
 
 
 def is_waited_for(kept: str) -> bool:
-    """Whether the records of a dead node are of members that run, or ended lately, so that the
-    node may come for them.
+    """Whether members of a dead node run or ended lately, so that the node may come back for
+    them.
     """
     known = read_identity(kept)
     if known is None or known.boot != boot_id() or not has_members(kept):

@@ -27,7 +27,7 @@ _WAIT_S = 0.01
 
 
 def processes_in(directory: str) -> list[bytes]:
-    """Return the processes of which there are exit files."""
+    """Return the processes for which exit files exist."""
     names = [name for name in os.listdir(directory) if name.startswith(EXIT)]
     return [bytes.fromhex(name.removeprefix(EXIT)) for name in names]
 
@@ -41,7 +41,9 @@ class KeptRecords:
         start: Callable[[bytes, StartMember, Command, str, str], None],
         clock: Callable[[], float],
     ) -> None:
-        """`start` starts a command, with the path of its exit file. `clock`: the node's."""
+        """`start` starts a command, with the path of its exit file. `clock`: the clock of the
+        node.
+        """
         self._directory = directory
         self._start = start
         self._clock = clock
@@ -50,7 +52,9 @@ class KeptRecords:
     # ---- Keeping -----------------------------------------------------------------------------
 
     def runs_on(self, command: Command) -> bool:
-        """Whether a command goes on without the node: its streams would end with that."""
+        """Whether a command can go on without the node. It cannot if the node carries its
+        streams.
+        """
         return command.streams is None
 
     def keep(self, member: KeptMember) -> None:
@@ -77,7 +81,7 @@ class KeptRecords:
         return os.path.join(self._directory, EXIT + process.hex())
 
     def load(self) -> list[KeptMember]:
-        """Return the members of which there are records. Files that cannot be read are deleted."""
+        """Return the members for which records exist. Files that cannot be read are deleted."""
         found = []
         for name in sorted(os.listdir(self._directory)):
             if not name.startswith(RECORD) or name.endswith(_NEW):
@@ -99,14 +103,17 @@ class KeptRecords:
         return os.path.join(self._directory, f"{RECORD}{group.hex()}.{index}.{number}")
 
     def _offset(self) -> float:
-        """Return by how much the clock of the machine's boot is ahead of the node's."""
+        """Return by how many seconds the clock of the machine's boot is ahead of the node's
+        clock.
+        """
         return time.clock_gettime(time.CLOCK_BOOTTIME) - self._clock()
 
 
 def identify(directory: str, head: str, name: str, node_id: str) -> list[str]:
-    """Make a directory that of this node; return the ids of those whose records it has.
+    """Make a directory that of this node. Returns the ids of the nodes whose records it contains.
 
-    The identity names them until `settle`: the head may know the members under any of them.
+    The identity names these ids until `settle`, because the head may know the members under any of
+    them.
     """
     known = read_identity(directory)
     before = [] if known is None else [one for one in known.nodes if one != node_id]
@@ -130,7 +137,7 @@ def note_helper(directory: str, pid: int) -> None:
 
 
 def end_helpers(directory: str) -> None:
-    """End those processes, so that no command of an earlier node begins from now on."""
+    """End the noted processes, so that no command of an earlier node begins from now on."""
     path = os.path.join(directory, _HELPERS)
     with contextlib.suppress(OSError):
         with open(path) as file:
@@ -144,7 +151,7 @@ def end_helpers(directory: str) -> None:
 
 
 def _write(path: str, data: bytes) -> None:
-    """Write a file whole, or not at all, for other processes that look at it."""
+    """Write a file completely or not at all, as other processes that look at it see it."""
     new = path + _NEW
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(fd, "wb") as file:

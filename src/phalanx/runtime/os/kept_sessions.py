@@ -23,7 +23,8 @@ from phalanx.runtime.os.system import boot_id
 
 
 def create(base: str | None, head: str, name: str) -> Session:
-    """Make the session of a node, which goes on with the members of its earlier process, if any.
+    """Make the session of a node. If the node's earlier process left members, the session goes on
+    with them.
 
     `head` and `name`: see `kept_identity.Identity`.
     """
@@ -70,9 +71,7 @@ def _go_on(directory: str) -> Session:
 
 
 def _dead(root: str) -> Iterator[str]:
-    """Yield the directories of sessions whose process is gone and that have members, the latest
-    first.
-    """
+    """Yield the directories of sessions with members whose process is gone, the latest first."""
     found = []
     for name in os.listdir(root):
         directory = os.path.join(root, name)
@@ -85,7 +84,7 @@ def _dead(root: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _claiming(root: str) -> Iterator[None]:
-    """Be the only process that looks for sessions to go on with."""
+    """Keep other processes from searching for sessions to go on with, until the block ends."""
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -95,7 +94,7 @@ def _claiming(root: str) -> Iterator[None]:
 
 
 def end_members(root: str) -> None:
-    """End the members of all dead sessions: no node is to go on with them."""
+    """End the members of all dead sessions, because no node is to go on with them."""
     from phalanx.runtime.os.adopted_commands import end_command
     from phalanx.runtime.os.command_groups import find_command_groups
     from phalanx.runtime.os.exit_files import read_exit_file

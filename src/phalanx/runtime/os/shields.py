@@ -101,11 +101,12 @@ def start_shielded(
 ) -> Shield:
     """Start a child that makes these calls, below a shield that costs next to nothing.
 
-    `exit_file`: the descriptor of the exit file of a kept command; -1: it is not kept.
+    `exit_file`: the descriptor of the exit file of a kept command; -1 for a command that is not
+    kept.
 
-    The calls must end with another program or an end, and this waits for that. `pid` is the child's
-    as soon as it exists, and `shield` the shield's. Raises OSError when there can be no more
-    processes.
+    The calls must end with another program or with the child's end, and this function waits for
+    that. `pid` is set to the child's pid, and `shield` to the shield's, as soon as these exist.
+    Raises OSError if no more processes can be made.
     """
     begins = ctypes.c_int(1)
     """0 once the child has become another program, or has ended."""
