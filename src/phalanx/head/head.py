@@ -403,8 +403,8 @@ class Head:
         return self.gangs.round(now)
 
     def on_message(self, prefix: bytes, message: Any, key: str = "") -> None:
-        """Handle a message of a node. An error harms that message alone: the node continues, and
-        does not repeat it. `key`: that of the node, if it has one of its own.
+        """Handle a message of a node. An error affects that message alone: the node continues, and
+        does not repeat the message. `key`: the node's own key, if it has one.
         """
         refusal = self.node_keys.refusal(key, prefix, message)
         if refusal is not None:

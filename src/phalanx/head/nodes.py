@@ -300,7 +300,7 @@ class NodeDirectory:
             return
         late = [node_id for node_id, until in self._silent_until.items() if now >= until]
         for node_id in late:
-            # otherwise an effect of another death ended it
+            # otherwise an effect of another death has ended this node
             if node_id in self._silent_until and not self._expects_next(node_id, now):
                 why = f"it did not report for {self._limits.silence_s:g} s"
                 if node_id in self._awaited:

@@ -77,8 +77,8 @@ class NodeActors:
         report_needed: Callable[[], None],
         gpus: GpuShares | None = None,
     ) -> None:
-        """`report_needed`: the head is about to hear of something that depends on what is free
-        here. `gpus`: what actors may use of shared GPUs.
+        """`report_needed` is called when the head is about to be told something that depends on the
+        free resources of this node. `gpus`: the shares of GPUs that actors may use.
         """
         self._gpus = gpus or GpuShares(NoMpsDaemons())
         self._clock = clock

@@ -34,7 +34,7 @@ class HeadLink(Protocol):
         ...
 
     def notify(self, message: Any, confirmed: Callable[[], None] | None = None) -> None:
-        """Send something that must not be lost. `confirmed` is called once the head has it."""
+        """Send a message that must not be lost. `confirmed` is called once the head has it."""
         ...
 
     def report(self, message: Any) -> None:
@@ -89,7 +89,7 @@ class LocalHeadLink:
         self._asked: dict[int, OnReply] = {}
 
     def notify(self, message: Any, confirmed: Callable[[], None] | None = None) -> None:
-        """Send something. The head ends with this process, so nothing is ever confirmed."""
+        """Send a message. The head ends with this process, so no message is ever confirmed."""
         self.sent.append(message)
 
     def report(self, message: Any) -> None:

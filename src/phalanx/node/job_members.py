@@ -134,9 +134,9 @@ class JobMembers:
         keeping: Keeping | None = None,
         gpus: GpuShares | None = None,
     ) -> None:
-        """`devices`: the latest reading of the GPUs, by their numbers. `report`: tells the head at
-        once how well the node is, before it hears that something could not begin here. `gpus`:
-        what members may use of shared GPUs.
+        """`devices`: the latest reading of the GPUs, by number. `report` tells the head at once
+        about the node's health, before the head hears that a member could not begin here. `gpus`:
+        the shares of GPUs that members may use.
         """
         self._clock = clock = effects.clock
         self._bundles = bundles

@@ -95,8 +95,8 @@ def look(job: JobRecord, others: Others, now: float) -> None:
 
 
 def clock_set_back(job: JobRecord, now: float) -> None:
-    """Shorten waits after the clock was set back: a delay that counts from another job's beginning
-    ends at the latest after its full length from now.
+    """Shorten waits after the clock was set back: from now on, no delay after another job's
+    beginning is longer than its full length.
     """
     for number, need in enumerate(job.spec.after.needs if job.spec.after is not None else ()):
         one = job.outcomes[number]

@@ -48,10 +48,11 @@ def ensure(path: str) -> None:
 
 
 def read(path: str) -> bytes:
-    """Return the 32 secret bytes of the token at `path`, the first one of a rotation.
+    """Return the 32 secret bytes of the token at `path`; during a rotation, those of the first
+    token.
 
-    Raises AuthenticationError, naming the file, when it is missing, malformed, a link, another
-    user's, or open to others.
+    Raises AuthenticationError with the file's name, if the file is missing, malformed, a link,
+    another user's, or open to others.
     """
     return read_all(path)[0]
 

@@ -31,7 +31,8 @@ class Look(msgspec.Struct, frozen=True):
 
 
 def main(source: str, every_s: float) -> None:
-    """Read each `every_s` seconds, at once after a critical error, and when the node asks for it.
+    """Read the devices every `every_s` seconds, at once after a critical error, and when the node
+    asks for it.
 
     The node asks by SIGUSR1.
     """

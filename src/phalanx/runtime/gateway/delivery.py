@@ -41,10 +41,10 @@ class Delivery:
         token: str = "",
         is_node: bool = False,
     ) -> None:
-        """Pass the connection to the process; tell the dialler whether there is one.
+        """Pass the connection to the process. Tell the dialling side whether the process exists.
 
-        `token`: the id of the token that the dialler has proved to hold, instead of the cluster's;
-        with `is_node`, it is the key of a node.
+        `token`: the id of the token that the dialling side has proved to hold, if it was not the
+        cluster's. With `is_node`, `token` is the key of a node.
         """
         try:
             self._relays.check(link)

@@ -46,8 +46,8 @@ class Dialler:
         prefix: bytes,
         key: PersonalToken | None = None,
     ) -> None:
-        """Build the dialler; `prefix` is that of this gateway's own node. `key`: the key of the
-        node, if it has one in place of the cluster's token.
+        """`prefix`: the prefix of this gateway's own node. `key`: the key of the node, if it has
+        one in place of the cluster's token.
         """
         self._key = key
         self._loop = loop

@@ -232,10 +232,11 @@ class UserForks:
         return next((one for one in servers if one.connection is connection), None)
 
     def heard(self, connection: Connection, message: Any) -> Began | Exited | None:
-        """Return a message of an account's fork server, as far as the account may say it.
+        """Return a message of an account's fork server, reduced to what the account may report.
 
-        The account decides what its fork server says. So it speaks of its own processes alone, of
-        each once, and says nothing of the node. One that says anything else is ended.
+        The account decides what its fork server sends. So the fork server may report about the
+        account's own processes alone, about each once, and not about the node. A fork server that
+        sends anything else is ended.
         """
         server = self._of(connection)
         if server is None:

@@ -236,10 +236,11 @@ def remove(session: Session) -> None:
 
 
 def leave(session: Session, is_over: bool, keeps: bool) -> None:
-    """Delete the session of a node that ends, except for what members need that outlive the node.
+    """Delete the session of a node that ends, except for the files of members that outlive the
+    node.
 
-    `is_over`: none of them does. `keeps`: whether there may be any; then the next process may have
-    taken the session already.
+    `is_over`: whether no member outlives the node. `keeps`: whether members may outlive it; the
+    next process may then have taken the session already.
     """
     from shutil import rmtree
 
@@ -250,8 +251,8 @@ def leave(session: Session, is_over: bool, keeps: bool) -> None:
 
 
 def sweep(root: str) -> None:
-    """Delete sessions whose owner's process is gone (known by pid and start time), except those of
-    nodes that may come back to members that run.
+    """Delete the sessions whose owner's process is gone. Owners are known by pid and start time.
+    The sessions of nodes that may come back to running members are kept.
     """
     for name in os.listdir(root):
         directory = os.path.join(root, name)

@@ -18,7 +18,9 @@ from phalanx.runtime.os.system import say
 
 LOOK_EVERY_S = 1.0
 _FILES = ("owner", "daemon", "kept/identity")
-"""The files by which others find the session and its owner, and the node's next process members."""
+"""The files by which others find the session and its owner, and by which the node's next process
+finds the members.
+"""
 
 
 class SessionKeeper:

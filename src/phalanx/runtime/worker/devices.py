@@ -86,7 +86,7 @@ class DeviceEnvironment:
 
     @property
     def shows_gang(self) -> bool:
-        """Whether variables of a gang, or of shares of devices, are set."""
+        """Whether the variables of a gang, or of shares of devices, are set."""
         return bool(self._of_gang)
 
     def _set(self, old: Mapping[str, str | None], new: Mapping[str, str]) -> None:
