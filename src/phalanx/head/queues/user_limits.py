@@ -66,8 +66,8 @@ class UserLimitsControl:
         """The arrays that have not ended. Their records count their tasks."""
         self._array_places: dict[str, tuple[tuple[str, ...], str]] = {}
         self._buckets: dict[Key, tuple[float, float]] = {}
-        """The submissions that each user has left, in each queue with such a limit, at a given
-        time.
+        """For each user of a queue that limits submissions: the submissions that are left, and the
+        time of that count.
         """
 
     def entries(self) -> list[Entry]:
