@@ -72,11 +72,11 @@ class Adopted(Protocol):
         ...
 
     def order(self, order: SendSignal | SignalCommand) -> None:
-        """Send a signal."""
+        """Send a signal to such a command."""
         ...
 
     def end_everything(self) -> None:
-        """End all workers and commands."""
+        """End all adopted commands."""
         ...
 
 
