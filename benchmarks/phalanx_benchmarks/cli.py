@@ -36,8 +36,8 @@ def bench(
 ) -> None:
     """Compare Phalanx's speed with the speed of Ray and other pools.
 
-    Groups of rows without peers measure how fast the placement of tasks and the batch scheduler
-    decide.
+    Groups that are not compared with other systems measure how fast tasks are placed and how fast
+    the batch scheduler decides.
     """
     from phalanx_benchmarks.command import run
 

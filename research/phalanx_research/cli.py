@@ -56,9 +56,9 @@ def simulate(
     rules: Annotated[
         Rules,
         Option(
-            help="With --arrival time: cluster: work as in a real cluster; muri: the rules of "
-            "Muri's published tables, only for the policies srtf, srsf, tiresias, muri-s, "
-            "muri-l, antman and themis."
+            help="With --arrival time, the rules of the simulated cluster. `cluster`: those of a "
+            "real cluster. `muri`: those of Muri's published tables, only for the policies "
+            "srtf, srsf, tiresias, muri-s, muri-l, antman and themis."
         ),
     ] = Rules.cluster,
     overheads: Annotated[

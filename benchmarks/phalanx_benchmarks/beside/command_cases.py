@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 OK, MENDED = "ok", "mended"
 REFUSED = "refused: "
-"""The beginning of the reason of a case whose options or command Phalanx refuses by name."""
+"""The prefix of a case's reason if Phalanx refuses the case's command or option by name."""
 FILE = Path(__file__).with_name("commands.txt")
 ORDERS = Path(__file__).with_name("orders.txt")
 

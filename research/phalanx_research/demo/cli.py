@@ -16,7 +16,7 @@ def demo(
     ] = None,
     json: Annotated[bool, Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Search and train on real handwritten digits, as tasks, actors and shared objects."""
+    """Search hyperparameters and train a model on handwritten digits, with tasks and actors."""
     from phalanx_research.demo import run
 
     raise Ended(run(trials=trials, workers=workers, json=json))

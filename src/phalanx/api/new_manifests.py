@@ -1,4 +1,4 @@
-"""Manifests for the head: jobs, and the objects of a file, with the umask of this process.
+"""Builds manifests for the head, of jobs and of files; each carries this process's umask.
 
 A command that submits imports this module and not `jobs`, which imports the engines of programs.
 """

@@ -54,7 +54,8 @@ def restore(
 ) -> None:
     """Put a backup back as the head's store; the head must not run. Exit 1: nothing was changed.
 
-    Start the head afterwards. It takes up jobs and nodes as they were at the time of the backup.
+    Then start the head. It continues with the jobs and nodes as they were at the time of the
+    backup.
     """
     from phalanx.storage.backup import restore as put_back
     from phalanx.storage.errors import StorageError

@@ -69,8 +69,8 @@ def dashboard(
     """Serve the web page of a cluster, and print an address that logs you in.
 
     A server that already runs for this page is used again. The address works once, within a minute.
-    The server ends when its cluster ends or its recorded file is removed. Options that are not
-    given come from the configuration (`phalanx config show`).
+    The server ends when its cluster ends, or when the file given with --from is removed. Options
+    that are not given come from the configuration (`phalanx config show`).
     """
     given = locals()
     if record is not None and from_ is not None:

@@ -26,8 +26,8 @@ def debug(
 ) -> None:
     """Debug a task or an actor that waits at `breakpoint()` on this machine.
 
-    In the debugger, `c` continues the work and `q` ends it with an error. When the command ends,
-    the work continues.
+    In the debugger, `c` continues the work and `q` ends it with an error. If `phalanx
+    debug` itself is ended, the work continues.
     """
     from phalanx.runtime.os.debugging import attach, waiting
 

@@ -19,7 +19,8 @@ GpuMemory = Annotated[
     str | None,
     Option(
         rich_help_panel=panels.RESOURCES,
-        help="Memory for each member on each of its GPUs, such as 20GiB; others share the GPUs.",
+        help="GPU memory for each member on each of its GPUs, such as 20GiB; other work may use "
+        "the rest.",
     ),
 ]
 GpuMemoryLimit = Annotated[
@@ -40,7 +41,8 @@ GpuCompute = Annotated[
     float | None,
     Option(
         rich_help_panel=panels.RESOURCES,
-        help="Largest part of a GPU's threads that a member uses, with --gpu-share mps.",
+        help="Largest part of a GPU's threads that a member may use, such as 0.5; needs --gpu- "
+        "share mps.",
     ),
 ]
 

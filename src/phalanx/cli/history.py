@@ -176,7 +176,7 @@ def report(
 ) -> None:
     """Sum up by user and queue what jobs held, used and left idle, and how long they waited.
 
-    The period begins at a full hour. Only attempts that have ended count.
+    The beginning of the period is rounded down to a full hour. Only attempts that have ended count.
     """
     if by not in (USER, QUEUE, BOTH):
         fail(f"--by takes user, queue or both, not {by!r}.", USAGE)

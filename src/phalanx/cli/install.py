@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 System = Annotated[
     bool,
-    Option("--system", help="Services of the machine, which run as the account phalanx (root)."),
+    Option(
+        "--system",
+        help="Install services of the machine, which run as the account phalanx. Only root may.",
+    ),
 ]
 User = Annotated[bool, Option("--user", help="Services of this user, without root's rights.")]
 Apply = Annotated[bool, Option("--apply", help="Make the changes, instead of only listing them.")]
@@ -23,7 +26,7 @@ Root = Annotated[
     str,
     Option(
         metavar="DIRECTORY",
-        help="Directory to write below, for images and packages; no command is run.",
+        help="Directory in place of /, for an image or a package; no command is run.",
     ),
 ]
 

@@ -164,5 +164,5 @@ def resize(
 
 
 def delete(names: Names, address: Address = None) -> None:
-    """Delete jobs, flows or cron jobs with their output; end them first if they still run."""
+    """Delete jobs, flows or cron jobs with their output. Those that still run are ended first."""
     _each(names, lambda name: ask(address, DeleteJob(name)), "is deleted")

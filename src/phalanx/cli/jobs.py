@@ -283,8 +283,8 @@ def run(
         str | None,
         Option(
             rich_help_panel=panels.PLACEMENT,
-            help="Reservation to run in: the job starts after the reservation begins, and is "
-            "ended when it ends.",
+            help="Reservation to run in: the job starts after the reservation begins, and "
+            "is ended when the reservation ends.",
         ),
     ] = None,
     licenses: Annotated[

@@ -107,7 +107,9 @@ PANELS: dict[str, dict[str, Entry]] = {
         "stop": Entry("start:stop", "End the head and the nodes on this machine."),
         "install": Entry("install:install", "Install head and node as services of systemd."),
         "uninstall": Entry("install:uninstall", "Remove the services of systemd."),
-        "restart": Entry("restart:restart", "Replace this machine's nodes while jobs run."),
+        "restart": Entry(
+            "restart:restart", "Restart this machine's node processes while jobs run."
+        ),
         "status": Entry("cluster:status", "Show the head, the nodes and their resources."),
         "health": Entry("health:health_", "Show the condition of the head."),
         "config": Entry("config:app", "Check, show and explain the configuration."),

@@ -17,8 +17,8 @@ _LOOK_EVERY_S = 0.1
 def restart() -> None:
     """Start the processes of this machine's nodes again, while commands of jobs go on.
 
-    The installed release runs afterwards. Tasks, actors and programs on the nodes end. Exit 1: a
-    node did not join again.
+    Afterwards the processes run the release that is installed now. Tasks, actors and programs on
+    the nodes end. Exit 1: a node did not join again.
     """
     before = {one.pid: one.node_id for _, one in local_daemons() if one.kind == "node"}
     if not before:

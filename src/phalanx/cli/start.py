@@ -55,8 +55,8 @@ def start(
         bool,
         Option(
             "--block",
-            help="Stay in the foreground, and end what was started at SIGTERM or Ctrl-C; exit 1 "
-            "when a daemon ends by itself.",
+            help="Stay in the foreground. SIGTERM or Ctrl-C ends all daemons that this command "
+            "started. Exit 1 when a daemon ends by itself.",
         ),
     ] = False,
     host: Annotated[
@@ -96,18 +96,18 @@ def start(
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Limit of the history of jobs, as NAME=NUMBER: days (of records), records "
-            "(their number) or sum_days (days of hourly sums), such as days=90; may be "
-            "repeated.",
+            help="Amount of job history to keep, as NAME=NUMBER: days (age of the oldest record), "
+            "records (number of records) or sum_days (age of the oldest hourly sum), such as "
+            "days=90; may be repeated.",
         ),
     ] = None,
     limit: Annotated[
         list[str] | None,
         Option(
             rich_help_panel=panels.HEAD,
-            help="Limit after which a silent node counts as dead, as NAME=NUMBER: period_s, "
-            "misses, joining_s, reconnect_s or restored_s, such as misses=5; may be "
-            "repeated. See docs/howto/cluster.md.",
+            help="Time after which a silent node counts as dead, as NAME=NUMBER such as misses=5: "
+            "period_s (seconds between two reports), misses (missing reports), joining_s, "
+            "reconnect_s, restart_s or restored_s (docs/howto/cluster.md); may be repeated.",
         ),
     ] = None,
     num_cpus: Annotated[

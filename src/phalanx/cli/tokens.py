@@ -29,7 +29,9 @@ def create(
     name: Name,
     role: Annotated[
         str,
-        Option(help=f"Role: {', '.join(ROLES)}; or node: the key of the node with this name."),
+        Option(
+            help=f"Role: {', '.join(ROLES)}. With `node`, it is the key of the node of this name."
+        ),
     ] = "user",
     queues: Annotated[
         str,
@@ -107,7 +109,10 @@ def revoke(name: Name, address: Address = None) -> None:
 def cluster(
     step: Annotated[
         str,
-        Argument(help="Step: add a new token; show the new one; drop the one before."),
+        Argument(
+            help="Step: `add` lets daemons accept a new token, too; `show` uses the new one; "
+            "`drop` ends the old one.",
+        ),
     ],
     file: Annotated[
         str,
@@ -117,7 +122,9 @@ def cluster(
         ),
     ] = "",
 ) -> None:
-    """Rotate the cluster's token on this machine, in three steps; copy the file after each.
+    """Rotate the cluster's token in three steps.
+
+    After each step, copy the token's file to all other machines of the cluster.
 
     Daemons read the changed file by themselves. See docs/howto/operations.md.
     """

@@ -19,7 +19,7 @@ class OwnerShell:
     node: NodeLink
     files: Files
     pack: Pack
-    """Makes payloads of values."""
+    """Turns values into payloads."""
     clock: Callable[[], float]
     """Counts seconds."""
     wall: Callable[[], float]

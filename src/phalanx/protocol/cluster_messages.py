@@ -268,8 +268,10 @@ class ProcessEnded(msgspec.Struct, array_like=True, tag=82):
 
 
 class JobEnded(msgspec.Struct, array_like=True, tag=83):
-    """Head to nodes: end a job's workers and drop its driver's objects. The workers of the detached
-    actors `keep` stay, and so do the `files` from which these actors are made again.
+    """Head to nodes: end a job's workers and drop its driver's objects.
+
+    `keep`: the detached actors whose workers stay. `files`: the files that stay, too, because these
+    actors can be made again from them.
     """
 
     job: bytes

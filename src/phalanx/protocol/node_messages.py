@@ -168,8 +168,8 @@ class WorkerEnding(msgspec.Struct, array_like=True, tag=141):
 class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
     """Node to watchers: the worker of the actor, or the reason why there is none.
 
-    `error`: what its constructor raised (pickled). `code`: the error for which it could not be
-    placed. `repr_name`: the actor's name for itself.
+    `error`: what its constructor raised (pickled). `code`: the code of the error that
+    prevented the actor's placement. `repr_name`: the actor's name for itself.
     """
 
     actor: bytes

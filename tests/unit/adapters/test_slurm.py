@@ -67,7 +67,7 @@ def test_what_is_asked_for_becomes_members(words, members, each, cpus, gpus, mem
         ("-n 0", "at least 1"),
         ("-n x", "at least 1"),
         ("-N 2-1", "or MIN-MAX"),
-        ("--core-spec=1", "--core-spec is not supported: nodes have CPUs"),
+        ("--core-spec=1", "--core-spec is not supported: Phalanx counts CPUs"),
         ("-N 3 -n 2", "do not fit"),
         ("--mem=4Q", "it takes a size"),
         ("--mem=1 --mem-per-cpu=1", "cannot be combined"),

@@ -47,7 +47,7 @@ class Live:
         self.believed_s = self.job.work_s if stated is None else stated
         self.since = self.job.submit_s
         self.terms: Terms | None = None
-        """The job's present terms; None while it waits."""
+        """The pace and the overhead at which the job runs now; None while the job waits."""
 
     def pass_time(self, now: float) -> None:
         """Bring the job up to the present time, at which an event happens."""

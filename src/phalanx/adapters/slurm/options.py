@@ -52,7 +52,7 @@ def idle(long: str, short: str = "", note: str = "", takes: bool = True) -> Opti
     return Option(long, short, takes, note=note, is_idle=True)
 
 
-_PARTS = "nodes have CPUs; sockets, cores and threads are not distinguished"
+_PARTS = "Phalanx counts CPUs, and no sockets, cores or threads"
 _NOT_HERE = "Phalanx has no such function"
 _HINT = "this preference is not followed"
 _ABSENT: Final = (
@@ -93,8 +93,7 @@ _ABSENT: Final = (
                              "--no-requeue is given",
         is_optional=True, is_idle=True,
     ),
-    idle("gpu-bind", note="a task sees all devices that its job has on the node, or all of its "
-                          "step"),
+    idle("gpu-bind", note="a task sees all devices that its job or step holds on the node"),
     idle("wait-all-nodes", note="members always start together"),
 )  # fmt: skip
 """Options of Slurm without an equivalent here, which scripts may still use."""
@@ -123,7 +122,7 @@ RESOURCES: Final = (
     Option("exclude", "x", note="names or addresses of hosts"),
     maybe(
         "exclusive",
-        note="all CPUs of each node; their number is that of most nodes; =user means the same",
+        note="all CPUs of each node: as many as most nodes have; =user means the same",
     ),
     Option(
         "export",
@@ -180,7 +179,9 @@ BATCH: Final = (
     Option("export-file", refused="use --export"),
     idle("ignore-pbs", note="#PBS lines are never read", takes=False),
     Option("input", "i"),
-    Option("kill-on-invalid-dep", note="only yes: a job whose dependency cannot hold always ends"),
+    Option(
+        "kill-on-invalid-dep", note="only yes: a job whose dependency can never be met always ends"
+    ),
     flag("no-requeue"),
     Option("open-mode", note="append or truncate; append by default, also after a restart"),
     Option("output", "o", note="%A %a %b %j %J %N %n %s %t %u %x %%; %4j pads with zeros"),
@@ -194,7 +195,7 @@ STEP: Final = (
     *RESOURCES,
     idle(
         "accel-bind",
-        note="a task sees all devices that its job has on the node, or all of its step",
+        note="a task sees all devices that its job or step holds on the node",
     ),
     maybe("bcast", refused="nodes find programs in their own directories"),
     idle("bcast-exclude", note="nothing is copied"),
@@ -210,7 +211,7 @@ STEP: Final = (
     Option("jobid", note="a running job; srun may be called outside it"),
     maybe("kill-on-bad-exit", "K", note="0 or 1, by default 0"),
     flag("label", "l"),
-    Option("mpi", note="only none for several tasks: PMI is not supported"),
+    Option("mpi", note="with several tasks only none: PMI is not supported"),
     idle("msg-timeout", note="nothing waits for messages"),
     flag("multi-prog"),
     flag("no-allocate", "Z", refused="tasks run in the places of jobs"),

@@ -196,7 +196,9 @@ class Explanations:
         return found
 
     def find(self, name: str) -> Gang | None:
-        """Return the gang of a job or gang with this name, or with this group in hex."""
+        """Return the gang with this name, the gang of the job with this name, or the gang with this
+        group id in hex.
+        """
         with contextlib.suppress(ValueError):
             found = self._registry.gangs.get(group_id_of(name))
             if found is not None:

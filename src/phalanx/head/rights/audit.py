@@ -30,7 +30,7 @@ class AuditJournal(Protocol):
         ...
 
     def latest(self, count: int, is_meant: Callable[[AuditInfo], bool]) -> list[AuditInfo]:
-        """Return the last `count` records that are meant, oldest first."""
+        """Return the last `count` records for which `is_meant` is true, oldest first."""
         ...
 
 
@@ -45,7 +45,7 @@ class RecentAudit:
         self._records.append(record)
 
     def latest(self, count: int, is_meant: Callable[[AuditInfo], bool]) -> list[AuditInfo]:
-        """Return the last `count` records that are meant, oldest first."""
+        """Return the last `count` records for which `is_meant` is true, oldest first."""
         return [one for one in self._records if is_meant(one)][-count:]
 
 

@@ -20,7 +20,7 @@ DemandKey = tuple[bytes, int]
 
 
 class Asker(Protocol):
-    """The part that made a demand, and is told what happens to it."""
+    """The component of the node that made a demand, and is told the demand's outcome."""
 
     def granted(self, lease: Lease) -> None:
         """Use a lease whose worker is ready."""

@@ -60,7 +60,9 @@ class Executor(Protocol):
 
 
 class Incoming:
-    """Hands messages on, in the thread that leads the reactor."""
+    """Passes messages to the owner, the executor or another handler. The thread that runs the
+    reactor does this.
+    """
 
     def __init__(
         self,

@@ -52,7 +52,8 @@ class DeviceEnvironment:
         gang: Mapping[str, str] | None = None,
         shares: Mapping[str, str] | None = None,
     ) -> None:
-        """Show `devices` and the `gang`, and set the default number of threads to that of CPUs.
+        """Set the variables by which the work sees its `devices` and its `gang`, and the default
+        number of threads to the number of CPUs.
 
         `shares`: variables that say what the work may use of shared devices.
         """

@@ -100,8 +100,8 @@ class ClusterSnapshot:
         return Length(seconds=seconds, past_runs=len(past))
 
     def _may_end(self, job: Job) -> bool:
-        """Whether the end of some of the job's tasks may be known, or the job is in a
-        reservation.
+        """Whether an end can be told for the job: it has a time limit, runs in a reservation, or
+        has a length that was learnt from past runs.
         """
         group = job.spec
         is_told = group.run_time_s is not None or self.calendar.host(job) is not None

@@ -3,8 +3,9 @@
 Source: Volcano's drf plugin. share = max over the cluster's resources of allocated / total. A task
 is a victim if its job, without it, still has at least the share that the preemptor's job would have
 (within 1e-6). With hierarchy, queues are compared level by level down their paths: saturated queues
-come later, then share / weight decides. In the sum of a parent, its unsaturated children are scaled
-to the least dominant share among them; its saturated children count fully.
+come later, then share / weight decides. A parent's allocation is the sum of its children's.
+Saturated children count fully; each unsaturated child is first scaled down to the smallest dominant
+share among the unsaturated children.
 """
 
 from __future__ import annotations

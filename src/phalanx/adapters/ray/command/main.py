@@ -367,7 +367,7 @@ def install(
         bool, typer.Option("--force", help="Overwrite a `ray` that is not Phalanx's.")
     ] = False,
 ) -> None:
-    """Install a command `ray` that runs Phalanx into a directory."""
+    """Install Phalanx's version of the command `ray` into a directory."""
     file = directory / "ray"
     mark = "from phalanx.adapters.ray.command.main import main"
     before = "from phalanx.cli.ray_command import main"  # as version 0.1 wrote it

@@ -35,7 +35,7 @@ R = TypeVar("R")
 API_VERSION = "4"
 """The version of the job API, by Ray's count."""
 BODY_BYTES = 1 << 20
-"""The most bytes of a request's body that is no package."""
+"""The largest size of a request's body in bytes, unless the body is a package."""
 PACKAGE_BYTES = 512 << 20
 _LAST_CHARS = 20_000
 """Characters from the end of a failed job's log that its message includes."""

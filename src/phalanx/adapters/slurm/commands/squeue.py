@@ -37,7 +37,7 @@ SQUEUE = (
     Option("account", "A"),
     flag("all", "a", note="the default"),
     flag("array", "r"),
-    idle("array-unique", note="the same as --array", takes=False),
+    flag("array-unique", note="the same as --array"),
     Option("clusters", "M", note="only phalanx: there is one cluster"),
     idle("federation", note="there is one cluster", takes=False),
     Option("format", "o"),
