@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 
 import pytest
@@ -388,6 +389,15 @@ def test_a_strategy_with_no_group_is_in_none(ray, get, part):
 
     strategy = strategies.PlacementGroupSchedulingStrategy(placement_group=None)
     assert get(where.options(scheduling_strategy=strategy).remote()) is None
+
+
+def test_waiting_for_a_group_that_another_handle_has_removed_raises(pgs, group, eventually):
+    one = group([{"CPU": 1}])
+    eventually(lambda: pgs.placement_group_table(one)["state"] == "CREATED")
+    pgs.remove_placement_group(pickle.loads(pickle.dumps(one)))
+    eventually(lambda: pgs.placement_group_table(one)["state"] == "REMOVED")
+    with pytest.raises(Exception, match=r"exist|removed"):
+        one.wait(30)
 
 
 def test_waiting_for_a_removed_group_raises(pgs, group, eventually):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,6 +21,11 @@ from phalanx.scheduler.placement.strategies import WHOLE_GROUP
 from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 VALID_PLACEMENT_GROUP_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+
+_FRESH_S = 1.0
+"""Seconds for which an answer that a group is created counts, while this process removes none."""
+_removals = 0
+"""The number of groups that this process has removed, by whatever handle."""
 
 
 class PlacementGroup:
@@ -40,6 +46,8 @@ class PlacementGroup:
         """The pending answer to the question whether the group is created; None if this process did
         not create the group.
         """
+        self._asked = (0.0, 0)
+        """When that was asked, by the monotonic clock, and after how many removals."""
         self._removed: PendingReply[None] | None = None
         """The pending answer to the group's removal, which this process requested without
         waiting.
@@ -94,9 +102,8 @@ class PlacementGroup:
         from phalanx.errors import GetTimeoutError
 
         asked = self._created
-        if asked is None or asked.is_there:  # the group may have been removed since that answer
-            asked = engine_or_start().group_created(self.id.binary())
-            self._created = asked
+        if asked is None or (asked.is_there and not self._is_fresh()):
+            asked = self.ask_created()
         try:
             created = asked.result(timeout_seconds)
         except GetTimeoutError:
@@ -105,6 +112,17 @@ class PlacementGroup:
         if not created:
             raise ValueError(f"Placement group {self.id.hex()} does not exist: it was removed.")
         return True
+
+    def ask_created(self) -> PendingReply[bool]:
+        """Ask whether the group is created, and return the pending answer."""
+        asked = self._created = engine_or_start().group_created(self.id.binary())
+        self._asked = (time.monotonic(), _removals)
+        return asked
+
+    def _is_fresh(self) -> bool:
+        """Whether the last answer still counts: the group may have been removed since."""
+        asked_at, removals = self._asked
+        return removals == _removals and time.monotonic() - asked_at < _FRESH_S
 
     def as_strategy(self, index: int, capture: bool | None) -> PlacementGroupSchedulingStrategy:
         """Return the strategy that stands for the older options `placement_group=` and so on."""
@@ -170,7 +188,7 @@ def placement_group(
         _soft_target_node_id,
     )
     group = PlacementGroup(PlacementGroupID(group_id), [dict(b) for b in bundles])
-    group._created = engine.group_created(group_id)
+    group.ask_created()
     group.may_be_used = bool(name)
     if name or bundle_label_selector or not _is_plain(bundles):
         made.result()  # the head's refusal is raised here
@@ -288,6 +306,8 @@ def remove_placement_group(placement_group: PlacementGroup) -> None:
     """
     if not isinstance(placement_group, PlacementGroup):
         raise ValueError(f"remove_placement_group takes a group, got {placement_group!r}.")
+    global _removals
+    _removals += 1
     removed = engine_or_start().remove_group(placement_group.id.binary())
     if placement_group.may_be_used:
         removed.result()
