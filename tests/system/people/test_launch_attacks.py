@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -82,12 +83,17 @@ class Attacked:
         body = json.dumps({k: v for k, v in all_fields.items() if v is not None}).encode()
         return (key or self.key).sign(body) + body
 
+    @contextmanager
     def begin(
         self, data: bytes, account: str = NODE_USER, kind: str = STREAM, count: int = 1
-    ) -> subprocess.Popen[str]:
-        """Send a message as an account."""
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Send a message as an account; the asking program ends with the block."""
         words = (f"{RUN}/socket", data.hex(), kind, str(count))
-        return self.machine.begin(account, sys.executable, "-c", ASK, *words)
+        with self.machine.begin(account, sys.executable, "-c", ASK, *words) as asking:
+            try:
+                yield asking
+            finally:
+                asking.kill()
 
     def told(self, data: bytes, **how: Any) -> str:
         """The program's answer to a message; its own children end with this."""
@@ -117,7 +123,13 @@ def nobody_runs() -> bool:
 
 
 def test_a_grant_of_the_head_begins(attacked: Attacked) -> None:
-    assert attacked.told(attacked.grant()) == "begun"
+    with attacked.begin(attacked.grant()) as asking:
+        assert asking.stdout is not None
+        assert asking.stdout.readline() == "begun\n"
+        # It is said before the child is another account.
+        eventually(lambda: processes_of(ANA), "the start of what was granted")
+        asking.kill()
+        asking.communicate()
     eventually(nobody_runs, "the end of what was started, when its node was gone")
 
 
@@ -210,14 +222,11 @@ def test_a_grant_works_once_also_after_a_new_start(attacked: Attacked) -> None:
 
 def test_two_that_use_one_grant_at_once(attacked: Attacked) -> None:
     grant = attacked.grant()
-    asking = [attacked.begin(grant) for _ in range(6)]
     told = []
-    for one in asking:
-        assert one.stdout is not None
-        told.append(one.stdout.readline().strip())
-    for one in asking:
-        one.kill()
-        one.communicate()
+    with ExitStack() as stack:
+        for asking in [stack.enter_context(attacked.begin(grant)) for _ in range(6)]:
+            assert asking.stdout is not None
+            told.append(asking.stdout.readline().strip())
     assert sorted(told) == ["begun"] + ["nothing"] * 5
     eventually(nobody_runs)
 
@@ -251,15 +260,16 @@ def test_an_account_that_differs_here_is_said_to_the_node(attacked: Attacked) ->
     assert nobody_runs()
 
 
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
 def test_a_signal_at_any_moment_leaves_nothing_of_anybody_else(
-    attacked: Attacked, number: signal.Signals
+    attacked: Attacked, number: signal.Signals, step: int
 ) -> None:
     """The children of root's program get the signal at moments all over their work."""
     assert attacked.machine.launch is not None
     main = attacked.machine.launch.pid
     seen: set[int] = set()
-    for delay in range(12):
+    for delay in range(0, 12, step):
         with attacked.begin(attacked.grant()) as asking:
             deadline = time.monotonic() + 0.02 * delay
             while time.monotonic() < deadline:
@@ -321,13 +331,13 @@ def test_the_started_process_has_nothing_of_roots(attacked: Attacked) -> None:
         assert asking.stdout is not None
         assert asking.stdout.readline() == "begun\n"
         pid = eventually(lambda: processes_of(ANA))[0]
+        eventually(lambda: b"user_fork_server" in read(f"/proc/{pid}/cmdline"))
         with open(f"/proc/{pid}/status") as file:
             status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
         assert status["Uid"].split() == status["Gid"].split() == [str(ANA)] * 4
         assert status["Groups"].split() == [str(ANA)] and status["NoNewPrivs"] == "1"
         assert {int(status[name], 16) for name in ("CapPrm", "CapEff", "CapInh", "CapAmb")} == {0}
         assert int(status["SigBlk"], 16) == 0
-        eventually(lambda: b"user_fork_server" in read(f"/proc/{pid}/cmdline"))
         names = sorted(
             (int(n), os.readlink(f"/proc/{pid}/fd/{n}")) for n in os.listdir(f"/proc/{pid}/fd")
         )
