@@ -162,6 +162,56 @@ def test_a_cancelled_task_frees_its_place(program, get, queues):
     assert get(quick.options(queue="light").remote()) == "done"
 
 
+def test_cancel_raises_its_errors_though_queues_are_in_use(program, get, queues):
+    @program.remote(num_cpus=0)
+    def quick():
+        return "done"
+
+    @program.remote(num_cpus=0)
+    class Idle:
+        def rests(self):
+            return "rested"
+
+    assert get(quick.options(queue="heavy").remote()) == "done"
+    idle = Idle.remote()
+    with pytest.raises(ValueError, match="force=True"):
+        program.cancel(idle.rests.remote(), force=True)
+
+
+def test_a_completion_callback_cancels_a_task_of_a_queue(program, get, queues):
+    @program.remote(num_cpus=0)
+    def quick():
+        return "done"
+
+    @program.remote(num_cpus=0)
+    def sleeps():
+        time.sleep(600)
+
+    held = sleeps.options(queue="heavy", max_retries=0).remote()
+    first = quick.options(queue="light").remote()
+    first.future().add_done_callback(lambda _: program.cancel(held, force=True))
+    with pytest.raises(ours.RayError):
+        get(held)
+
+
+@pytest.mark.slow
+def test_tasks_are_cancelled_at_the_moment_of_their_admission(program, get, queues):
+    """Ray ended about one process in a thousand rounds of this."""
+
+    @program.remote(num_cpus=1)
+    def sleeps():
+        time.sleep(600)
+
+    for number in range(3000):
+        held = [sleeps.options(queue="heavy", max_retries=0).remote() for _ in range(20)]
+        threading.Event().wait(number % 40 * 0.0005)
+        for ref in held:
+            program.cancel(ref, force=True)
+        for ref in held:
+            with pytest.raises(ours.RayError):
+                get(ref)
+
+
 def test_busy_queues_share_by_weight(program, get, queues, tmp_path):
     """Which tasks began, in the order in which they did, while both queues had some: none begins
     before all are there, however long that takes."""

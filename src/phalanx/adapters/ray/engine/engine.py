@@ -134,7 +134,10 @@ class RayEngine:
 
     def cancel(self, ref: Any, force: bool, recursive: bool) -> None:
         """Cancel the task of a reference, by `ray.cancel`."""
-        ray.cancel(ref, force=force, recursive=recursive)
+        if self._batches is None:
+            ray.cancel(ref, force=force, recursive=recursive)
+        else:
+            self._batches.cancel(ref, force, recursive)
 
     def withdraw(self, ref: Any) -> bool:
         """Return False: Ray does not report which tasks are running, so none can be withdrawn."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import ray
 
+from phalanx.adapters.ray.engine.callback_thread import CallbackThread
 from phalanx.adapters.ray.scheduler.client import SchedulerClient, read_reply
 from phalanx.protocol.requests.ray import AdmitBatch, GetBatchSize, ReportBatches, RunningBatch
 
@@ -72,6 +73,7 @@ class TaskBatches:
         self._times: dict[_Kind, int] = {}
         self._wakes = threading.Event()
         self._is_stopping = False
+        self._callbacks = CallbackThread(scheduler.send(ReportBatches({}, {}, []), origin))
         threading.Thread(target=self._run, name="phalanx-task-batches", daemon=True).start()
 
     def stop(self) -> None:
@@ -114,6 +116,10 @@ class TaskBatches:
                 batch.refs.append(seen)
         self._wakes.set()
         return result
+
+    def cancel(self, ref: Any, force: bool, recursive: bool) -> None:
+        """Cancel a task, which may wait for its batch to be admitted, by `ray.cancel`."""
+        self._callbacks.call(lambda: ray.cancel(ref, force=force, recursive=recursive))
 
     def _open(self, kind: _Kind) -> _Batch:
         """Open a new batch.

@@ -1,0 +1,49 @@
+"""Calls to Ray that must not overlap Ray's own callbacks.
+
+Ray resolves the arguments of waiting tasks on one thread of each process, and that thread also
+runs completion callbacks. A task that another thread cancels while this thread resolves its
+argument is forgotten twice, and Ray then ends the whole process (seen with Ray 2.60.0). A
+cancellation that runs on this thread itself cannot overlap.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+R = TypeVar("R")
+
+
+class CallbackThread:
+    """The thread on which Ray runs the completion callbacks of this process."""
+
+    def __init__(self, small: Any) -> None:
+        """Find the thread; return once the result of `small` is here.
+
+        `small`: a reference to a result that Ray keeps in this process, so below 100 KiB. Ray runs
+        callbacks of larger results on other threads.
+        """
+        self._small = small
+        self._id = self._run(threading.get_ident)
+
+    def call(self, function: Callable[[], R]) -> R:
+        """Return what `function` returns on Ray's thread, or raise its error. The function must not
+        wait for a result of Ray.
+        """
+        if threading.get_ident() == self._id:
+            return function()
+        return self._run(function)
+
+    def _run(self, function: Callable[[], R]) -> R:
+        outcome: Future[R] = Future()
+
+        def run(_: Any) -> None:
+            try:
+                outcome.set_result(function())
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        self._small._on_completed(run)
+        return outcome.result()
