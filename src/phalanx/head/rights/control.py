@@ -266,13 +266,16 @@ class Asked:
 
     def check(self, request: Request[Any]) -> None:
         """Raise NotAllowedError for a request that the asker has no right to."""
+        is_change = request.verb in CHANGING and type(request).effect is not Effect.READS
+        if not is_change and request.verb is not Verb.JOIN and _is_free(self.asking):
+            return  # it is allowed and not recorded, as nearly all requests in the mode *mine*
         names, why = self._rights.refusal(self.asking, request)
         self._has_names = bool(names)
         self._what = described(request, names)
         if why:
             self._rights.note(self.asking, self._origin, request.verb, self._what, why, DENIED)
             raise NotAllowedError(why)
-        if request.verb in CHANGING and type(request).effect is not Effect.READS:
+        if is_change:
             self.verb = request.verb
 
     def answered(self, about: str, error: WireError | None) -> None:
