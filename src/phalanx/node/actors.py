@@ -161,6 +161,7 @@ class NodeActors:
             priority=order.priority,
             group=place,
             strategy={},
+            any_gpu_memory=bool(order.strategy.get("any_gpu_memory")),
             retriable=order.restarts,
             asker=self,
         )
@@ -208,7 +209,9 @@ class NodeActors:
             self._leases.returned(lease.number, connection is not None, self._clock())
             return
         try:
-            variables = self._gpus.variables(lease.rest, lease.pool)
+            variables = self._gpus.variables(
+                lease.rest, lease.pool, is_limited=not lease.demand.any_gpu_memory
+            )
         except OSError as error:
             self._workers.end_worker(worker, f"GPUs cannot be shared by MPS: {error}", True)
             return

@@ -91,6 +91,7 @@ class DeviceHolders:
                     self._card_memory,
                     pids,
                     lease.worker.worker_id,
+                    is_limited=not lease.demand.any_gpu_memory,
                 )
 
 
@@ -102,8 +103,11 @@ def holder_of(
     pids: tuple[int, ...],
     key: bytes,
     is_member: bool = False,
+    is_limited: bool = True,
 ) -> Holder:
-    """Return the holder of these resources, with its shares of GPUs."""
+    """Return the holder of these resources, with its shares of GPUs. `is_limited`: whether it may
+    use only its share of the memory.
+    """
     return Holder(
         name=name,
         devices=tuple(number for number, _ in held.instances.get("GPU", ())),
@@ -111,7 +115,7 @@ def holder_of(
         key=key,
         is_member=is_member,
         mode=mode_in(held, pool),
-        limits=memory_in(held, pool, card_memory),
+        limits=memory_in(held, pool, card_memory) if is_limited else {},
         memory=memory_in(held, pool, card_memory, is_limit=False),
     )
 

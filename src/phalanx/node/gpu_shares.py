@@ -101,8 +101,11 @@ class GpuShares:
         self.names: dict[int, str] = {}
         """The known UUIDs of GPUs, by number."""
 
-    def variables(self, held: Allocation, pool: NodeResources | BundlePool) -> dict[str, str]:
+    def variables(
+        self, held: Allocation, pool: NodeResources | BundlePool, *, is_limited: bool = True
+    ) -> dict[str, str]:
         """Return the variables for the programs of a holder; empty unless the holder shares GPUs.
+        `is_limited`: whether the holder may use only its share of the memory.
 
         If the MPS daemon of the GPU does not run, it is started. Raises OSError if it cannot be
         started.
@@ -111,7 +114,7 @@ class GpuShares:
         mode = mode_in(held, pool) if numbers else ""
         if not mode:
             return {}
-        limits = memory_in(held, pool, self.card_memory)
+        limits = memory_in(held, pool, self.card_memory) if is_limited else {}
         variables: dict[str, str] = {}
         if limits:
             parts = [limit / (self.card_memory(n) or limit) for n, limit in limits.items()]

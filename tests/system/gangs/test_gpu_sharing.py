@@ -105,6 +105,36 @@ def test_a_task_that_uses_too_much_fails_for_lack_of_memory(card: Card, room: An
         phalanx.get(ref, timeout=PATIENCE_S)
 
 
+@pytest.mark.parametrize("kind", ["task", "actor"])
+def test_under_rays_names_a_share_has_no_limit(
+    card: Card, room: Any, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("PHALANX_DIALECT", "ray")
+
+    def hold(path: str) -> None:
+        Path(path + ".new").write_text(f"{os.getpid()} {sorted(os.environ)}")
+        Path(path + ".new").rename(path)
+        signal.pause()
+
+    class Holder:
+        def hold(self, path: str) -> None:
+            hold(path)
+
+    path = str(room.path / kind)
+    options = {"num_cpus": 0, "num_gpus": 0.25}
+    if kind == "task":
+        started: Any = phalanx.remote(**options)(hold).remote(path)
+    else:
+        started = phalanx.remote(**options)(Holder).remote()
+        started.hold.remote(path)
+    room.wait(kind)
+    pid, _, variables = Path(path).read_text().partition(" ")
+    assert "PHALANX_GPU_MEMORY_LIMIT" not in variables
+    card.uses((int(pid), 30))
+    (sharer,) = eventually(lambda: card.row().sharers if card.row().processes else None)
+    assert sharer[1:] == (20 * GIB, 30 * GIB, None)
+
+
 def test_sharers_are_shown_with_their_memory(card: Card, room: Any) -> None:
     one, pid = start(room, "one", gpu_memory="20GiB", gpu_memory_limit="40GiB")
     start(room, "two", num_gpus=0.25)

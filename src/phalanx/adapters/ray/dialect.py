@@ -29,6 +29,7 @@ class RaysDialect:
     not_running = "Ray has not been started yet. Call ray.init() first."
     labels_of_system = ("kubernetes.io/",)
     backend_of_joblib = "ray"
+    limits_gpu_memory = False  # in Ray a share of a GPU only counts
 
     def installation(self) -> Callable[[], None]:
         """Return what gives a worker the same names, with the same libraries."""

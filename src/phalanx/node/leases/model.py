@@ -84,6 +84,8 @@ class Demand(msgspec.Struct, kw_only=True, eq=False):
     """Whether the actor was withdrawn: its worker starts, but the actor is not to be made here."""
     is_claim: bool = False
     """Whether the demand stands for room that is kept for a gang. Nothing is started for it."""
+    any_gpu_memory: bool = False
+    """Whether the work may use more than its share of a GPU's memory."""
     retriable: bool = True
     """Whether the demand's work runs again if its worker is ended for lack of memory."""
     is_own: bool = False

@@ -123,7 +123,9 @@ class OwnerLeases:
             self._leases.returned(lease.number, True, self._clock())
             return
         try:
-            variables = self._gpus.variables(lease.rest, lease.pool)
+            variables = self._gpus.variables(
+                lease.rest, lease.pool, is_limited=not lease.demand.any_gpu_memory
+            )
         except OSError as error:
             self._end_worker(lease.worker, f"GPUs cannot be shared by MPS: {error}", True)
             return
@@ -207,6 +209,7 @@ class LeaseRequests:
             group=place,
             strategy=strategy,
             seen=message.seen,
+            any_gpu_memory=bool(strategy.get("any_gpu_memory")),
             retriable=message.retriable,
             is_own=is_mine,
             here=0 if is_mine and place is None and self._spilling.must_plan(strategy) else -1,

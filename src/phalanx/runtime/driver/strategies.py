@@ -11,6 +11,7 @@ from phalanx.errors import RuntimeEnvSetupError
 from phalanx.model.nearest import nearest
 from phalanx.model.options import named_strategy
 from phalanx.runtime.driver.job_settings import JobSettings, with_absolute_paths
+from phalanx.runtime.engine import dialect
 from phalanx.scheduler.placement.labels import NODE_LABEL, parse_selector
 from phalanx.worker.context import placing_lease
 
@@ -56,7 +57,14 @@ def strategy_of(
                 if (key, operator, len(values)) == (NODE_LABEL, "In", 1):
                     # this strategy chooses one node by its id
                     wire |= {"node_id": values[0], "soft": False}
+    if 0 < (options.get("num_gpus") or 0) < 1 and not _limits_gpu_memory():
+        wire["any_gpu_memory"] = True
     return wire
+
+
+def _limits_gpu_memory() -> bool:
+    spoken = dialect.current()
+    return spoken is None or spoken.limits_gpu_memory
 
 
 def capturing_group() -> bytes | None:

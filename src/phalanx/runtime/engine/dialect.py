@@ -28,6 +28,10 @@ class Dialect(Protocol):
     """The message of the error for a call before `init`. Programs look for its words."""
     labels_of_system: tuple[str, ...]
     """Prefixes of labels that a node does not get automatically."""
+    limits_gpu_memory: bool
+    """Whether work with a share of a GPU (`num_gpus` below 1) may use only that share of its
+    memory.
+    """
     backend_of_joblib: str
     """The name under which programs ask joblib for Phalanx's backend."""
 

@@ -33,6 +33,7 @@ class _Wire(msgspec.Struct, forbid_unknown_fields=True):
     capture: bool = False
     near: str = ""
     bytes: int = 0
+    any_gpu_memory: bool = False
 
 
 def check_strategy(wire: Mapping[str, Any]) -> None:
