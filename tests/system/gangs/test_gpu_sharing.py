@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.polling import PATIENCE_S, eventually
+from tests.present import present
 
 import phalanx
 from phalanx.api.session import engine_or_start
@@ -131,7 +132,7 @@ def test_under_rays_names_a_share_has_no_limit(
     pid, _, variables = Path(path).read_text().partition(" ")
     assert "PHALANX_GPU_MEMORY_LIMIT" not in variables
     card.uses((int(pid), 30))
-    (sharer,) = eventually(lambda: card.row().sharers if card.row().processes else None)
+    (sharer,) = present(eventually(lambda: card.row().processes and card.row().sharers))
     assert sharer[1:] == (20 * GIB, 30 * GIB, None)
 
 
