@@ -1,6 +1,5 @@
-"""Answers requests to the head, each once its changes are written.
-
-While the store has no room, questions are answered and new work is refused (`full_store.py`).
+"""Answers requests to the head, each once the changes that it made are written. While the store has
+no room, queries are answered and new work is refused (`full_store.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Visitor(Protocol):
 
     @property
     def origin(self) -> str:
-        """The place where the client is, for display."""
+        """The client's location, for display."""
         ...
 
     def send(self, message: msgspec.Struct) -> None:
@@ -58,8 +57,8 @@ class Answering:
         rights: Rights,
         nodes: NodeDirectory,
     ) -> None:
-        """`handlers`: the head's own handlers. `gang_scheduler` returns the gang scheduler, and
-        makes it on first use.
+        """`handlers`: the head's own handlers. `gang_scheduler` returns the gang scheduler, which
+        is created on first use.
         """
         self._effects = effects
         self._handlers = handlers
@@ -99,7 +98,7 @@ class Answering:
 
     def handlers_of(self, kind: int) -> RequestHandlers:
         """Return the handlers for a kind of request. The handlers of queues, gangs and jobs are
-        made on first use.
+        created on first use.
         """
         handlers = self._handlers
         return handlers if kind in handlers else self._gang_scheduler().handlers
@@ -115,10 +114,8 @@ class Answering:
         is_again: bool = False,
         asked: Asked | None = None,
     ) -> None:
-        """Answer a request once everything that the answer mentions is written.
-
-        While the store is full, nothing waits for writes: questions are answered, and new work is
-        refused.
+        """Answer a request once every change that the answer mentions is written. While the store
+        is full, answers do not wait for writes: queries are answered, and new work is refused.
         """
         handlers, store = self.handlers_of(kind), self._effects.state_store
         effect = handlers.effect_of(kind)

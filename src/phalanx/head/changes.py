@@ -1,4 +1,4 @@
-"""Versions of named things, for clients that keep a copy and ask for changes."""
+"""Versions of named things. Clients that keep a copy ask for the changes since a version."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ChangeLog(Generic[K]):
         self._changed_at[name] = self.version
 
     def since(self, version: int, most: int) -> tuple[int, list[K]]:
-        """Return the version reached, and the names of things that changed after `version`, the
-        oldest change first and at most `most`.
+        """Return the current version, and the names of at most `most` things that changed after
+        `version`, oldest change first.
         """
         names = [name for name, _ in self._newest(version)]
         names.reverse()

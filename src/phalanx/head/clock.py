@@ -10,11 +10,11 @@ from phalanx.model.readable import length_text
 
 
 class Clock(Protocol):
-    """Two clocks: one for waiting, and the wall-clock time for records that people read."""
+    """Two clocks: a steady one for waits, and the wall-clock time for records that people read."""
 
     def now(self) -> float:
-        """Return seconds of the process's own time (see `model.own_time`), which never goes
-        back.
+        """Return the seconds of the process's own time (see `model.own_time`), which never goes
+        backwards.
         """
         ...
 
@@ -27,48 +27,46 @@ class MachineClock(Clock, Protocol):
     """The clock that the shell gives to a head."""
 
     def monotonic(self) -> float:
-        """Return seconds of the machine's clock that never goes back.
-
-        This clock goes on while the process is paused, whereas `now` leaves the pause out. So a
-        pause does not look like a step.
+        """Return seconds of the machine's monotonic clock. This clock keeps running while the
+        process is paused, and `now` does not. With this clock, a pause does not look like a step of
+        the wall-clock time.
         """
         ...
 
 
 STEP_S = 1.0
-"""The smallest difference from elapsed time, in seconds, with which a change of the wall-clock time
-counts as a step and not as slewing.
+"""The smallest deviation of the wall-clock time from elapsed time, in seconds, that counts as a
+step. Smaller deviations count as slewing.
 """
 _SLOW_READ_S = 0.1
-"""Seconds between two readings from which the clocks are not compared, because the process stood
-still in between.
+"""If reading both clocks takes at least this many seconds, they are not compared: the process stood
+still between the two readings.
 """
 _READINGS = 3
-"""How many times the clocks are read in that case, before the answer is that no step is known."""
+"""The number of attempts to read both clocks without a pause. If all fail, no step is assumed."""
 
 
 class ClockAnchor(msgspec.Struct, frozen=True):
-    """The relation between two clocks of a machine, for the next head on that machine."""
+    """The relation between two clocks of a machine, saved for the next head on that machine."""
 
     boot: str
-    """The machine's boot. The clock that never goes back starts again with each boot."""
+    """The id of the machine's boot. The monotonic clock restarts with each boot."""
     offset_s: float
     """The wall-clock time minus the monotonic clock, in seconds."""
 
 
 class WatchedClock:
-    """A clock whose wall-clock time goes on evenly until a caller takes in a step of the machine's
-    clock.
-
-    So all moments that a head has noted fit together, and the head moves all of them at once: see
-    `Head.on_tick`. A machine that slept also has a step ahead.
+    """A clock whose wall-clock time runs evenly until its user accepts a step of the machine's
+    clock (`take_step`). So all moments that a head has noted stay consistent, and the head shifts
+    all of them at once (`Head.on_tick`). A machine's sleep looks like a step forward.
     """
 
     def __init__(
         self, clock: MachineClock, boot: str = "", before: ClockAnchor | None = None
     ) -> None:
         """`boot` names the machine's boot, or is "" if unknown. `before`: the anchor of an earlier
-        head. If the boot is the same, the anchor shows a step that came while no head ran.
+        head. If the boot is still the same, the anchor shows whether the clock was stepped while no
+        head ran.
         """
         self._clock = clock
         self._boot = boot
@@ -80,12 +78,12 @@ class WatchedClock:
             self._offset_s = clock.wall() - clock.monotonic()
 
     def wall(self) -> float:
-        """Return seconds since the epoch, without steps that were not taken in yet."""
+        """Return seconds since the epoch, without steps that `take_step` has not yet returned."""
         return self._look()[0]
 
     def take_step(self) -> float:
-        """Return by how many seconds the clock was stepped since the last call; 0.0 if it was not.
-        From now on `wall` shows the machine's wall-clock time.
+        """Return by how many seconds the clock was stepped since the last call, or 0.0. From now on
+        `wall` shows the machine's wall-clock time.
         """
         _, step_s = self._look()
         if step_s:
@@ -97,8 +95,8 @@ class WatchedClock:
         return ClockAnchor(self._boot, self._offset_s)
 
     def _look(self) -> tuple[float, float]:
-        """Return the even wall-clock time, and by how many seconds the machine's wall-clock time is
-        ahead of it.
+        """Return the even wall-clock time, and the seconds by which the machine's wall-clock time
+        is ahead of it.
         """
         for _ in range(_READINGS):
             seen = self.monotonic()
@@ -113,6 +111,6 @@ class WatchedClock:
 
 
 def step_text(step_s: float) -> str:
-    """Return a sentence about a step of the clock."""
+    """Return a sentence that describes a step of the clock."""
     where = "ahead" if step_s > 0 else "back"
     return f"the clock of the head's machine went {where} by {length_text(round(abs(step_s)))}"

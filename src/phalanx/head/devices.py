@@ -1,4 +1,6 @@
-"""The GPUs of nodes as the head knows them: their last samples, and which are closed."""
+"""The head's view of the GPUs of all nodes: their last samples, and which of them are closed to new
+work.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ class Devices:
     # ---- closing and opening devices -----------------------------------------------------------
 
     def cordon(self, asker: Asker[bool], request: Cordon) -> bool:
-        """Close a node or some of its GPUs to new work. Returns whether anything changed."""
+        """Close a node or some of its GPUs to new work. Returns whether this changed anything."""
         record = self._known(request.node_id, request.devices)
         wall = self._clock.wall()
         hold = Hold(reason=request.reason, by=signed(request.by, asker), since=wall)
@@ -79,7 +81,7 @@ class Devices:
         return bool(new)
 
     def uncordon(self, asker: Asker[bool], request: Uncordon) -> bool:
-        """Open a node or some of its GPUs. Returns whether any was closed."""
+        """Reopen a node or some of its GPUs. Returns whether any of them was closed."""
         record = self._known(request.node_id, request.devices)
         if not request.devices:
             return self._nodes.release(record.node_id, CORDON)
@@ -95,7 +97,7 @@ class Devices:
         return did
 
     def _known(self, node_id: str, devices: Sequence[int]) -> NodeRecord:
-        """Return the node's record. Raises ValueError for a node or device that does not exist."""
+        """Return the node's record. Raises ValueError if the node or a device does not exist."""
         self._nodes.check_alive(node_id)
         record = self._nodes.get(node_id)
         assert record is not None, "what is alive is known"
@@ -119,8 +121,8 @@ class Devices:
     # ---- questions -----------------------------------------------------------------------------
 
     def busy(self, node_id: str, number: int, within_s: float) -> float | None:
-        """Return the share of time in which a device was recently busy; None if the device was not
-        read within `within_s` seconds.
+        """Return the fraction of time for which a device was recently busy; None if its last sample
+        is older than `within_s` seconds.
         """
         if self._clock.now() - self._seen_at.get(node_id, float("-inf")) > within_s:
             return None
@@ -130,7 +132,7 @@ class Devices:
     def list_devices(
         self, asker: Asker[list[DeviceInfo]], request: ListDevices
     ) -> list[DeviceInfo]:
-        """Return the devices of the nodes asked for, or of all."""
+        """Return the devices of the requested nodes, or of all nodes."""
         asked = set(request.nodes)
         return [
             row
@@ -140,7 +142,7 @@ class Devices:
         ]
 
     def rows(self, record: NodeRecord) -> list[DeviceInfo]:
-        """Return the devices of a node for display, even if the node does not read its devices."""
+        """Return a node's devices for display. A node that does not read its devices has rows, too."""
         report = self._nodes.last_report(record.node_id)
         seen = self._seen.get(record.node_id, DevicesSeen([]))
         samples = {one.number: one for one in seen.samples}

@@ -17,8 +17,8 @@ from phalanx.protocol.requests.cluster import DrainNode, UndrainNode
 from phalanx.protocol.requests.request import Asker, Entry
 
 GRACE_S = 30.0
-"""Seconds from the deadline until remaining work is ended by force. This is repeated at the same
-interval, because more work may start there, for example in the bundles of a placement group.
+"""Seconds from the deadline until remaining work is killed. The kill is repeated at this interval,
+because more work may start there, for example in the bundles of a placement group.
 """
 
 
@@ -32,7 +32,7 @@ class Draining:
         clock: Clock,
         vacate: Callable[[str], None],
     ) -> None:
-        """`vacate` makes members of gangs and jobs on a node wait for another place."""
+        """`vacate` moves the members of gangs and jobs on a node back to waiting for a place."""
         self._nodes = nodes
         self._outbox = outbox
         self._clock = clock
@@ -40,8 +40,8 @@ class Draining:
         self._deadlines = {r.node_id: r.holds[DRAIN].deadline for r in nodes.all() if _ends(r)}
         """The deadlines of draining nodes, in seconds since the epoch."""
         self._again_at: dict[str, float] = {}
-        """For each node past its deadline, the time on the head's clock at which the node is
-        ordered again to end its work.
+        """For each node past its deadline, the time on the head's clock at which the order to end
+        its work is repeated.
         """
 
     def entries(self) -> list[Entry]:
@@ -52,8 +52,8 @@ class Draining:
         ]
 
     def drain(self, asker: Asker[bool], request: DrainNode) -> bool:
-        """Drain a node, with a deadline if one is given. Returns whether the node did not drain
-        before.
+        """Drain a node, with a deadline if one is given. Returns False if the node was already
+        draining.
         """
         self._nodes.check_alive(request.node_id)
         known = self._nodes.get(request.node_id)
@@ -73,19 +73,19 @@ class Draining:
         return is_new
 
     def undrain(self, asker: Asker[bool], request: UndrainNode) -> bool:
-        """Let a node take work again. Returns whether the node drained."""
+        """Let a node take work again. Returns whether the node was draining."""
         did = self._nodes.release(request.node_id, DRAIN)
         self._forget(request.node_id)
         return did
 
     def node_joined(self, record: NodeRecord) -> None:
-        """Repeat the order to a node that drains: the node may have missed it."""
+        """Repeat the drain order to a joining node, which may have missed it."""
         self._again_at.pop(record.node_id, None)
         if _ends(record):
             self._deadlines[record.node_id] = record.holds[DRAIN].deadline
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move deadlines along after the clock was stepped by this many seconds. The remaining
+        """Shift deadlines after the clock was stepped by this many seconds, so that the remaining
         times stay the same.
         """
         for record in self._nodes.all():

@@ -1,4 +1,6 @@
-"""Drivers' jobs at the head: their numbers, what their workers need on any node, and their ends."""
+"""Drivers' jobs at the head: their numbers, the descriptions that workers need on any node, and
+their ends.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,17 @@ from phalanx.protocol.requests.cluster import NewDriverJob
 from phalanx.protocol.requests.request import Asker, Entry
 
 KEEP_ENDED = 1_000
-"""How many ended drivers are remembered, without the drivers whose detached actors live."""
+"""The number of ended drivers that are remembered. Drivers whose detached actors are alive do not
+count.
+"""
 
 
 class DriverEffects(Protocol):
     """Carries out what follows from the ends of drivers."""
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
-        """Handle the end of a process that is gone with its node, and give up what the process
-        owned.
+        """Handle the end of a process, and release what it owned. The process ended or its node
+        died.
         """
         ...
 
@@ -68,7 +72,7 @@ class Drivers:
         return job
 
     def known(self, job: JobKnown) -> None:
-        """Store the description that a job's workers need."""
+        """Store the description of a job that its workers need."""
         self._known[job.job] = job
         self._state_store.put_job(job)
 
@@ -91,7 +95,7 @@ class Drivers:
         self._known = {job.job: job for job in jobs}
 
     def introduce(self, prefix: bytes, job: bytes, environment: bytes) -> None:
-        """Send a node what it must know before it works for a job."""
+        """Send a node the description of a job before the node works for that job."""
         known = self._introduced.setdefault(prefix, set())
         if job in self._known and job not in known:
             known.add(job)
@@ -101,7 +105,7 @@ class Drivers:
             self._outbox.send(prefix, self.environments[environment])
 
     def node_joined(self, prefix: bytes) -> None:
-        """Forget what a joining node was sent, because the node may have forgotten all of it."""
+        """Forget which descriptions a joining node was sent, because the node may have lost them."""
         self._introduced.pop(prefix, None)
 
     def node_died(self, prefix: bytes) -> None:
@@ -132,7 +136,7 @@ class Drivers:
             self._described.pop(oldest, None)
 
     def actor_gone(self, job: bytes) -> None:
-        """End what is left of an ended job once its last detached actor has died."""
+        """End the rest of an ended job once its last detached actor has died."""
         known = self._known.get(job)
         if job in self._ended and known is not None and not self._effects.detached_actors(job):
             self._end(job, known.driver, [])
@@ -145,8 +149,8 @@ class Drivers:
             self._state_store.drop_job(job)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds. The durations
-        for which drivers ran stay the same.
+        """Shift noted moments after the clock was stepped by this many seconds, so that the
+        drivers' run times stay the same.
         """
         for moments in (self._started, self._ended):
             for job in moments:
@@ -159,7 +163,7 @@ class Drivers:
             self._outbox.post(known.driver, message)
 
     def rows(self, with_ended: bool = False) -> list[DriverInfo]:
-        """Return the running jobs for display, and on request those that ended recently."""
+        """Return the running jobs for display and, on request, jobs that ended recently."""
         rows = [self._row(job, 0.0) for job in self._started if job not in self._ended]
         if with_ended:
             rows += [self._row(job, when) for job, when in self._ended.items()]

@@ -1,4 +1,4 @@
-"""The effects that all machines of the head may ask for: messages, rows, time, events, numbers."""
+"""The effects that all machines of the head share: messages, stored rows, time, events and metrics."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ class HeadEffects:
     event_log: EventLog
     """Records events that people read."""
     internal_errors: InternalErrors
-    """Catches errors that concern one thing, so that other things continue."""
+    """Catches an internal error that concerns one thing, so that all others continue."""

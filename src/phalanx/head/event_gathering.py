@@ -1,4 +1,4 @@
-"""Gathers the events that all nodes recorded, for one asker."""
+"""Gathers the events that all nodes have recorded, and returns them to one client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Rows = list[dict[str, Any]]
 
 
 class EventGathering:
-    """The events that the head recorded itself, and the rounds of asking that are under way."""
+    """The events that the head recorded itself, and the unfinished inquiries at nodes."""
 
     def __init__(self, outbox: Outbox, clock: Clock) -> None:
         self._outbox = outbox
@@ -68,5 +68,5 @@ class EventGathering:
         self._rounds.gone(prefix)
 
     def tick(self, now: float) -> None:
-        """Finish the listings whose time is over."""
+        """Finish the listings whose time is up."""
         self._rounds.tick(now)

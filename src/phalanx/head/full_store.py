@@ -1,6 +1,6 @@
 """Refuses new work while the head's store has no room for it.
 
-A request that is repeated because an earlier head died before its answer arrived is no new work.
+A request is not new work if it is repeated because an earlier head died before answering.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FullStore:
         values: KeyValues,
         gang_scheduler: Callable[[], GangScheduler],
     ) -> None:
-        """`gang_scheduler` returns the gang scheduler, and makes it on first use."""
+        """`gang_scheduler` returns the gang scheduler, which is created on first use."""
         self._state_store = state_store
         self._actors = actors
         self._groups = groups
@@ -58,13 +58,15 @@ class FullStore:
         )
 
     def report(self, process: bytes, kind: int, body: msgspec.Raw, error: StoreFullError) -> None:
-        """Report a refused actor as dead to its owner, which waits for no answer."""
+        """Report a refused actor as dead to its owner. The owner does not wait for an answer to its
+        request.
+        """
         if kind == RegisterActor.kind:
             self._actors.refuse(process, decode_request(RegisterActor, body), error)
 
     def _is_new(self, kind: int, body: msgspec.Raw) -> bool:
-        """Whether a request asks for new work. A repeated request does not, nor do bytes that are
-        not a request: their handler will report the fault.
+        """Whether a request asks for new work. A repeated request does not. Bytes that are not a
+        request do not either: their handler will report the error.
         """
         try:
             return not self._is_repeated(kind, body)
@@ -72,8 +74,8 @@ class FullStore:
             return False
 
     def _is_repeated(self, kind: int, body: msgspec.Raw) -> bool:
-        """Whether the thing that a request asks for exists already: an earlier head handled the
-        request, and died.
+        """Whether the thing that a request would create exists already, because an earlier head
+        handled the request before it died.
         """
         if kind == CreateGroup.kind:
             return self._groups.get(decode_request(CreateGroup, body).group) is not None

@@ -1,9 +1,9 @@
-"""Writes a record of each attempt of a job's member that has ended; records of steps go with them.
+"""Writes a record of each ended attempt of a job's member, and passes on the records of steps.
 
-A record is first a row of the store, put there together with the other changes of the attempt's
-end, so it is as durable as the end itself. From there it goes to the ledger, which keeps it once by
-its key, and then it is deleted from the store. If a head dies between the two, the next head hands
-the record over again.
+A record is first a row of the store, written together with the other changes of the attempt's end.
+So the record is as durable as the end itself. From the store the record goes to the ledger, which
+keeps each key once, and then it is deleted from the store. If a head dies after the ledger has the
+record but before the row is deleted, the next head passes the record on again.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _ENDED_AS = {
     st.RESTARTING: at.RESTARTED,
     st.COMPLETING: at.MEMBER_COMPLETED,
 }
-"""The recorded state of a member that its job has ended, by the state of the job."""
+"""The state that is recorded for a member when its job ends it, by the state of the job."""
 
 
 class AttemptRecords:
-    """Records on their way to the ledger."""
+    """Writes records of attempts to the store, and passes them on to the ledger."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class AttemptRecords:
         used: Used | None,
         now: float,
     ) -> None:
-        """Record an attempt of a member that has ended on its node. Call this before the job is
-        told.
+        """Record an attempt of a member that has ended on its node. Call this before the job
+        handles the end.
         """
         member = self._member(gang, index, job, st.PENDING, st.RUNNING, st.TERMINATING)
         if member is None or (member.state == st.PENDING and used is None):
@@ -90,8 +90,9 @@ class AttemptRecords:
         self._write(gang, index, job, member, state, why, code, used, now, signal)
 
     def lost(self, gang: Gang, index: int, job: JobRecord, reason: str, now: float) -> None:
-        """Record that a member loses its place. Call this before the job is told. `reason`: why the
-        member loses its place, if it was not evicted; otherwise the record names the claimant.
+        """Record that a member loses its place. Call this before the job handles the loss.
+        `reason`: why the member loses its place, if it was not evicted; otherwise the record names
+        the claimant.
         """
         member = self._member(gang, index, job, st.RUNNING, st.TERMINATING)
         if member is not None:
@@ -102,7 +103,9 @@ class AttemptRecords:
     def run_ended(
         self, gang: Gang, array: JobRecord, ended: list[tuple[int, RunEnd]], now: float
     ) -> None:
-        """Record tasks of a run that ended well, each with the index of its array task."""
+        """Record tasks of a run of array tasks that ended with exit code 0, each with its index in
+        the array.
+        """
         if self._ledger is None:
             return
         place, spec = gang.members[0], array.spec
@@ -149,8 +152,8 @@ class AttemptRecords:
         self.put(key + b"u", UsedRow(key=key, used=used))
 
     def _member(self, gang: Gang, index: int, job: JobRecord, *states: str) -> MemberRecord | None:
-        """Return the member with this place, if the attempt that ends is the member's current
-        one.
+        """Return the job's member in this place, if the attempt that ends is the member's current
+        attempt.
         """
         place = gang.members[index]
         member = job.member(place.of_group, place.index)
@@ -205,8 +208,8 @@ class AttemptRecords:
         self.put(key, AttemptRow(key=key, attempt=attempt))
 
     def recorded_as(self, job: JobRecord) -> float:
-        """Return when the job was submitted, and for an array task its array, as records write
-        them.
+        """Return the time of submission as records write it: that of the job or, for an array task,
+        that of its array.
         """
         array_task = job.spec.element
         array = None if array_task is None else self._job_of(array_task.array)
@@ -215,8 +218,9 @@ class AttemptRecords:
     def _waited_s(
         self, job: JobRecord, group: str, index: int, attempt: int, started: float
     ) -> float | None:
-        """Return how long the job waited. Only the first attempt of the first member gets this
-        time: a job waits once, however many members it has and however often they restart.
+        """Return the seconds for which the job waited. Only the first attempt of the first member
+        gets this time: a job waits once, however many members it has and however often they
+        restart.
         """
         first = job.spec.groups[0].name if job.spec.groups else ""
         if (group, index, attempt) != (first, 0, 1):
@@ -226,7 +230,7 @@ class AttemptRecords:
         return max(started - (since if array_task is None else array_task.since), 0.0)
 
     def put(self, key: bytes, row: LedgerRow) -> None:
-        """Write a row to the ledger, now or later."""
+        """Write a row to the store; it goes on to the ledger once the store has it."""
         if self._ledger is not None:
             self._put_all([(key, row)])
 
@@ -244,7 +248,7 @@ class AttemptRecords:
         self._ledger.add([row for _, row in rows], kept)
 
     def restore(self, values: Iterable[bytes]) -> None:
-        """Pass on records that an earlier head wrote and that were not confirmed to it."""
+        """Pass on records of an earlier head whose arrival in the ledger was not confirmed."""
         decode = msgspec.msgpack.Decoder(AttemptRow | UsedRow | StepRow).decode
         rows = [(_stored_key(row), row) for row in map(decode, values)]
         if rows and self._ledger is not None:

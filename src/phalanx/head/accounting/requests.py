@@ -27,20 +27,20 @@ Q = TypeVar("Q", AttemptQuery, UsageQuery)
 
 
 class AccountingRequests:
-    """Passes requests on to the ledger."""
+    """Answers requests by looking records up in the ledger."""
 
     def __init__(
         self, ledger: Ledger | None, running: Callable[[AttemptQuery], list[Step]]
     ) -> None:
         """`ledger`: None if no history is kept. `running` returns the running steps that match a
-        query, those that began last first.
+        query, latest start first.
         """
         self._kept_in = ledger
         self._running = running
 
     @property
     def _ledger(self) -> Ledger:
-        """The ledger. Raises HistoryUnavailableError if there is none."""
+        """Return the ledger. Raises HistoryUnavailableError if there is none."""
         if self._kept_in is None:
             raise HistoryUnavailableError(
                 "This cluster keeps no history of jobs: only one with a head of its own does "

@@ -1,7 +1,7 @@
-"""Steps of jobs while they run, and a record of each once it has ended.
+"""Tracks the running steps of jobs, and records each step once it has ended.
 
-A running step is a row of the store, so that a head that comes back knows it. Each of its tasks is
-ended once, by its number, however often its node reports the end.
+A running step is a row of the store, so that a restarted head still knows the step. A task of a
+step ends once, even if its node reports the end several times.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from phalanx.protocol.bundle_messages import StepEnded
 TABLE = "steps"
 PATIENCE_S = 120.0
 """Seconds after the end of its last task in which a step may begin another task. After that time,
-its asker counts as gone.
+the client that started the step counts as gone.
 """
 
 
@@ -43,7 +43,7 @@ class OpenStep(msgspec.Struct, kw_only=True, eq=False):
     is_cut: bool = False
     """Whether a task of the step was ended together with its member."""
     last: float
-    """When the step's last task ended or, if none has ended, when the step began."""
+    """The time, on the steady clock, at which each step without a running task last changed."""
 
 
 class StepUsage:
@@ -68,13 +68,13 @@ class StepUsage:
     # ---- life of a step ------------------------------------------------------------------------
 
     def begin(self, gang: Gang, step: Step) -> None:
-        """Open a step of a gang that is about to begin its tasks."""
+        """Open a step of a gang. Its tasks begin next."""
         key = _key(gang.gang_id, step.number)
         self._keep(OpenStep(key=key, step=step, last=step.started))
 
     def task(self, gang: Gang, index: int, number: int, cpus: float) -> int:
-        """Begin one more task of a step in the member at this index, which holds this many CPUs.
-        Returns the task's number. Raises JobCommandError if the step is over.
+        """Begin one more task of a step, with this many CPUs, in the member at this index. Returns
+        the task's number. Raises JobCommandError if the step is over.
         """
         one = self._open.get(_key(gang.gang_id, number))
         if one is None or one.begun >= one.step.tasks:
@@ -92,7 +92,7 @@ class StepUsage:
         return task
 
     def refused(self, group: GangId, number: int, task: int, now: float) -> None:
-        """End a task that its node refuses to begin."""
+        """End a task that its node refused to start."""
         one = self._open.get(_key(group, number))
         if one is not None and task in one.running:
             self._task_over(one, task, now)
@@ -176,7 +176,7 @@ class StepUsage:
     # ---- questions -----------------------------------------------------------------------------
 
     def meant(self, query: AttemptQuery) -> list[Step]:
-        """Return the running steps that match a query, the last that began first."""
+        """Return the running steps that match a query, latest start first."""
         found = [one.step for one in self._open.values() if is_step_meant(one.step, query)]
         return sorted(found, key=lambda step: step.started, reverse=True)
 
@@ -184,7 +184,7 @@ class StepUsage:
         return [one for key, one in self._open.items() if key.startswith(group)]
 
     def restore(self, values: Iterable[bytes], gangs: Mapping[GroupId, Gang], now: float) -> None:
-        """Restore the steps that an earlier head wrote; steps of gangs that are gone have ended."""
+        """Restore the steps that an earlier head wrote; steps whose gangs are gone count as ended."""
         for one in map(msgspec.msgpack.Decoder(OpenStep).decode, values):
             self._keep(one)
         for gang_id in {

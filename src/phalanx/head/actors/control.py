@@ -1,4 +1,6 @@
-"""Carries out what the table of actors asks for: finds nodes, sends creations, publishes news."""
+"""Carries out the effects of the table of actors: chooses nodes, requests workers there, and
+publishes states of actors.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ from phalanx.scheduler.placement.outcome import Outcome
 
 
 class ActorControl:
-    """Carries out the effects that `ActorTable` asks for, and turns news from nodes into events for
-    the table.
+    """Carries out the effects that `ActorTable` asks for, and passes reports of nodes to the table
+    as events.
     """
 
     def __init__(
@@ -49,8 +51,8 @@ class ActorControl:
         bundle_left: Callable[[GroupId, int], None],
         kept_dead: int,
     ) -> None:
-        """`bundle_left` is called with (group, index) when an actor that lived in a bundle is dead
-        for good. `kept_dead`: how many dead actors stay known.
+        """`bundle_left` is called with (group, index) once an actor in a bundle is permanently
+        dead. `kept_dead`: the number of dead actors that are remembered.
         """
         self._outbox = effects.outbox
         self._state_store = effects.state_store
@@ -74,8 +76,8 @@ class ActorControl:
     # ---- effects -----------------------------------------------------------------------------
 
     def place_actor(self, record: ActorRecord) -> None:
-        """Choose a node for an actor, and ask that node for a worker, unless the actor rests after
-        a crash.
+        """Choose a node for an actor, and ask that node for a worker, unless the actor is resting
+        after a crash.
         """
         if record.actor in self._rests_until:
             return
@@ -83,12 +85,12 @@ class ActorControl:
         self._follow(record, choice)
 
     def _home(self, record: ActorRecord) -> str:
-        """Return the node of the actor's owner; empty if that node is gone."""
+        """Return the id of the owner's node; empty if that node is gone."""
         owner = self._nodes.of_prefix(record.owner[:PREFIX_BYTES])
         return owner.node_id if owner is not None and self._nodes.is_alive(owner.node_id) else ""
 
     def explain(self, name: str) -> Explanation:
-        """Return why an actor waits. `name`: the actor's id in hex, or its name. Raises
+        """Return why an actor is waiting. `name`: the actor's id in hex, or its name. Raises
         JobNotFoundError.
         """
         for record in self.table.all():
@@ -171,7 +173,7 @@ class ActorControl:
             self._rests_until[record.actor] = now + pause_s
 
     def tick(self, now: float) -> None:
-        """Start the actors again that have rested long enough."""
+        """Start actors again whose rest after a crash is over."""
         for actor in [one for one, until in self._rests_until.items() if now >= until]:
             del self._rests_until[actor]
             record = self.table.get(actor)
@@ -219,8 +221,8 @@ class ActorControl:
             self._bundle_left(group_id_of(record.strategy["group"]), record.strategy["bundle"])
 
     def _tell_what_it_holds(self, record: ActorRecord, watchers: Iterable[bytes]) -> None:
-        """Send the watchers' nodes the view of the actor's node before they learn that the actor
-        lives. Later placements then use no older view.
+        """Send the view of the actor's node to the watchers' nodes, before they hear that the actor
+        is alive. Placements that follow then do not use an older view.
         """
         node = self._nodes.get(record.node)
         if node is None or not self._nodes.is_alive(record.node):
@@ -233,7 +235,7 @@ class ActorControl:
     # ---- news of nodes -------------------------------------------------------------------------
 
     def placed(self, prefix: bytes, message: ActorPlaced) -> None:
-        """Handle news that a worker creates the actor."""
+        """Handle a report that a worker is creating the actor."""
         record = self.table.get(message.actor)
         node = self._nodes.of_prefix(prefix)
         if (
@@ -249,11 +251,11 @@ class ActorControl:
             self._outbox.send(prefix, EndActor(message.worker, "the actor is not wanted", True))
 
     def ready(self, worker: bytes, message: ActorReady) -> None:
-        """Handle news that the actor's constructor returned."""
+        """Handle a report that the actor's constructor returned."""
         self.table.ready(message.actor, worker, self._pids.get(worker, 0), message.repr_name)
 
     def lost(self, message: ActorLost) -> None:
-        """Handle news that the actor's worker ended."""
+        """Handle a report that the actor's worker ended."""
         self._pids.pop(message.worker, None)
         wall = self._clock.wall() if message.is_parent_killed else None
         self.table.worker_died(
@@ -270,7 +272,7 @@ class ActorControl:
             action()
 
     def refused(self, prefix: bytes, message: ActorRefused) -> None:
-        """Handle a node's refusal of an actor, for now or for ever."""
+        """Handle a node's refusal of an actor, whether temporary or permanent."""
         record = self.table.get(message.actor)
         node = self._nodes.of_prefix(prefix)
         if record is None or record.state == DEAD or node is None or record.node != node.node_id:
@@ -289,7 +291,7 @@ class ActorControl:
     # ---- nodes -------------------------------------------------------------------------------
 
     def node_died(self, record: NodeRecord, reason: str) -> None:
-        """Restart or end the actors of a node that was given up."""
+        """Restart or end the actors of a dead node."""
         self.table.node_gone(record.node_id, reason, record.death, self._clock.wall())
         gone = [w for w in self._pids if w[:PREFIX_BYTES] == record.prefix]
         for worker in gone:
@@ -298,7 +300,7 @@ class ActorControl:
                 action()
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move the noted deaths of nodes that count against actors along after the wall-clock time
+        """Shift the noted times of node deaths that count against actors, after the wall-clock time
         was stepped by this many seconds.
         """
         for record in self.table.all():
@@ -322,13 +324,13 @@ class ActorControl:
                 self._pids.setdefault(worker, 0)
 
     def is_overdue(self) -> bool:
-        """Whether an actor waits on a node that showed room for the actor but has not started
-        it.
-        """
+        """Whether an actor is still waiting on a node that seemed to have room for it."""
         return self._node_choice.is_overdue(self._clock.now())
 
     def place_waiting(self) -> None:
-        """Send waiting actors elsewhere if that is better now, after resources came free."""
+        """Move waiting actors to other nodes if they can start sooner there. Called after resources
+        became free.
+        """
         for record, choice in self._node_choice.better(self._clock.now()):
             with self._internal_errors.kept_apart("actor", record.name or record.class_name):
                 self._follow(record, choice)

@@ -1,8 +1,6 @@
-"""Decides how long an actor rests before it restarts: not at all after the first crash, then ever
-longer.
-
-An actor that crashes as soon as it lives would otherwise restart without end, and each start costs
-a process.
+"""Decides how long an actor rests before it restarts: not at all after the first crash, and longer
+after each further one. Without rests, an actor that crashes at once would restart endlessly, and
+each start costs a process.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Chooses nodes for actors, and better ones for actors that still wait.
+"""Chooses nodes for new actors, and better nodes for actors that are still waiting.
 
-An actor goes to its owner's node if that has room; otherwise to the node that its strategy picks;
-and if no node has room now, to the node that can hold it and where it would wait least. For an
-actor that holds nothing while it runs, a random node takes the place of its owner's. Under another
-policy than the default, that policy chooses in all cases. Choices are hints: the node decides
-whether it has room.
+An actor goes to its owner's node if that node has room, and otherwise to the node that its strategy
+picks. If no node has room now, the actor goes to the node that is expected to have room first. For
+an actor that holds no resources while it runs, a random node replaces the owner's node. If the
+policy is not the default one, the policy chooses in all cases. A choice is a hint: the node itself
+decides whether it has room.
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ class Choice:
     node: str = ""
     is_available: bool = False
     bundle: int = -1
-    """The index of the bundle into which the actor is counted, if the actor goes into a placement
-    group.
-    """
+    """The index of the bundle that the actor uses, if the actor belongs to a placement group."""
     reason: str = ""
     code: str = ""
 
@@ -63,11 +61,11 @@ class _Waiting:
     owner_node: str
     node: str
     has_room: bool
-    """Whether the node showed room for the actor when the actor was sent there."""
+    """Whether the node seemed to have room for the actor when the actor was sent there."""
 
 
 class ActorNodeChoice:
-    """Chooses nodes for actors, and knows which actors still wait."""
+    """Chooses nodes for actors, and keeps track of the actors that are still waiting."""
 
     def __init__(
         self,
@@ -96,9 +94,9 @@ class ActorNodeChoice:
     def place(
         self, record: ActorRecord, owner_node: str, now: float, full: frozenset[str] = frozenset()
     ) -> Choice:
-        """Return where the actor goes now. The actor counts as waiting until `placed` or `gone` is
-        called. `owner_node`: "" if the owner's node is unknown. `full`: nodes that run as many
-        actors as they can.
+        """Return the node where the actor goes now. The actor counts as waiting until `placed` or
+        `gone` is called. `owner_node`: "" if the owner's node is unknown. `full`: nodes that
+        already run as many actors as they can.
         """
         self.gone(record.actor)
         if full:
@@ -117,8 +115,8 @@ class ActorNodeChoice:
     def elsewhere(
         self, record: ActorRecord, full_node: str, owner_node: str, now: float
     ) -> Choice | None:
-        """Return where an actor goes whose node runs as many actors as it can; None if no other
-        node is suitable.
+        """Return another node for an actor whose node already runs as many actors as it can; None
+        if no other node is suitable.
         """
         wire = record.strategy
         if wire.get("group") is not None or (wire.get("node_id") and not wire.get("soft")):
@@ -128,20 +126,20 @@ class ActorNodeChoice:
         return choice if choice.node else None
 
     def placed(self, actor: bytes) -> None:
-        """Take note that the actor has a worker and waits no longer."""
+        """Note that the actor has a worker and no longer waits."""
         self._waiting.pop(actor, None)
         self._full.pop(actor, None)
         if self._tried is not None:
             self._tried.forget(actor)
 
     def gone(self, actor: bytes) -> None:
-        """Take note that the actor needs no node any more."""
+        """Note that the actor needs no node any more."""
         self.placed(actor)
         self._inside.pop(actor, None)
         self._homes.pop(actor, None)
 
     def why(self, record: ActorRecord, owner_node: str, now: float) -> Outcome | str:
-        """Return the outcome of the actor's strategy on nodes with room now; in words if no
+        """Return the outcome of the actor's strategy among nodes with room now, or a sentence if no
         strategy decides.
         """
         place = ResourceSet.from_mapping(record.place)
@@ -154,11 +152,12 @@ class ActorNodeChoice:
         return self._outcome(place, tiers, chosen, self._asking(record, owner_node, now))
 
     def is_overdue(self, now: float) -> bool:
-        """Whether a node has kept an actor waiting although the node showed room for the actor."""
+        """Whether a node that seemed to have room has kept an actor waiting too long."""
         return self._tried is not None and self._tried.is_overdue(now)
 
     def better(self, now: float) -> list[tuple[ActorRecord, Choice]]:
-        """Return waiting actors for which another node has room now, or that can never be placed.
+        """Return the waiting actors that can go to another node with room now, and those that can
+        never be placed.
 
         After resources changed, call this once for all changes. An actor that waits on a node must
         be withdrawn there before it goes elsewhere.
@@ -186,17 +185,17 @@ class ActorNodeChoice:
         return moves
 
     def _starts(self, actor: bytes, waiting: _Waiting, now: float) -> bool:
-        """Whether the actor's node showed room so recently that the actor's worker may be starting
-        there. Until that time is over, the selector chooses no other node, because it would count
-        the actor twice.
+        """Whether the actor's worker may be starting, because the actor's node showed room very
+        recently. During that time the selector chooses no other node: it would count the actor on
+        both nodes.
         """
         if self._tried is None or not waiting.has_room:
             return False
         return waiting.node not in self._tried.of(actor, now)
 
     def _is_on_the_only_node(self, waiting: _Waiting) -> bool:
-        """Whether the actor waits, outside of groups, on the only node: no node can then be
-        better.
+        """Whether the actor waits on the only node and outside of groups, so that no better node
+        exists.
         """
         nodes = self._cluster.view.nodes.states
         is_grouped = waiting.record.strategy.get("group") is not None
@@ -262,9 +261,9 @@ class ActorNodeChoice:
         )
 
     def _any_node(self) -> str:
-        """Return a random node that takes work. An actor that holds no resources is requested
-        there, as in Ray: all nodes show room for such actors, so otherwise all of them would go to
-        their owner's node.
+        """Return a random node that takes work. As in Ray, actors that hold no resources go to
+        random nodes: every node has room for them, so they would otherwise all go to their owner's
+        node.
         """
         open_nodes = [node.id for node in self._cluster.view.nodes.states if node.is_schedulable]
         return open_nodes[self._rng.randrange(len(open_nodes))] if open_nodes else ""
@@ -287,9 +286,7 @@ class ActorNodeChoice:
         )
 
     def _has_room(self, place: ResourceSet, tiers: Sequence[LabelSelector]) -> bool:
-        """Whether any node has room. This is checked before the more expensive question which node
-        has room.
-        """
+        """Whether any node has room. This check is cheaper than choosing a node, so it comes first."""
         requests = (Request(resources=place, selector=selector) for selector in tiers)
         return any(self._cluster.view.of(request).available.any() for request in requests)
 
@@ -319,8 +316,8 @@ class ActorNodeChoice:
         place: ResourceSet,
         tiers: Sequence[LabelSelector],
     ) -> Choice:
-        """Return the choice of no node, with the reason; with an error if the strategy does not let
-        the actor wait.
+        """Return a choice without a node, with the reason. The choice has an error code if the
+        actor's strategy does not allow waiting.
         """
         nodes = self._cluster.view.nodes
         target = wire.get("node_id")
@@ -346,8 +343,8 @@ class ActorNodeChoice:
         return Choice(reason=f"it asks for {lacking} and the largest node has {largest}")
 
     def _in_group(self, record: ActorRecord, place: ResourceSet) -> Choice:
-        """Return the node of a bundle: of the possible bundles, the first with room left by other
-        actors.
+        """Return the node of a bundle that the actor may use: the first bundle in which other
+        actors leave room.
         """
         group_id, index = (
             group_id_of(record.strategy["group"]),

@@ -30,7 +30,9 @@ from phalanx.protocol.wire_errors import to_wire
 from phalanx.scheduler.placement.strategies import check_strategy
 
 _MOST_NAMES = 100
-"""The most names among which a similar one is looked for; programs ask for names in loops."""
+"""The largest number of names that are searched for a similar one. The limit exists because
+programs look names up in loops.
+"""
 
 
 class ActorRequests:
@@ -68,7 +70,9 @@ class ActorRequests:
         return KnownActor(record.actor, record.handle, existed=False)
 
     def refuse(self, owner: bytes, request: RegisterActor, error: PhalanxError) -> None:
-        """Report a refused actor as dead to its owner, which waits for no answer."""
+        """Report a refused actor as dead to its owner. The owner does not wait for an answer to its
+        request.
+        """
         record = _record(owner, request.spec)
         self.table.refuse_new(record, str(error), to_wire(error).code)
 

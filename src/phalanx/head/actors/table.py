@@ -66,8 +66,8 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     priority: int = 0
     state: str = PENDING_CREATION
     incarnation: int = 0
-    """A number that grows with each life of the actor, and with each node that the actor leaves
-    before it lives: it identifies one order to one node.
+    """Identifies one order to one node. It grows with each life of the actor, and each time the
+    actor leaves a node before it is alive.
     """
     restarts: int = 0
     node: str = ""
@@ -75,12 +75,12 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
     worker: bytes = b""
     pid: int = 0
     is_made: bool = False
-    """Whether the actor's constructor has returned in this life."""
+    """Whether the actor's constructor has returned in the current life."""
     reason: str = ""
     error: bytes = b""
     """The error that the actor's constructor raised, pickled; opaque here."""
     code: str = ""
-    """The code of the error for which no node can ever hold the actor."""
+    """The error code if no node can ever hold the actor."""
     handle: bytes = b""
     """The value that get_actor returns: the pickled description of its methods, opaque here."""
     watchers: list[bytes] = []
@@ -93,10 +93,10 @@ class ActorRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 class ActorEffects(Protocol):
-    """The table's requests to its shell."""
+    """Requests that the table makes to its shell."""
 
     def place_actor(self, record: ActorRecord) -> None:
-        """Find a worker for the actor; `placed` follows."""
+        """Find a worker for the actor. A call of `placed` follows."""
         ...
 
     def withdraw_actor(self, record: ActorRecord) -> None:
@@ -104,8 +104,8 @@ class ActorEffects(Protocol):
         ...
 
     def restarts(self, record: ActorRecord, is_crash: bool) -> None:
-        """Count a restart of an actor whose worker is gone. `is_crash`: whether the process failed
-        by itself.
+        """Count a restart of an actor whose worker is gone. `is_crash`: whether the process
+        crashed.
         """
         ...
 
@@ -116,7 +116,9 @@ class ActorEffects(Protocol):
         ...
 
     def ending(self, record: ActorRecord) -> None:
-        """Store that a living actor is about to end on purpose: a head that restarts must know."""
+        """Store that a living actor is about to be ended on purpose, because a restarted head must
+        know this.
+        """
         ...
 
     def publish(self, record: ActorRecord, watchers: list[bytes]) -> None:
@@ -128,14 +130,14 @@ class ActorTable:
     """All actors of the cluster."""
 
     def __init__(self, effects: ActorEffects, kept_dead: int = DEAD_ACTORS) -> None:
-        """`kept_dead`: how many ended actors stay known."""
+        """`kept_dead`: the number of ended actors that are remembered."""
         self._effects = effects
         self._kept_dead = kept_dead
         self._actors: dict[bytes, ActorRecord] = {}
         self._names: dict[tuple[str, str], bytes] = {}
         self._awaited: dict[bytes, tuple[float, list[bytes]]] = {}
-        """The watchers of actors whose registration has not arrived yet, with the time until which
-        they wait.
+        """The watchers of actors whose registration has not arrived yet, with the end of their
+        wait.
         """
         self._unconfirmed: dict[bytes, float] = {}
         """Restored actors, each with the time until which its node may report that it has the
@@ -143,8 +145,8 @@ class ActorTable:
         """
 
     def announce(self, record: ActorRecord) -> None:
-        """Add an actor before its registration: the arguments of its constructor are not
-        there yet.
+        """Add an actor before its registration, while the arguments of its constructor are not yet
+        available.
         """
         record.state = DEPENDENCIES_UNREADY
         self._add(record)
@@ -182,13 +184,13 @@ class ActorTable:
         return self._actors.get(actor)
 
     def named(self, namespace: str, name: str) -> ActorRecord | None:
-        """Return the actor with this name, if it lives or will live."""
+        """Return the actor with this name, if it is alive or will be."""
         actor = self._names.get((namespace, name))
         return None if actor is None else self._actors[actor]
 
     def names(self, namespace: str | None) -> list[tuple[str, str]]:
-        """Return (namespace, name) of each named actor that lives or will live, in one namespace or
-        in all.
+        """Return (namespace, name) of each named actor that is alive or will be, in one namespace
+        or in all.
         """
         return [k for k in self._names if namespace is None or k[0] == namespace]
 
@@ -209,8 +211,8 @@ class ActorTable:
         self._effects.publish(record, [watcher])
 
     def tick(self, now: float) -> None:
-        """Tell watchers that actors whose registration never arrived do not exist, and count
-        unconfirmed actors as missing.
+        """Tell watchers that actors do not exist if their registration did not arrive in time.
+        Treat actors as missing that no node has confirmed in time.
         """
         for actor, (deadline, watchers) in list(self._awaited.items()):
             if now < deadline:
@@ -234,8 +236,8 @@ class ActorTable:
     def restore(self, rows: Iterable[ActorRecord], now: float) -> None:
         """Restore what the head knew before it restarted.
 
-        An actor whose node was asked for a worker, or has the worker, counts as dead if the node
-        does not `confirm` the actor in time. All other actors are placed.
+        An actor that has a worker, or that a node was asked to start, counts as dead unless the
+        node confirms it in time (`confirm`). All other actors are placed.
         """
         restored = list(rows)
         for record in restored:
@@ -255,10 +257,9 @@ class ActorTable:
         return msgspec.structs.replace(record, watchers=list(record.watchers))
 
     def confirm(self, node: str, here: Mapping[bytes, ActorHere]) -> list[bytes]:
-        """Compare the actors that a joining node reports with the table.
-
-        Actors that are missing on the node have died, or are placed again. Returns the actors that
-        should not be there: the node must end their workers.
+        """Compare the actors that a joining node reports with the table. An actor that is missing
+        on the node has died or, if it had no worker yet, is placed again. Returns the actors whose
+        workers the node must end.
         """
         strangers = []
         for actor, (worker, incarnation) in here.items():
@@ -286,14 +287,14 @@ class ActorTable:
     # ---- the life of an actor -------------------------------------------------------------------
 
     def sent(self, actor: bytes, node: str) -> None:
-        """Note which node was asked for a worker; an empty id if no node was."""
+        """Note which node was asked for a worker; an empty id if none was asked."""
         record = self._actors.get(actor)
         if record is not None and record.state != DEAD:
             self._go_to(record, node)
 
     def placed(self, actor: bytes, worker: bytes, node: str = "") -> bool:
-        """Note that a worker of the asked node creates the actor. Returns False if the actor does
-        not need the worker.
+        """Note that a worker of the asked node creates the actor. Returns False if the actor no
+        longer needs this worker.
         """
         record = self._actors.get(actor)
         if record is None or record.state == DEAD:
@@ -334,9 +335,9 @@ class ActorTable:
         parent_killed: float | None = None,
     ) -> None:
         """Restart or end an actor whose process ended. `preempted`: whether the process was
-        preempted, which costs no restart. `code`: the code of the error with which calls fail, if
-        it is a special one. `parent_killed`: the wall-clock time at which the process ended because
-        it had killed its parent, most likely.
+        preempted, which costs no restart. `code`: the code of the error with which calls fail, or
+        "" for the usual error. `parent_killed`: if the process probably ended because it killed its
+        parent, the wall-clock time of its end.
         """
         record = self._actors.get(actor)
         if record is None or record.worker != worker or record.state == DEAD:
@@ -356,8 +357,8 @@ class ActorTable:
         """Restart the actors of a dead node within their limits, and place the actors that waited
         there again.
 
-        A waiting actor is not charged with a restart. `death`: how the node ended. An actor under
-        which too many nodes failed is not restarted. `wall`: the wall-clock time.
+        A waiting actor is not charged with a restart. `death`: how the node ended. An actor is not
+        restarted if too many nodes died while it ran there. `wall`: the wall-clock time.
         """
         for record in list(self._actors.values()):
             if record.node != node or record.state == DEAD:
@@ -383,10 +384,10 @@ class ActorTable:
     def _go_to(self, record: ActorRecord, node: str) -> None:
         """Move the actor from its node to another node, or to none, as another incarnation.
 
-        The old node may have created the actor, and callers may have heard of that, while a head
-        that died before it wrote that down has forgotten it. So the next process must not pass for
-        the old one. A late creation by the old node must not pass for a later order to that node
-        either, and such an order may not be written yet.
+        The incarnation must change because the old node may already have created the actor and told
+        callers, in a moment that a head which died did not store. The next process must not be
+        mistaken for the old one. Likewise, a late creation by the old node must not be mistaken for
+        the answer to a later order to that node, which may not be stored yet.
         """
         if record.node and record.node != node:
             record.incarnation += 1
@@ -401,11 +402,9 @@ class ActorTable:
         is_final: bool = False,
         is_crash: bool = False,
     ) -> None:
-        """Restart or end an actor whose worker is gone for `reason`. With `is_final`, the actor is
-        always ended.
-
-        `death` is the text that callers then read, in the error of that code. `is_crash`: the
-        process failed on its own.
+        """Restart or end an actor whose worker is gone for `reason`. With `is_final`, the actor
+        always ends. `death`: the text of the error that callers then get; `code`: the code of that
+        error. `is_crash`: whether the process crashed.
         """
         record.worker, record.node = b"", ""
         self._unconfirmed.pop(record.actor, None)
@@ -430,9 +429,7 @@ class ActorTable:
             self._begin_end(record, reason)
 
     def kill(self, actor: bytes, no_restart: bool) -> None:
-        """Kill an actor now. The actor restarts if it has restarts left and `no_restart` is
-        False.
-        """
+        """Kill an actor now. It restarts if it has restarts left, unless `no_restart` is set."""
         record = self._actors.get(actor)
         if record is None or record.state == DEAD:
             return
@@ -445,7 +442,9 @@ class ActorTable:
             self._lost(record, KILLED_ONCE, KILLED)
 
     def unreferenced(self, actor: bytes) -> None:
-        """End an actor that has no handles left, after the calls that it already has."""
+        """End an actor that has no handles left, once it has finished the calls that it already
+        has.
+        """
         record = self._actors.get(actor)
         if record is None or record.detached or record.state == DEAD:
             return
@@ -461,7 +460,7 @@ class ActorTable:
             self._die(record, f"The actor cannot be placed: {reason}.")
 
     def refuse_new(self, record: ActorRecord, reason: str, code: str) -> None:
-        """Report an actor that is not accepted as dead to its owner and watchers."""
+        """Report a rejected new actor as dead to its owner and watchers."""
         if record.actor not in self._actors:
             record.name = ""  # so that the refused actor takes no name
             self._add(record)
@@ -482,10 +481,8 @@ class ActorTable:
                 )
 
     def _begin_end(self, record: ActorRecord, reason: str, at_once: bool = False) -> None:
-        """Note that an actor will not live again.
-
-        The actor's name is free from now on: a lookup by name returns only an actor that will live,
-        and the process of this actor may take a while to end.
+        """Note that an actor is ending for good. Its name is free from now on, although its process
+        may take a while to end: a lookup by name returns only actors that are alive or will be.
         """
         if record.is_ending:
             return
@@ -530,7 +527,8 @@ class ActorTable:
 
 
 def _is_of(record: ActorRecord, worker: bytes, incarnation: int) -> bool:
-    """Whether that worker belongs to the actor's current life. If no worker is known yet, the
-    worker may belong to an earlier life, which was given up while the node was away.
+    """Whether that worker belongs to the actor's current life. If the actor has no known worker
+    yet, that worker may belong to an earlier life, which the head gave up while the node was
+    disconnected.
     """
     return record.worker == worker if record.worker else record.incarnation == incarnation

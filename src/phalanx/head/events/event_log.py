@@ -1,8 +1,8 @@
 """The log of recent events, numbered, each with its cause and user, kept in the state store.
 
-Events are noted in memory. Rows are written as time passes, some at a time, so that nothing waits
-for them; a head that is killed loses those of its last moment. Events of jobs and gangs have pages
-of their own, because they are many and must not displace others.
+Events are first noted in memory. Their rows are written a few at a time with each tick, so that no
+request waits for them. A head that is killed loses the events that it had not written yet. Events
+of jobs and gangs have their own pages, because their large number must not displace other events.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from phalanx.protocol.requests.request import Asker, Entry
 TABLE = "events"
 KEEP_OF_JOBS = 8_000
 KEEP_OTHERS = 2_000
-"""The numbers of events that are kept: of jobs and gangs, and of everything else."""
+"""The numbers of events that are kept, for jobs and gangs and for everything else."""
 MAX_TEXT = 300
 """Characters of a reason, a name or a user; longer texts are cut."""
 WRITES = 500
-"""The largest number of rows of each kind of page that are written in one tick."""
+"""The largest number of rows that are written in one tick, for each kind of page."""
 _TEXTS = frozenset({"job", "queue", "user", "host", "name", "by", "why"})
 
 
 class _Pages:
-    """The newest events of some kinds, and the number up to which they are written."""
+    """The newest events of certain kinds, and the number of the last event that was written."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -72,7 +72,7 @@ class EventLog:
         self._asking = ""
 
     def wall(self) -> float:
-        """Return the wall-clock time by which events are noted."""
+        """Return the wall-clock time that events are stamped with."""
         return self._clock.wall()
 
     @contextmanager
@@ -108,7 +108,9 @@ class EventLog:
     # ---- the state store ---------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Write some of the noted events, unless the store has no room for new work."""
+        """Write some of the noted events. Nothing is written while the store has no room for new
+        work.
+        """
         if not self._state_store.shortage:
             self._of_jobs.write(self._state_store)
             self._others.write(self._state_store)
@@ -126,7 +128,7 @@ class EventLog:
 
     @property
     def kept(self) -> int:
-        """Return how many events are kept."""
+        """Return the number of events that are kept."""
         return len(self._of_jobs.rows) + len(self._others.rows)
 
     # ---- questions ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Records what happens to the places of gangs' members, as events."""
+"""Records as events what happens to the places of gangs' members."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ RECLAIMING: Final = frozenset({"reclaim", "gangreclaim"})
 
 
 class GangRecorder:
-    """Notes events about the places of members. Follows their life cycle.
-
-    Only failures of array tasks are noted: there are many array tasks, and their array shows how
-    many run.
+    """Notes events about the places of members, as a listener of their life cycle. For array tasks
+    only failures are noted: array tasks are numerous, and their array shows how many of them run.
     """
 
     def __init__(

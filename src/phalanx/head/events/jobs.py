@@ -1,4 +1,4 @@
-"""Records what happens to jobs as events, from the history in their records."""
+"""Records events of jobs, from the history in their records."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import JobRecord, Transition
 
 MOST_OF_ARRAY = 100
-"""The number of failed array tasks of an array that are noted while the head runs: an array may
-have a million tasks.
+"""The largest number of failed array tasks that are noted for one array while the head runs: an
+array may have a million tasks.
 """
 _KIND_OF_STATE: Final = {
     st.PENDING: "waits",
@@ -26,8 +26,8 @@ _KIND_OF_STATE: Final = {
 begins.
 """
 _KIND_OF_NOTE: Final = {"held": "held", "released": "released"}
-"""The kinds of events for notes without a change of state. Any other such note means that the job
-was changed.
+"""The kinds of events for notes in a job's history that do not change its state. Any other such
+note means that the job's settings were changed.
 """
 
 
@@ -37,15 +37,16 @@ class JobRecorder:
     def __init__(self, event_log: EventLog) -> None:
         self._event_log = event_log
         self._told: dict[str, Transition] = {}
-        """The last transition of each job for which an event exists, noted by this head or an
-        earlier one.
+        """The last transition of each job that was noted as an event, by this head or an earlier
+        one.
         """
         self._failed: dict[str, int] = {}
         """The number of failed array tasks of each array for which events exist."""
 
     def restore(self, jobs: Iterable[JobRecord]) -> None:
-        """Restore which transitions an earlier head noted. Transitions that it could not write any
-        more are noted now. If no events of jobs are kept, older transitions are left alone.
+        """Restore which transitions an earlier head noted. Transitions that the earlier head could
+        no longer write are noted now. If no events of jobs were kept, older transitions are not
+        noted.
         """
         until = self._event_log.jobs_until
         for job in jobs:

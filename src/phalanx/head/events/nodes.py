@@ -25,7 +25,7 @@ LOST_SHOWN = 100
 
 
 class NodeRecorder:
-    """Notes changes of nodes, by comparison with their previous states."""
+    """Notes changes of nodes, by comparing them with their previous states."""
 
     def __init__(self, event_log: EventLog) -> None:
         self._event_log = event_log
@@ -33,8 +33,9 @@ class NodeRecorder:
         """The state of each living node."""
         self._away: set[str] = set()
         self._lost: deque[EventInfo] = deque(maxlen=LOST_SHOWN)
-        """The recently lost nodes and parts, without nodes that ended in order; the latest
-        last."""
+        """The recently lost nodes and parts of nodes, latest last. Nodes that were shut down are
+        not included.
+        """
 
     def restore(self, records: Iterable[NodeRecord]) -> None:
         """Restore the nodes that an earlier head knew."""
@@ -44,8 +45,8 @@ class NodeRecorder:
         )
 
     def lost_lately(self) -> list[str]:
-        """Return the nodes that were lost, or lost a part, within the last hour without an order to
-        end. Each comes with the reason.
+        """Return the nodes that were lost, or lost a part, within the last LATELY_S seconds, each
+        with the reason. Nodes that were ordered to end are not included.
         """
         since = self._event_log.wall() - LATELY_S
         how = {LOST: " died:", PART: ":"}
@@ -53,8 +54,8 @@ class NodeRecorder:
         return [f"node {one.host}{how[one.kind]} {one.why}" for one in shown]
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move the noted losses along after the clock was stepped by this many seconds. They are
-        then shown for as long as before.
+        """Shift noted losses after the clock was stepped by this many seconds, so that they are
+        displayed as long as before.
         """
         moved = [msgspec.structs.replace(one, at=one.at + step_s) for one in self._lost]
         self._lost = deque(moved, maxlen=LOST_SHOWN)
@@ -70,7 +71,7 @@ class NodeRecorder:
             self._note(kind, record, record.reason)
 
     def joined(self, record: NodeRecord) -> None:
-        """Note that a node is connected again."""
+        """Note that a node has connected again."""
         if record.node_id in self._away:
             self._away.discard(record.node_id)
             self._note("node-back", record)
@@ -82,13 +83,13 @@ class NodeRecorder:
             self._note("node-away", record)
 
     def refused(self, record: NodeRecord, why: str) -> None:
-        """Note that a living node may not join."""
+        """Note that a node was refused although it is running."""
         self._away.add(record.node_id)
         self._note("node-refused", record, why)
 
     def held(self, record: NodeRecord, kind: str, hold: Hold | None) -> None:
-        """Note one more reason for holding a node that drained before, or (with None) one reason
-        less for a node that still drains.
+        """Note that a draining node has one more reason for its hold or, if `hold` is None, one
+        reason less.
         """
         if hold is None:
             if record.holds:
@@ -97,7 +98,7 @@ class NodeRecorder:
             self._note("node-held", record, holds_text({kind: hold}))
 
     def judged(self, record: NodeRecord, before: NodeReport, after: NodeReport) -> None:
-        """Note killed parts of a node, and changes of the health of its GPUs."""
+        """Note parts of a node that were killed, and changes of the health of its GPUs."""
         if before.available and after.parts_killed > before.parts_killed:
             self._note(PART, record, after.last_killed)
             self._show(PART, record, after.last_killed)
@@ -113,7 +114,7 @@ class NodeRecorder:
                 self._of_device(f"device-{state}", record, number, f"{health.reason}{action}")
 
     def cordoned(self, record: NodeRecord, number: int, hold: Hold | None) -> None:
-        """Note that an operator closed a GPU of a node, or (with None) opened it again."""
+        """Note that an operator closed a GPU of a node or, if `hold` is None, reopened it."""
         if hold is None:
             self._of_device("device-uncordoned", record, number, "")
         else:

@@ -17,7 +17,7 @@ _UNSAID = frozenset({"name", "state", "created"})
 
 
 class QueueRecorder:
-    """Notes changes of queues, by comparison with their previous values."""
+    """Notes changes of queues, by comparing them with their previous values."""
 
     def __init__(self, event_log: EventLog) -> None:
         self._event_log = event_log
@@ -42,7 +42,7 @@ class QueueRecorder:
             self._event_log.note("queue-changed", queue=queue.name, why=changes)
 
     def forgotten(self, queue: QueueRecord) -> None:
-        """Note that a queue is deleted."""
+        """Note that a queue was deleted."""
         self._known.pop(queue.name, None)
         self._event_log.note("queue-deleted", queue=queue.name)
 
@@ -59,7 +59,7 @@ class ReservationRecorder:
         self._known = {one.name: (one.spec, one.begun) for one in records}
 
     def kept(self, name: str, record: ReservationRecord | None) -> None:
-        """Note that a reservation is new, has changed, or is gone."""
+        """Note that a reservation is new, was changed, or is gone."""
         spec, begun = self._known.pop(name, (None, None))
         if record is None:
             if begun is not None:

@@ -1,4 +1,4 @@
-"""Composes the recorders of queues, reservations, gangs and jobs, and connects them to their
+"""Creates the recorders of queues, reservations, gangs and jobs, and connects them to their
 sources.
 """
 

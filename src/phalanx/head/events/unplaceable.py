@@ -1,4 +1,4 @@
-"""Notes requests that no node of the cluster could ever run, as an event once."""
+"""Notes, once as an event, each request that no node of the cluster could ever run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from phalanx.scheduler.devices.sets import ResourceSet
 from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 _KNOWN = 1_000
-"""The number of amounts that are remembered. Amounts that were forgotten would be noted again."""
+"""The number of requested amounts that are remembered. Amounts that were forgotten are noted again.
+"""
 
 Amounts = Mapping[str, float]
 
@@ -22,19 +23,22 @@ Amounts = Mapping[str, float]
 class Unplaceable:
     """Notes the amounts that ordinary tasks and actors request and that no node has.
 
-    Jobs and gangs have reasons of their own, and are refused if they can never run.
+    Jobs and gangs are not included: they have their own reasons, and are refused if they can never
+    run.
     """
 
     def __init__(self, event_log: EventLog, cluster: ClusterNodes) -> None:
         self._event_log = event_log
         self._cluster = cluster
         self._judged: OrderedDict[ResourceSet, tuple[int, bool]] = OrderedDict()
-        """For each set of amounts, the newest first: the shape of the cluster, and whether no node
-        had the amounts.
+        """For each set of amounts, newest first: the shape of the cluster when it was checked, and
+        whether no node had the amounts.
         """
 
     def judge(self, waiting: Iterable[Amounts]) -> None:
-        """Note those of the amounts that no node could hold, unless they are noted already."""
+        """Note those of the waiting amounts that no node could hold. Amounts that were noted
+        already are skipped.
+        """
         for amounts in waiting:
             asked = ResourceSet.from_mapping(amounts)
             shape, was_noted = self._judged.get(asked, (-1, False))

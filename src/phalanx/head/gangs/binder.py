@@ -1,10 +1,11 @@
-"""Reserves the places of gangs in two phases, all that a plan gives them or nothing, and frees
-them.
+"""Reserves and frees the places of gangs. Reserving has two phases: a gang gets all places that a
+plan gives it, or none.
 
 Every path is one transition of `member_lifecycle`: members are refused, lost on the way, evicted or
-ended while being placed, called off with the whole gang, or restored by the next head. Bundles are
-given back only while no member of their gang is on its way, because a node takes a later number as
-the end of all earlier ones.
+ended while they are being placed, called off with the whole gang, or restored by the next head.
+Bundles are given back only while no member of their gang is on its way. Otherwise the later number
+of the new attempt would end earlier bundles, because a node takes a later number as the end of all
+earlier ones.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.02, 2.0, 1.0
 
 
 class ReservationEffects(Protocol):
-    """The binder's requests to nodes. Any request may be answered before the method returns."""
+    """The binder's requests to nodes. The answer to a request may arrive before the method returns."""
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
         """Ask the node to set these members' bundles aside, all or none. `prepared` follows."""
@@ -75,29 +76,29 @@ class ReservationEffects(Protocol):
         ...
 
     def changed(self, gang: Gang) -> None:
-        """Report that the places of the gang's members have changed, or that the gang is removed,
-        to readers of its bundles.
+        """Tell readers of the gang's bundles that its members' places have changed, or that the
+        gang was removed.
         """
         ...
 
 
 class Listener(Protocol):
-    """Hears from the binder about the members of gangs."""
+    """The binder's reports about the members of gangs."""
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
-        """Report that these members have their places."""
+        """Handle the arrival of these members in their places."""
         ...
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """Report that these members have lost their places and wait again."""
+        """Handle the loss of these members' places: the members wait again."""
         ...
 
     def rests(self, gang: Gang) -> None:
-        """Report that cycles must pass over the gang until its `rests_until`."""
+        """Handle the start of a rest: cycles must skip the gang until its `rests_until`."""
         ...
 
     def over(self, gang: Gang) -> None:
-        """Report that all members of the gang have ended and all its resources are free."""
+        """Handle the end of the gang: all its members have ended, and all its resources are free."""
         ...
 
 
@@ -130,8 +131,8 @@ class GangBinder:
         self._effects.changed(gang)
 
     def place(self, gang: Gang, choice: Mapping[int, str]) -> bool:
-        """Ask nodes to keep the bundles of these members, all or none. Returns False if other
-        members of the gang are on their way; then these members wait as before.
+        """Ask nodes to keep the bundles of these members, all or none. Returns False, and leaves
+        these members waiting, if other members of the gang are on their way.
         """
         if gang.is_removed or self.attempts.get(gang.gang_id) is not None:
             return False
@@ -150,7 +151,7 @@ class GangBinder:
         self._follow(gang, following)
 
     def dismiss(self, gang: Gang, indexes: Iterable[int]) -> None:
-        """Make these members wait for no place for now.
+        """Make these members stop waiting for a place, for now.
 
         The caller checks later whether the gang is over, because the members' job may want them
         again at once.
@@ -165,8 +166,8 @@ class GangBinder:
         self.handle(gang, indexes, Ended())
 
     def refused_by_node(self, gang: Gang, index: int, why: str) -> None:
-        """Evict a member that has its place but cannot begin there for a reason of the node. The
-        member waits for another place, as it does after the death of its node.
+        """Evict a member that has its place but cannot start there because of the node. The member
+        waits for another place, as after the death of its node.
         """
         _note(gang, [index], why)
         self.handle(gang, [index], Evicted())
@@ -182,9 +183,7 @@ class GangBinder:
         self._forget_if_free(gang)
 
     def rest(self, gang: Gang) -> None:
-        """Make cycles pass over the gang for a while, because a node that seemed to have room had
-        none.
-        """
+        """Make cycles skip the gang for a while, because a node that seemed to have room had none."""
         gang.backoff_s = min(gang.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S) or FIRST_BACKOFF_S
         gang.rests_until = self._clock.now() + gang.backoff_s
         self._listener.rests(gang)
@@ -192,7 +191,7 @@ class GangBinder:
     # ---- consequences ------------------------------------------------------------------------
 
     def _follow(self, gang: Gang, following: Mapping[str, list[int]]) -> None:
-        """Carry out what follows from a transition. Listeners may change the gang further."""
+        """Carry out the consequences of a transition. Listeners may change the gang further."""
         if LOSES in following:
             self._listener.lost(gang, following[LOSES])
         begun = [i for i in following.get(BEGINS, ()) if gang.members[i].state == HELD]
@@ -211,14 +210,14 @@ class GangBinder:
         self._effects.changed(gang)
 
     def _recall_rest(self, gang: Gang) -> None:
-        """Evict the rest of a gang that lost too many members to go on."""
+        """Evict the remaining members of a gang that has lost too many to continue."""
         here = sum(m.state in (HELD, PLACING) or m.state in ENDED for m in gang.members)
         if here < gang.min_members:
             self._lifecycle.handle(gang, gang.among(HELD, PLACING), Evicted())
 
     def _release_due(self, gang: Gang) -> None:
-        """Ask nodes to free the places of evicted and ended members, once no attempt is under
-        way.
+        """Ask nodes to free the places of evicted and ended members, once no attempt is in
+        progress.
         """
         if self.attempts.get(gang.gang_id) is None:
             warned = Ending(warn=True, grace_s=gang.grace_s)
@@ -238,7 +237,7 @@ class GangBinder:
             self.give_backs.ask_all(bundles, gang.gang_id, number, self._clock.now(), ending)
 
     def _forget_if_free(self, gang: Gang) -> None:
-        """End a removed gang when none of its resources are taken any more."""
+        """Forget a removed gang once all its resources are free."""
         if gang.gang_id in self.give_backs or gang.gang_id not in self._registry.gangs:
             return
         self._registry.remove(gang)
@@ -269,8 +268,8 @@ class GangBinder:
         self._effects.changed(gang)
 
     def may_begin(self, attempt: Attempt) -> bool:
-        """Whether the gang still has its minimum. Since nodes were asked, members may have been
-        lost, or may be ending so that their job can start them again.
+        """Whether the gang still has its minimum. Members may have been lost since the nodes were
+        asked, or may be ending so that their job can restart them.
         """
         return self._has_minimum(self._registry.gangs[attempt.group])
 
@@ -284,8 +283,8 @@ class GangBinder:
         self._follow(gang, {})
 
     def on_settled(self, attempt: Attempt, now: float) -> None:
-        """Start the members whose bundles are kept; the other members lose their places. Members on
-        a node that died in between have other states by then.
+        """Start the members whose bundles are committed. The other members lose their places.
+        Members on a node that died in between have other states by then.
         """
         gang = self._registry.gangs[attempt.group]
         gang.is_prepared = False
@@ -326,8 +325,8 @@ class GangBinder:
             self._follow(gang, {})
 
     def _lose_node(self, node_id: str, death: str) -> list[GroupId]:
-        """Free everything that the gang's members have on the node. Returns the gangs whose bundles
-        the node was asked to free.
+        """Free everything that members of gangs had on the node. Returns the gangs whose bundles
+        the node had been asked to free.
         """
         asked = list(self.give_backs.node_gone(node_id))
         for gang in list(self._registry.active.values()):
@@ -343,8 +342,8 @@ class GangBinder:
         return asked
 
     def _lose(self, gang: Gang, indexes: Iterable[int]) -> dict[str, list[int]]:
-        """Free everything that members have on a dead node. If an attempt is not prepared, Attempts
-        refuses the whole attempt, so its members are left out here.
+        """Free everything that members have on a dead node. Members of an attempt that is not
+        prepared are left out here: Attempts refuses the whole attempt.
         """
         following: dict[str, list[int]] = {}
         states = HAVING | ON_THE_WAY if gang.is_prepared else HAVING
@@ -396,9 +395,9 @@ class GangBinder:
         return others
 
     def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
-        """Let members of the node `former` go on where the node's next process has their bundles.
-
-        Members that it does not have are lost with `former`; bundles of others are given back.
+        """Let members of the node `former` continue where the node's next process has their
+        bundles. Members without a bundle there are lost together with `former`. Bundles of other
+        members are given back.
         """
         going_on: dict[GroupId, list[int]] = {}
         for group, index, number, is_committed in there.held:
@@ -472,7 +471,7 @@ class GangBinder:
             self._follow(gang, {})
 
     def _ask_again(self, gang: Gang, now: float) -> None:
-        """Ask nodes again to free bundles, because this head does not know their earlier
+        """Repeat the requests to nodes to free bundles, because this head does not know the earlier
         answers.
         """
         asked: dict[tuple[str, int, Ending], list[int]] = {}
@@ -493,10 +492,11 @@ def _by_node(gang: Gang, indexes: Iterable[int]) -> dict[str, list[int]]:
 
 
 def goes_on(gang: Gang, index: int, former: str, number: int, is_committed: bool) -> bool:
-    """Whether a member goes on in a bundle that the next process of its node has.
+    """Whether a member continues in a bundle that the next process of its node has.
 
-    `number`: the attempt that the bundle is from. A member that was given another place since has
-    another node; one that gives its place back does so at the next process.
+    `number`: the attempt that reserved the bundle. A member that got another place since then does
+    not continue there: it has another node. A member that is giving its place back does so at the
+    next process.
     """
     if gang.is_removed or not is_committed or index >= len(gang.members):
         return False
@@ -505,7 +505,7 @@ def goes_on(gang: Gang, index: int, former: str, number: int, is_committed: bool
 
 
 def _frees(gang: Gang, index: int, node_id: str, number: int) -> bool:
-    """Whether this answer of the node is about the place that the member gives back now."""
+    """Whether this answer of the node concerns the place that the member is giving back."""
     member = gang.members[index]
     is_it = member.node == node_id and member.number == number
     return is_it and member.state in GIVING_BACK

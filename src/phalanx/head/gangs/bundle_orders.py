@@ -19,7 +19,7 @@ from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 
 class GangGroup:
-    """A gang seen as a placement group. It stores nothing; every answer is read from the
+    """A view of a gang as a placement group. The view stores nothing; every answer is read from the
     members.
     """
 
@@ -46,7 +46,7 @@ class GangGroup:
 
     @property
     def nodes(self) -> Sequence[str]:
-        """The node of each member's bundle; empty while that bundle is not confirmed."""
+        """The node of each member's bundle; empty if the bundle is not confirmed."""
         unconfirmed = set(self.unconfirmed)
         return [
             member.node if member.state in HAVING or index in unconfirmed else ""
@@ -55,12 +55,12 @@ class GangGroup:
 
     @property
     def unconfirmed(self) -> Sequence[int]:
-        """The members whose nodes have set bundles aside but have not confirmed the bundles yet."""
+        """The members whose bundles are set aside by a node but not confirmed yet."""
         return self.gang.within(ON_THE_WAY) if self.gang.is_prepared else ()
 
     @property
     def state(self) -> str:
-        """The state of the group in Ray's words for placement groups."""
+        """The state of the group, in Ray's words for placement groups."""
         gang = self.gang
         if gang.is_removed or gang.is_prepared:
             return REMOVED if gang.is_removed else PREPARED
@@ -76,9 +76,8 @@ class GangGroup:
 
     @property
     def has_begun(self) -> bool:
-        """Whether enough members have their places, or have ended.
-
-        When a node is lost while a gang is placed, the other members give their places back.
+        """Whether enough members have their places or have ended. If a node is lost while the gang
+        is being placed, the gang has not begun and its other members give their places back.
         """
         gang = self.gang
         if gang.started is None or gang.is_removed:
@@ -92,8 +91,8 @@ class GangGroup:
 
 
 class BundleOrders:
-    """Carries out the orders of the gang binder: sends each to its node, updates the node's free
-    resources, and shows the gang's group.
+    """Carries out the orders of the gang binder: sends each order to its node, updates the head's
+    view of the node's free resources, and publishes the gang's group.
     """
 
     def __init__(
@@ -114,10 +113,10 @@ class BundleOrders:
         self._remove = remove
         self._shown: dict[bytes, GangGroup] = {}
         self._last: dict[bytes, tuple[object, ...]] = {}
-        """The values of each gang as they were last shown."""
+        """The values of each gang that were last published."""
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Ask the node to set bundles aside, and count these bundles as taken at once."""
+        """Ask the node to set bundles aside, and count them as taken immediately."""
         for index in indexes:
             need = ResourceSet.from_mapping(gang.members[index].need)
             self._cluster.count_in(node_id, need, True)
@@ -127,7 +126,7 @@ class BundleOrders:
         self._outbox.send_node(node_id, PrepareBundles(gang.gang_id, number, bundles, ports))
 
     def commit(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
-        """Ask the node to keep bundles. Members of jobs get the view of their gang together with
+        """Ask the node to commit bundles. Members of jobs get the view of their gang together with
         their commands.
         """
         new = [index for index in indexes if gang.members[index].state == PLACING]
@@ -146,7 +145,7 @@ class BundleOrders:
         self._state_store.when_written(action)
 
     def changed(self, gang: Gang) -> None:
-        """Show the gang's group if it differs from what was last shown."""
+        """Publish the gang's group if it has changed since it was last published."""
         shown = self._shown.get(gang.gang_id)
         if shown is None:
             shown = self._shown[gang.gang_id] = GangGroup(gang, self._remove)
@@ -157,7 +156,7 @@ class BundleOrders:
             self._groups.changed(shown)
 
     def over(self, gang: Gang) -> None:
-        """Forget a gang that holds nothing any more."""
+        """Forget a gang that no longer holds anything."""
         self._shown.pop(gang.gang_id, None)
         self._last.pop(gang.gang_id, None)
         self._groups.table.hide(gang.gang_id)

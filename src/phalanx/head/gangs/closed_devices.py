@@ -1,4 +1,4 @@
-"""Explains a wait for GPUs by the devices that are closed to new work."""
+"""Names closed devices as the reason why work waits for GPUs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from phalanx.model.rows.explanation import Explanation, Reason
 CODE = "devices-closed"
 _NEVER_FITS = "never-fits"
 _LACKS = frozenset({"resource", _NEVER_FITS})
-"""Codes of reasons that more of a resource would resolve."""
+"""Codes of reasons that more of a resource would remove."""
 _GPUS = ("GPU", "nvidia.com/gpu")
 _NAMED = 4
-"""The number of devices that a sentence names."""
+"""The largest number of devices that a sentence names."""
 
 
 def because_of_closed(because: Sequence[Reason], closed: Sequence[str]) -> list[Reason]:
-    """Return the main reasons. Reasons that are explained by closed devices are replaced by a
-    sentence about these devices.
+    """Return the main reasons. A sentence about closed devices replaces the reasons that these
+    devices explain.
 
     `closed`: as in with_closed_devices.
     """
@@ -40,9 +40,9 @@ def _said(closed: Sequence[str]) -> Reason:
 def with_closed_devices(found: Explanation, closed: Sequence[str]) -> Explanation:
     """Return an explanation that names closed devices where it says that no node has enough GPUs.
 
-    `closed`: each device's name and the reason why it is closed, in words. The head refuses work
-    that asks for more GPUs than any node has when it is submitted. So if a reason says that no node
-    has that many, the work waits for closed devices, and the explanation says that instead.
+    `closed`: each device's name and the reason why it is closed, in words. The head refuses work on
+    submission if it asks for more GPUs than any node has. So a later reason that no node has enough
+    GPUs means that devices were closed, and the explanation says that instead.
     """
     if not closed or not any(_is_of_gpus(one.reason, one.detail) for one in _all_reasons(found)):
         return found
@@ -67,12 +67,12 @@ def closed_sentence(closed: Sequence[str]) -> str:
 
 
 def is_for_closed(code: str, detail: Mapping[str, Any]) -> bool:
-    """Whether a reason says that no node has the requested number of GPUs."""
+    """Whether a reason reports that no node has the requested number of GPUs."""
     return code == _NEVER_FITS and _is_of_gpus(code, detail)
 
 
 def _put(said: Reason, because: Sequence[Reason]) -> list[Reason]:
-    """Return the reasons, with `said` in place of the reasons that it explains."""
+    """Return the reasons, with `said` in place of the reasons that it covers."""
     left = _without(because)
     return [said, *left] if len(left) < len(because) else left
 

@@ -1,6 +1,4 @@
-"""The last cycles as people see them: what each cycle decided for which gangs, and how long it
-took.
-"""
+"""The log of recent cycles for display: the decisions of each cycle by gang, and its duration."""
 
 from __future__ import annotations
 
@@ -18,11 +16,11 @@ from phalanx.scheduler.cycle.explain import sentence
 from phalanx.scheduler.cycle.plan import Plan, Rejection
 
 KEEP_CYCLES = 200
-"""The number of cycles that are kept; consecutive cycles that decide nothing count as one."""
+"""The number of cycles that are kept. Consecutive cycles without a decision count as one."""
 NAMED = 200
-"""The number of gangs that each list of a cycle names."""
+"""The largest number of gangs that each list of a cycle names."""
 NODES = 16
-"""The number of a gang's nodes that are named."""
+"""The largest number of nodes that are named for a gang."""
 ACTION = "action"
 _LISTS = ("placed", "evicted", "promised", "left")
 
@@ -30,7 +28,7 @@ _LISTS = ("placed", "evicted", "promised", "left")
 class _Kept(NamedTuple):
     info: CycleInfo
     refused: dict[str, Rejection]
-    """Rejections of gangs as a whole. They are put into words when somebody asks."""
+    """Rejections of whole gangs. They are put into words on request."""
 
 
 class CycleLog:
