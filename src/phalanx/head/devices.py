@@ -142,7 +142,9 @@ class Devices:
         ]
 
     def rows(self, record: NodeRecord) -> list[DeviceInfo]:
-        """Return a node's devices for display. A node that does not read its devices has rows, too."""
+        """Return a node's devices for display. A node that does not read its devices has rows,
+        too.
+        """
         report = self._nodes.last_report(record.node_id)
         seen = self._seen.get(record.node_id, DevicesSeen([]))
         samples = {one.number: one for one in seen.samples}

@@ -105,7 +105,9 @@ class Drivers:
             self._outbox.send(prefix, self.environments[environment])
 
     def node_joined(self, prefix: bytes) -> None:
-        """Forget which descriptions a joining node was sent, because the node may have lost them."""
+        """Forget which descriptions a joining node was sent, because the node may have lost
+        them.
+        """
         self._introduced.pop(prefix, None)
 
     def node_died(self, prefix: bytes) -> None:

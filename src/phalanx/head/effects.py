@@ -1,4 +1,6 @@
-"""The effects that all machines of the head share: messages, stored rows, time, events and metrics."""
+"""The effects that all machines of the head share: messages, stored rows, time, events and
+metrics.
+"""
 
 from __future__ import annotations
 

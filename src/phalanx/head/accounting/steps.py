@@ -110,7 +110,8 @@ class StepUsage:
 
     def member_over(self, group: GangId, index: int, attempt: int, state: str, now: float) -> None:
         """End the tasks of a member whose attempt has ended: no more reports about them will come.
-        `state`: the member's state, if the member did not end by itself.
+        `state`: the state to record for the tasks if something ended the member; "" if the member
+        ended on its own.
         """
         for one in self._of(group):
             left = [task for task, place in one.running.items() if place == index]
@@ -184,7 +185,9 @@ class StepUsage:
         return [one for key, one in self._open.items() if key.startswith(group)]
 
     def restore(self, values: Iterable[bytes], gangs: Mapping[GroupId, Gang], now: float) -> None:
-        """Restore the steps that an earlier head wrote; steps whose gangs are gone count as ended."""
+        """Restore the steps that an earlier head wrote; steps whose gangs are gone count as
+        ended.
+        """
         for one in map(msgspec.msgpack.Decoder(OpenStep).decode, values):
             self._keep(one)
         for gang_id in {

@@ -286,7 +286,9 @@ class ActorNodeChoice:
         )
 
     def _has_room(self, place: ResourceSet, tiers: Sequence[LabelSelector]) -> bool:
-        """Whether any node has room. This check is cheaper than choosing a node, so it comes first."""
+        """Whether any node has room. This check is cheaper than choosing a node, so it comes
+        first.
+        """
         requests = (Request(resources=place, selector=selector) for selector in tiers)
         return any(self._cluster.view.of(request).available.any() for request in requests)
 

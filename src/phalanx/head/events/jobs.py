@@ -41,7 +41,7 @@ class JobRecorder:
         one.
         """
         self._failed: dict[str, int] = {}
-        """The number of failed array tasks of each array for which events exist."""
+        """The number of failed array tasks of each array that were noted as events."""
 
     def restore(self, jobs: Iterable[JobRecord]) -> None:
         """Restore which transitions an earlier head noted. Transitions that the earlier head could

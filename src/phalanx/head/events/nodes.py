@@ -20,7 +20,7 @@ from phalanx.protocol.cluster_messages import NodeReport
 LOST = "node-lost"
 PART = "part-killed"
 LATELY_S = 3_600.0
-"""Seconds for which people are shown the death of a node."""
+"""Seconds for which the death of a node is displayed."""
 LOST_SHOWN = 100
 
 

@@ -55,7 +55,9 @@ FIRST_BACKOFF_S, BACKOFF_FACTOR, LONGEST_BACKOFF_S = 0.02, 2.0, 1.0
 
 
 class ReservationEffects(Protocol):
-    """The binder's requests to nodes. The answer to a request may arrive before the method returns."""
+    """The binder's requests to nodes. The answer to a request may arrive before the method
+    returns.
+    """
 
     def prepare(self, gang: Gang, number: int, node_id: str, indexes: Sequence[int]) -> None:
         """Ask the node to set these members' bundles aside, all or none. `prepared` follows."""
@@ -98,7 +100,9 @@ class Listener(Protocol):
         ...
 
     def over(self, gang: Gang) -> None:
-        """Handle the end of the gang: all its members have ended, and all its resources are free."""
+        """Handle the end of the gang: all its members have ended, and all its resources are
+        free.
+        """
         ...
 
 
@@ -183,7 +187,9 @@ class GangBinder:
         self._forget_if_free(gang)
 
     def rest(self, gang: Gang) -> None:
-        """Make cycles skip the gang for a while, because a node that seemed to have room had none."""
+        """Make cycles skip the gang for a while, because a node that seemed to have room had
+        none.
+        """
         gang.backoff_s = min(gang.backoff_s * BACKOFF_FACTOR, LONGEST_BACKOFF_S) or FIRST_BACKOFF_S
         gang.rests_until = self._clock.now() + gang.backoff_s
         self._listener.rests(gang)
@@ -304,9 +310,7 @@ class GangBinder:
     # ---- news of nodes -----------------------------------------------------------------------
 
     def returned(self, node_id: str, group: GroupId, number: int) -> None:
-        """Take note that a node has freed the bundles that it was asked to free under this
-        number.
-        """
+        """Note that a node has freed the bundles that it was asked to free under this number."""
         indexes = self.give_backs.awaited(node_id, group, number)
         self.give_backs.done(node_id, group, number)
         gang = self._registry.gangs.get(group)
@@ -436,8 +440,8 @@ class GangBinder:
     def restore(self, gang: Gang, is_alive: Callable[[str], bool]) -> None:
         """Restore a gang that an earlier head knew.
 
-        Listeners are not told what the gang's members have lost since then. Callers look at the
-        gangs once all are restored.
+        Listeners get no reports about places that were lost since then. Instead, callers look at
+        all gangs once they are restored.
         """
         gang.rests_until = gang.backoff_s = 0.0
         self._registry.know(gang)
