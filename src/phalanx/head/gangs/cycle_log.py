@@ -32,7 +32,7 @@ class _Kept(NamedTuple):
 
 
 class CycleLog:
-    """The log of the last cycles, written after each cycle and read by people."""
+    """The log of the last cycles, for display. Each cycle adds its entry."""
 
     def __init__(self, clock: Clock, member_of: Mapping[str, tuple[Gang, int]]) -> None:
         """`member_of`: returns the gang and the member index of a task."""
@@ -127,10 +127,9 @@ class CycleLog:
     # ---- questions ---------------------------------------------------------------------------
 
     def rows(self, number: int | None) -> list[CycleInfo]:
-        """Return all cycles without names, the oldest first. For a number, return that cycle with
-        all names, after the cycle before it if that cycle is known.
-
-        Raises JobNotFoundError for a number that is not known (any more).
+        """Return all cycles without names, oldest first. If a number is given, return that cycle
+        with all names, preceded by the cycle before it if that one is still known. Raises
+        JobNotFoundError for a number that is not known or no longer known.
         """
         if number is None:
             nothing: dict[str, list[Any]] = {name: [] for name in _LISTS}
@@ -167,7 +166,7 @@ def _whole(kept: _Kept) -> CycleInfo:
 
 
 def _is_same(before: CycleInfo, now: CycleInfo) -> bool:
-    """Whether both cycles had the same gangs and decided nothing."""
+    """Whether both cycles considered the same gangs and decided nothing."""
     is_nothing = not any(
         one.counts[name] for one in (before, now) for name in ("placed", "evicted", "promised")
     )

@@ -1,5 +1,5 @@
-"""Measurements of cycles for metrics and people: what they look at and decide, and how long they
-take.
+"""Measurements of cycles for metrics and display: what each cycle considered and decided, and how
+long it took.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from phalanx.observe.metrics.meter import Meter
 from phalanx.scheduler.cycle.plan import Plan
 
 HOOKS_EVERY_S = 10.0
-"""Seconds between cycles in which each hook of each plugin is timed. The timing slows a cycle
-down.
-"""
+"""Seconds between cycles in which each plugin's hooks are timed. The timing slows a cycle down."""
 
 
 class CycleTimes:
     """Records measurements of cycles in a meter and a log."""
 
     def __init__(self, meter: Meter, clock: Clock, log: CycleLog | None) -> None:
-        """`log` shows cycles to people; None if no one reads it."""
+        """`log` shows cycles to people; None if nobody reads it."""
         self._log = log
         self._read_s = 0.0
         self._meter = meter
@@ -44,12 +42,12 @@ class CycleTimes:
         return is_due
 
     def read(self, began: float) -> None:
-        """Record how long reading the cluster took, since `began`."""
+        """Record how long the reading of the cluster took, from `began` until now."""
         self._read_s = self._clock.now() - began
         self._meter.observe("phalanx_snapshot_seconds", self._read_s)
 
     def decided(self, plan: Plan, waiting: Collection[Gang], began: float) -> None:
-        """Record a cycle over these waiting gangs, after its plan was carried out."""
+        """Record a cycle over these waiting gangs, once its plan was carried out."""
         took_s = self._clock.now() - began
         if self._log is not None:
             self._log.decided(plan, waiting, took_s=took_s, read_s=self._read_s)
@@ -66,5 +64,5 @@ class CycleTimes:
                 meter.observe("phalanx_schedule_plugin_seconds", timing.seconds, plugin, hook)
 
     def failed(self) -> None:
-        """Count a cycle that met an internal error."""
+        """Count a cycle that failed with an internal error."""
         self._meter.add("phalanx_schedule_cycles_total", "failed")

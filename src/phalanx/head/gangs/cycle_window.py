@@ -1,9 +1,9 @@
-"""Chooses which gangs a cycle looks at: of many with equal requests, the first few.
+"""Chooses which gangs a cycle considers: only the first few of many gangs with equal requests.
 
-Of equal gangs of one user in one queue, the one that came first goes first; if it finds no room,
-the others find none either. So the scheduler sees the gangs behind only as those before them get
-places, and a cycle costs no more when ten thousand gangs wait. The scheduler decides the order
-among users, so it sees the first gangs of each user, fewer when there are more users.
+If one user has equal gangs in one queue, the earliest of them goes first. If it finds no room,
+neither do the others. So the scheduler sees a later gang only when earlier ones get places, and a
+cycle costs no more when ten thousand gangs wait. The scheduler decides the order among users, so it
+must see the first gangs of every user: fewer for each user when there are more users.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from phalanx.head.gangs.gang import Gang
 from phalanx.model.ids import GroupId
 
 WINDOW = 32
-"""The number of equal gangs that cycles look at together. It is shared among the users of these
-gangs, with at least one gang for each user.
+"""The number of equal gangs that cycles consider together. The number is divided among the users of
+these gangs, with at least one gang for each user.
 """
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 _Kind = tuple[bytes, str]
-"""The terms that equal gangs have in common, and the user of the gangs."""
+"""The properties that equal gangs share, and the user of the gangs."""
 
 
 class CycleWindow:
-    """All gangs that are not over. `seen`: the gangs that cycles look at, by group."""
+    """All gangs that are not over. `seen`: the gangs that cycles consider, by group."""
 
     def __init__(self) -> None:
         self.most = WINDOW
-        """The largest number of equal gangs that cycles look at together after all earlier ones
-        found room.
+        """The largest number of equal gangs that cycles consider together, reached when all earlier
+        ones found room.
 
         A shell whose thread has nothing else to do sets a larger number, because more gangs then
         share the fixed cost of a cycle.
         """
         self._sizes: dict[_Kind, int] = {}
-        """The number of gangs of each kind that were last looked at together."""
+        """The number of gangs of each kind that cycles last considered together."""
         self.seen: dict[GroupId, Gang] = {}
         self._behind: dict[_Kind, deque[Gang]] = {}
         self._gone: set[bytes] = set()
-        """Gangs that ended while cycles did not look at them yet."""
+        """Gangs that ended before cycles considered them."""
 
     def add(self, gang: Gang) -> None:
-        """Add a new gang; a gang that holds places already is seen at once."""
+        """Add a new gang. A gang that already holds places is seen at once."""
         if gang.holds:
             self.seen[gang.gang_id] = gang
             return
@@ -58,16 +58,18 @@ class CycleWindow:
             self._gone.add(gang.gang_id)
 
     def sees(self, gang: Gang) -> bool:
-        """Whether cycles look at a gang."""
+        """Whether cycles consider a gang."""
         return gang.gang_id in self.seen
 
     @property
     def is_holding_back(self) -> bool:
-        """Whether cycles do not look at some of the gangs yet."""
+        """Whether cycles do not consider some of the gangs yet."""
         return bool(self._behind)
 
     def next(self, waiting: Iterable[Gang]) -> Iterator[Gang]:
-        """Yield the gangs to be seen from now on. `waiting`: at least the seen gangs that wait."""
+        """Yield the gangs that are seen from now on. `waiting`: at least the seen gangs that are
+        waiting.
+        """
         if not self._behind:
             return
         shown = Counter(_kind(gang) for gang in waiting if gang.gang_id in self.seen)
@@ -90,8 +92,8 @@ class CycleWindow:
 
 
 def _kind(gang: Gang) -> _Kind:
-    """Return the terms that equal gangs have in common. They are computed here unless the gang's
-    creator set them.
+    """Return the properties that make gangs equal. They are computed here unless the gang's creator
+    has set them.
     """
     if not gang.kind:
         first = gang.members[0].need

@@ -1,6 +1,5 @@
-"""Decides when the scheduler runs, and with which rules.
-
-Cycles run when something changed and a gang waits, and take no more than a part of the time.
+"""Decides when the scheduler runs, and by which rules. Cycles run when something has changed and a
+gang waits. They take only a limited share of the time.
 """
 
 from __future__ import annotations
@@ -52,14 +51,14 @@ tiers:
       hypernode.binpack.normal-pod.enable: false
   - name: binpack
 """
-"""The rules that come with the cluster.
+"""The default rules of a cluster.
 
-After priority, users of a queue take turns by their recent usage. Evictions take whole gangs;
-weights say what queues deserve (`head.queues.deserved`). Capacity stands in conformance's tier,
-because the first tier that names victims decides.
+Within a priority, users of a queue take turns by their recent usage. Evictions take whole gangs.
+Weights determine what queues deserve (`head.queues.deserved`). The plugin capacity is in the same
+tier as conformance, because the first tier that names victims decides.
 """
 AFTER_DEFECT_S = 1.0
-"""Seconds until a cycle is tried again after it failed."""
+"""Seconds after a failed cycle until the next try."""
 NEVER = float("inf")
 DEFAULT_PLACEMENT = PlacementPolicy()
 
@@ -81,28 +80,28 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CycleEffects(Protocol):
-    """Carries out what cycles decide."""
+    """The consequences of cycles that the shell carries out."""
 
     def apply(self, plan: Plan) -> None:
         """Carry out the plan of a cycle."""
         ...
 
     def stranded(self, gang: Gang) -> None:
-        """Handle a gang of which too few members run while there is no room for the others."""
+        """Handle a gang with too few running members while there is no room for the others."""
         ...
 
     def claim_room(self, now: float) -> float:
-        """Ask nodes to keep room for waiting gangs that ordinary tasks hold. Returns when to ask
+        """Ask nodes to keep room for waiting gangs where ordinary tasks run. Returns when to ask
         again if nothing changes.
         """
         ...
 
     def claim_nothing(self) -> None:
-        """Give up all claims, because no gang waits any more."""
+        """Withdraw all claims, because no gang is waiting any more."""
         ...
 
     def report_defect(self, error: Exception) -> None:
-        """Report a failed cycle. The cycle will be tried again."""
+        """Report a failed cycle, which will be tried again."""
         ...
 
 
@@ -113,9 +112,9 @@ BY_PATHS = """\
     enablePreemptable: false
     enableReclaimable: false
 """
-"""Orders queues with paths. Deserved amounts then follow the weights of the paths as well, so that
-capacity takes resources back for these queues; drf alone stops one task before the shares are
-equal.
+"""Orders queues that have paths. With it, deserved amounts also follow the weights of the paths, so
+that capacity reclaims resources for these queues. Without capacity, drf would stop reclaiming one
+task before the shares are equal.
 """
 
 
@@ -123,15 +122,13 @@ equal.
 def configuration(
     placement: PlacementPolicy = DEFAULT_PLACEMENT, *, has_paths: bool = False
 ) -> Configuration:
-    """Return the rules that come with the cluster. `has_paths`: queues have paths
-    (`volcano.sh/hierarchy`).
-    """
+    """Return the default rules. `has_paths`: whether queues have paths (`volcano.sh/hierarchy`)."""
     return parse_volcano(default_text(placement, has_paths=has_paths), known_plugins())
 
 
 def default_text(placement: PlacementPolicy, *, has_paths: bool = False) -> str:
-    """Return the default rules as text in Volcano's format. If the selector is the cluster's
-    policy, the selector replaces binpack in the choice of nodes.
+    """Return the default rules as text in Volcano's format. If the cluster's placement policy is
+    the selector, the selector replaces binpack in the choice of nodes.
     """
     text = CONFIGURATION
     if has_paths:
@@ -184,11 +181,11 @@ class Cycles:
 
     @property
     def wake_at(self) -> float:
-        """The time when `round` next has something to do."""
+        """The time at which `round` next has something to do."""
         return max(self._next, self._not_before)
 
     def round(self, now: float) -> None:
-        """Run a cycle if one is due. Call this after all messages that had come are handled."""
+        """Run a cycle if one is due. Call this after all received messages have been handled."""
         if now < self.wake_at:
             return
         try:
@@ -214,7 +211,7 @@ class Cycles:
         self._not_before = now + took_s + max(self.pace.pause_s, self.pace.pause * took_s)
 
     def show_next(self) -> None:
-        """Show the gangs that are next in order to the scheduler from now on."""
+        """Make the gangs that are next in order visible to the scheduler."""
         for gang in self._registry.window.next(self._registry.looked_at()):
             self._cache.gang_changed(gang)
 
@@ -238,7 +235,7 @@ class Cycles:
             self._next = min(self._next, self._no_eviction_before)
 
     def _look_for_stranded(self, waiting: Iterable[Gang], plan: Plan, now: float) -> None:
-        """Report gangs of which too few members run, if the cycle found no room for their other
+        """Report gangs with too few running members, if the cycle found no room for their other
         members.
         """
         active = self._registry.active
@@ -255,7 +252,7 @@ class Cycles:
                 self._effects.stranded(gang)
 
     def may_evict(self, waiting: Iterable[Gang]) -> bool:
-        """Whether a waiting gang might have a right to resources that another gang holds."""
+        """Whether a waiting gang may be entitled to resources that another gang holds."""
         if self.pace.always_evicts:
             return True
         active = {queue: min(found) for queue, found in self._registry.priorities.items() if found}

@@ -44,18 +44,18 @@ from phalanx.scheduler.forecast.inquiry import (
 from phalanx.scheduler.forecast.run_times import LearntRunTimes, with_past_runs
 
 PLANNED = 500
-"""The number of waiting gangs, the first in order, that get an expected start."""
+"""The number of waiting gangs, from the first in order, for which an expected start is computed."""
 PLANNING_SHORT_S = 0.1
-"""Seconds of planning that are free of charge.
+"""Seconds of planning that do not count against the limit.
 
-After a start that took longer to work out, starts are repeated, or taken from the last listing,
-until planning has taken at most a tenth of the head's time.
+If computing a start took longer, the next requests get that start again, or the one from the last
+listing, until planning has taken at most a tenth of the head's time.
 """
 
 
 class Wait(NamedTuple):
-    """The state of a waiting gang: why it waits, in few words; its position in its queue; its
-    expected start; the code of the first reason; and the plugin that gave this reason, if any.
+    """The state of a waiting gang: a short reason for the wait, the gang's position in its queue,
+    its expected start, the code of the first reason, and the plugin that gave this reason, if any.
     """
 
     reason: str
@@ -80,10 +80,10 @@ class Explanations:
         closed_devices: Callable[[], list[str]],
         told: Callable[[Mapping[str, ExpectedStart], Collection[str]], None],
     ) -> None:
-        """`may_evict`: whether cycles look for evictions while these gangs wait. `show_next` shows
-        the scheduler the gangs that are next in order. `learnt`: how long similar work ran.
-        `closed_devices`: the GPUs that are closed to new work, in words. `told` hears the starts
-        that people are shown, and the uids of all gangs.
+        """`may_evict`: whether cycles look for evictions while these gangs wait. `show_next` makes
+        the gangs that are next in order visible to the scheduler. `learnt`: run times of similar
+        work. `closed_devices`: the GPUs that are closed to new work, in words. `told` is called
+        with the starts that are displayed, and with the uids of all gangs.
         """
         self._told = told
         self._closed_devices = closed_devices
@@ -96,11 +96,11 @@ class Explanations:
         self._reasons = KeptReasons(clock, self._work_out)
         self._planning = Share(clock, PLANNING_SHORT_S)
         self._planned: dict[str, ExpectedStart | None] = {}
-        """The expected start of one gang: the one for which it was last computed."""
+        """The expected start of a single gang: the gang for which one was last computed."""
 
     def explain(self, name: str) -> Explanation:
-        """Return why a gang or job waits: reasons, what would change these reasons, and its
-        position in its queue.
+        """Return why a gang or job waits: the reasons, what would remove them, and the position in
+        the queue.
 
         `name`: the name of a job or gang, or the group of a gang in hex. Raises JobNotFoundError.
         """
@@ -125,8 +125,8 @@ class Explanations:
         )
 
     def _explained(self, gang: Gang) -> tuple[Snapshot, Explanation]:
-        """Return an explanation, and the snapshot from which it was decided. If cycles keep
-        columns, these are used; otherwise a snapshot is read again in full.
+        """Return an explanation, and the snapshot on which it is based. The columns of cycles are
+        used if there are any. Otherwise a full snapshot is read.
         """
         seen = self._seen()
         waiting = [one for one in (*self._registry.looked_at(), gang) if one.waits]
@@ -145,7 +145,9 @@ class Explanations:
     def _start(
         self, uid: str, work_out: Callable[[], ExpectedStart | None]
     ) -> ExpectedStart | None:
-        """Return when a gang starts, worked out no more often than the head can afford."""
+        """Return the expected start of a gang. It is computed again only as often as the head can
+        afford; in between, the last known start is returned.
+        """
         if not self._planning.is_spent:
             self._planned = {uid: self._planning.spend(work_out)}
         if uid in self._planned:
@@ -154,8 +156,9 @@ class Explanations:
         return None if listed is None else listed.expected_start
 
     def _as_cycles(self, picture: Snapshot, waiting: Iterable[Gang]) -> Snapshot:
-        """Return the snapshot as cycles use it. If no gang has a right to evict another one, cycles
-        skip evictions: the search for them is most of the cost of a cycle on a full cluster.
+        """Return the snapshot in the form that cycles use. If no gang may evict another one, cycles
+        skip evictions, because searching for victims is most of the cost of a cycle on a full
+        cluster.
         """
         if self._may_evict(waiting):
             return picture
@@ -163,7 +166,7 @@ class Explanations:
 
     def reasons(self) -> dict[str, Wait]:
         """Return why each waiting gang waits, by name. On a crowded cluster the answer may be some
-        seconds old; gangs that came after that have no reason yet.
+        seconds old. Gangs that came after it was computed have no reason yet.
         """
         if not self._registry.waiting:
             return {}
@@ -227,7 +230,7 @@ class Explanations:
 
     def _positions(self, is_by_priority: bool, order: Mapping[str, int]) -> dict[str, int]:
         """Return the positions of all waiting gangs. `order`: positions among the gangs that cycles
-        see. Other gangs stand behind all seen gangs of their priority.
+        see. Gangs that cycles do not see come after all seen gangs of their priority.
         """
         sees = self._registry.window.sees
 
@@ -247,15 +250,15 @@ class Explanations:
         return [g for g in self._registry.window.seen.values() if g not in self._set_aside]
 
     def plan(self) -> TimePlan:
-        """Return when each of the first waiting gangs is expected to start, and until when running
-        gangs hold their places.
+        """Return the expected starts of the first waiting gangs, and the expected ends of running
+        gangs.
         """
         self._show_next()
         living = (g for g in self._registry.gangs.values() if g not in self._set_aside)
         return plan_snapshot(self._pictures.of(living), PLANNED, self._learnt)
 
     def snapshot(self, has_past_runs: bool) -> bytes:
-        """Return everything that a cycle could look at, as a snapshot file in JSON."""
+        """Return everything that a cycle could read, as a snapshot file in JSON."""
         picture = self._pictures.of(self._registry.gangs.values())
         if has_past_runs:
             picture = with_past_runs(picture, self._learnt)

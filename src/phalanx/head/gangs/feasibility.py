@@ -1,4 +1,4 @@
-"""Refuses gangs that could never run, whatever runs now, before anything is made of them."""
+"""Refuses gangs that could never run even on an empty cluster, before they are created."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def new_feasible_gang(
     grace_s: float = 0.0,
     user: str = "",
 ) -> Gang:
-    """Return the gang, with all its members waiting.
+    """Return a new gang, with all its members waiting.
 
-    `limits`: the most that the gang's queue may use. `domains`: for each domain in which the gang
-    may be placed as a whole, the totals of each node. Raises GangInfeasibleError for a gang that no
-    domain could ever hold, and ValueError for impossible numbers of members or amounts.
+    `limits`: the most that the gang's queue may use. `domains`: for each domain that may hold the
+    whole gang, the totals of each node. Raises GangInfeasibleError for a gang that no domain could
+    ever hold, and ValueError for impossible numbers of members or amounts.
     """
     if not 0 <= min_members <= len(needs) or not needs:
         raise ValueError(f"a gang of {len(needs)} members cannot need {min_members} of them")
@@ -71,7 +71,9 @@ def check_side_by_side(
     limits: Amounts,
     domains: Sequence[Sequence[Amounts]],
 ) -> None:
-    """Raise GangInfeasibleError when no domain's nodes, empty, hold all of `needs` side by side."""
+    """Raise GangInfeasibleError if no domain has enough nodes to hold all of `needs` at the same
+    time, even when they are empty.
+    """
     counts = [most_members(needs, nodes, limits) for nodes in domains]
     most = max(counts)
     if most >= len(needs):
@@ -101,8 +103,8 @@ def check_sum(
     limits: Amounts,
     nodes: Sequence[Amounts],
 ) -> None:
-    """Raise GangInfeasibleError if the sum of differing `needs` is more than these nodes have, or
-    more than the queue may use: then the members can never be placed at the same time.
+    """Raise GangInfeasibleError if the sum of differing `needs` exceeds the totals of these nodes
+    or the limits of the queue. The members could then never be placed at the same time.
     """
     for name in sorted({name for need in needs for name in need} - TERMS):
         if name == GPU and any(MEMORY in need for need in needs):
@@ -123,11 +125,9 @@ def check_sum(
 def most_members(
     members: Sequence[Amounts], nodes: Sequence[Amounts], capability: Amounts | None = None
 ) -> int:
-    """Return how many of these members, in order, fit on empty nodes at the same time, within the
-    most that their queue may use.
-
-    Each member goes to the first node that has room, so the answer is exact if all members ask for
-    the same.
+    """Return how many of these members, taken in order, fit on empty nodes at the same time within
+    the capability of their queue. Each member goes to the first node with room, so the answer is
+    exact if all members request the same amounts.
     """
     if any(not TERMS.isdisjoint(member) for member in members):
         return _most_on_cards(members, nodes, capability or {})
@@ -161,7 +161,7 @@ def most_members(
 def _most_on_cards(
     members: Sequence[Amounts], nodes: Sequence[Amounts], capability: Amounts
 ) -> int:
-    """Return the same as `most_members`, with an account of each card."""
+    """Return the same as `most_members`, but count the resources of each GPU separately."""
     left: dict[int, NodeResources] = {}
     held: dict[str, float] = {}
     placed = at = 0
@@ -184,8 +184,9 @@ def _most_on_cards(
 
 
 def _within(limits: Amounts, held: dict[str, float], member: Amounts) -> bool:
-    """Count one more member in, without its GPUs if it asks for their memory; whether it is within
-    the limits."""
+    """Add one more member to `held`, and return whether the sums are within the limits. The GPUs of
+    a member that requests GPU memory are not counted.
+    """
     for name, amount in member.items():
         if name not in TERMS and not (name == GPU and MEMORY in member):
             held[name] = held.get(name, 0.0) + amount
@@ -193,8 +194,8 @@ def _within(limits: Amounts, held: dict[str, float], member: Amounts) -> bool:
 
 
 def why_none(member: Amounts, nodes: Sequence[Amounts]) -> str:
-    """Return a sentence about what one member asks for and no node has; "" if some node could hold
-    the member.
+    """Return a sentence about the amounts that one member requests and no node has; "" if some node
+    could hold the member.
     """
     asked = ResourceSet.from_mapping(member)
     if any(asked.is_subset(ResourceSet.from_mapping(node)) for node in nodes):

@@ -26,14 +26,16 @@ class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     need: dict[str, float]
     state: str = WAITING
     node: str = ""
-    """The node where the member's bundle is requested, kept, or being freed; empty while the member
+    """The node where the member's bundle is requested, kept or being freed; empty while the member
     has no place.
     """
     number: int = 0
-    """The number of the attempt that placed the member, or of the request that frees its bundle."""
+    """The number of the attempt that placed the member or, once its bundle is being freed, of that
+    request.
+    """
     last_node: str = ""
-    """The last node that kept the member's bundle. Members that have ended still count as ranks
-    there.
+    """The last node that kept the member's bundle. Ended members still count as ranks of this
+    node.
     """
     started: float | None = None
     """The time when the node began to keep the member's bundle, in seconds since the epoch."""
@@ -42,30 +44,30 @@ class Member(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True):
     node_death: str = ""
     """How the node ended on which the member lost its place (see `model.node_deaths`)."""
     gave_way: str = ""
-    """The work for which the member was evicted, in words."""
+    """The work that the member was evicted for, in words."""
     devices: dict[str, list[int]] = {}
-    """The devices that were last set aside for the member, by resource."""
+    """The devices that were last set aside for the member, by resource name."""
     of_group: str = ""
-    """The group of a job's member. `index` is the member's index in this group, and `attempt` is
-    the attempt that was started last.
+    """The group of the job's member that this member stands for. `index` is the index in that
+    group, and `attempt` is the attempt that was started last.
     """
     index: int = 0
     attempt: int = 0
     ahead: int = 0
-    """By how much `attempt` is ahead of the job's own count, if other tasks of the job's array had
-    the place before.
+    """The difference between `attempt` and the job's own count. It is not 0 if other tasks of the
+    job's array had the place before.
     """
 
     @property
     def start(self) -> int:
-        """The number of the attempt that was started last, as the job counts; 0 if no attempt
-        was.
+        """The number of the attempt that was started last, as the job counts its attempts; 0 if
+        none was started.
         """
         return self.attempt - self.ahead
 
 
 class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True):
-    """A gang of tasks or actors, or of a job's commands.
+    """A gang whose members are tasks, actors, or a job's commands.
 
     Programs and nodes see it as a placement group with one bundle for each member. `created` is in
     seconds since the epoch.
@@ -76,8 +78,8 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     queue: str
     priority: int
     min_members: int
-    """The number of members without which no member may run. 0 for a job, whose record has the
-    number.
+    """The minimum number of members: with fewer, no member may run. 0 for a job, whose record has
+    the number.
     """
     members: list[Member]
     creator: bytes
@@ -94,30 +96,26 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
     revision: int = 0
     """For a gang of a job: the revision of the job's record when the gang was made."""
     kind: bytes = b""
-    """Equal for gangs that scheduling cannot tell apart (see `cycle_window`)."""
+    """The same value for gangs that scheduling cannot tell apart (see `cycle_window`)."""
     number: int = 0
     """The number of the last attempt to place members, or of the last request to free bundles."""
     is_prepared: bool = False
-    """Whether nodes have set aside the bundles of the members on their way, and are now asked to
-    keep these bundles.
+    """Whether nodes have set aside the bundles of the members on their way, and are now being asked
+    to commit them.
     """
     is_removed: bool = False
-    """Whether all members have ended. The gang is forgotten when none of its resources are taken
-    any more.
-    """
+    """Whether all members have ended. The gang is forgotten once all its resources are free."""
     ports: list[int] = []
     started: float | None = None
     """The time when members last began to run, in seconds since the epoch."""
     is_stranded: bool = False
     """Whether some members run, but fewer than the minimum, and there is no room for the others."""
     is_promised: bool = False
-    """Whether evictions made room that the gang does not have yet."""
+    """Whether evictions are making room for the gang that it has not got yet."""
     preempted: int = 0
     """How many times members of the gang were evicted."""
     rests_until: float = 0.0
-    """The time, on the head's clock, until which cycles pass over the gang after a node's
-    refusal.
-    """
+    """The time, on the head's clock, until which cycles skip the gang after a node's refusal."""
     backoff_s: float = 0.0
 
     @cached_property
@@ -126,25 +124,25 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
         return f"{self.namespace}/{self.name}"
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds."""
+        """Shift noted moments after the clock was stepped by this many seconds."""
         self.created += step_s
         self.started = moved(self.started, step_s)
         for member in self.members:
             member.started = moved(member.started, step_s)
 
     def task(self, index: int) -> str:
-        """Return the name of a member's task in scheduling."""
+        """Return the name of a member's task in the scheduler."""
         member = self.members[index]
         if self.job:
             return f"{self.namespace}/{self.name}-{member.of_group}-{member.index}"
         return f"{self.namespace}/{self.name}-{index}"
 
     def among(self, *states: str) -> list[int]:
-        """Return the members in any of these states."""
+        """Yield the members that are in any of these states."""
         return self.within(states)
 
     def within(self, states: Iterable[str]) -> list[int]:
-        """Return the members that are in any of these states."""
+        """Return the indexes of the members that are in any of these states."""
         return [index for index, member in enumerate(self.members) if member.state in states]
 
     def count(self, *states: str) -> int:
@@ -152,7 +150,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
         return sum(member.state in states for member in self.members)
 
     def index_of(self, of_group: str, index: int) -> int | None:
-        """Return the gang member that stands for the job's member with this index in this group."""
+        """Return the index of the gang's member that stands for this member of the job's group."""
         for at, member in enumerate(self.members):
             if member.index == index and member.of_group == of_group:
                 return at
@@ -184,7 +182,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, omit_defaults=True, dict=True
 
     @property
     def phase(self) -> str:
-        """The phase in Volcano's words for podgroups."""
+        """The phase of the gang's podgroup, in Volcano's words."""
         if self.is_over:
             return "completed"
         if self.is_stranded:

@@ -15,10 +15,9 @@ NODE_DIGITS = 12
 
 
 class Recorder:
-    """Records events with `record`, at the wall-clock time of `wall`. Follows the life cycle of
-    members.
-
-    `minimum_of` returns how many members a gang needs now, not counting members that have ended.
+    """Passes events to `record`, with the wall-clock time from `wall`. It follows the life cycle of
+    members. `minimum_of` returns how many members a gang needs now in addition to those that have
+    ended.
     """
 
     def __init__(
@@ -86,6 +85,6 @@ class Recorder:
 
 
 def _from(move: Move, states: Collection[str]) -> list[int]:
-    """Return the members that were in one of these states before."""
+    """Return the members that were in one of these states before the move."""
     before = zip(move.indexes, move.before, strict=True)
     return [index for index, state in before if state in states]

@@ -14,15 +14,15 @@ from phalanx.model.ids import GroupId, JobId
 from phalanx.model.rows.work import Amounts
 
 Keep = Callable[[str, bytes, Gang | None], None]
-"""Stores a gang in a table, by its group; None in place of the gang deletes the row."""
+"""Stores a gang in a table, by its group. None instead of the gang deletes the row."""
 
 
 def one_of_each_name(gangs: Iterable[Gang]) -> tuple[list[Gang], list[Gang]]:
-    """Return the gangs that a head continues with, as they came, and those that it forgets.
-
-    Only a store that lost its last writes has two gangs of one name: a job's gang whose end was
-    lost, and the job's next gang. Members go by names, so only one continues: the gang that is not
-    removed, or else the younger one. Nodes give back what they hold of the other when they join.
+    """Return the gangs with which a head continues, in the given order, and the gangs that it
+    forgets. Two gangs of one name exist only in a store that lost its last writes: a job's gang
+    whose end was lost, and the job's next gang. Members are identified by names, so only one of the
+    two continues: the gang that is not removed, or else the younger one. Nodes give back the
+    bundles of the other gang when they join.
     """
     best: dict[str, Gang] = {}
     twins = []
@@ -34,8 +34,8 @@ def one_of_each_name(gangs: Iterable[Gang]) -> tuple[list[Gang], list[Gang]]:
 
 
 class GangRegistry:
-    """Gangs by the ids of their groups, and members by the names of their tasks. Follows the life
-    cycle of members.
+    """All gangs by the id of their group, and members by the name of their task. The registry
+    follows the life cycle of members.
     """
 
     def __init__(self, keep: Keep, queues_changed: Callable[[], None]) -> None:
@@ -51,7 +51,7 @@ class GangRegistry:
         self.waiting: dict[GroupId, Gang] = {}
         """Gangs with members that wait for places."""
         self.lines = QueuePositions()
-        """The positions of waiting gangs, which stand in the order in which they came."""
+        """The positions of waiting gangs, in the order in which they came."""
         self.active: dict[GroupId, Gang] = {}
         """Gangs with members that take, or may take, resources of nodes."""
         self.priorities: dict[str, Counter[int]] = {}
@@ -77,7 +77,7 @@ class GangRegistry:
         self.follow(gang)
 
     def members_added(self, gang: Gang) -> None:
-        """Know and store members that were added to a gang."""
+        """Add and store new members of a gang."""
         self._know_members(gang)
         self.keep(gang)
 
@@ -120,8 +120,8 @@ class GangRegistry:
         self.follow(gang)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds. Gangs keep
-        their order.
+        """Shift noted moments after the clock was stepped by this many seconds. The order of gangs
+        stays the same.
         """
         for gang in self.gangs.values():
             gang.clock_stepped(step_s)
@@ -166,7 +166,7 @@ class GangRegistry:
         return frozenset(self._queues)
 
     def looked_at(self) -> list[Gang]:
-        """Return the gangs with waiting members at which cycles look."""
+        """Return the gangs with waiting members that cycles consider."""
         seen, waiting = self.window.seen, self.waiting
         few, many = (seen, waiting) if len(seen) < len(waiting) else (waiting, seen)
         return [gang for group, gang in few.items() if group in many]
@@ -190,7 +190,9 @@ class GangRegistry:
         return held, asked
 
     def counts(self, queue: str) -> tuple[dict[str, int], int]:
-        """Return a queue's gangs by phase, and how many members hold resources in it."""
+        """Return the number of a queue's gangs in each phase, and the number of members in the
+        queue that hold resources.
+        """
         phases: dict[str, int] = {}
         members = 0
         for gang in self.of_queue(queue).values():

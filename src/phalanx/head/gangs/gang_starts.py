@@ -1,5 +1,5 @@
-"""Measurements of gang starts for metrics: time from plan to places, refusals by nodes, and errors
-of expected starts.
+"""Measurements of gang starts for metrics: the time from plan to places, refusals by nodes, and
+errors of expected starts.
 """
 
 from __future__ import annotations
@@ -21,21 +21,19 @@ class GangStarts:
         self._meter = meter
         self._clock = clock
         self._placed: dict[bytes, float] = {}
-        """For members on their way: the time of the plan that gave places to the gang, on the
+        """For each gang with members on their way: the time of the plan that placed them, on the
         head's clock.
         """
         self._told: dict[str, float] = {}
-        """The first expected start that was shown for each waiting gang, in wall-clock time."""
+        """The first expected start that was displayed for each waiting gang, in wall-clock time."""
 
     def told(self, starts: Mapping[str, ExpectedStart], there: Collection[str]) -> None:
-        """Note the expected starts that people are shown. `there`: all gangs that have not
-        ended.
-        """
+        """Note the expected starts that are displayed. `there`: all gangs that have not ended."""
         kept = {uid: at_s for uid, at_s in self._told.items() if uid in there}
         self._told = {uid: start.at_s for uid, start in starts.items()} | kept
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move expected starts along after the clock was stepped by this many seconds."""
+        """Shift expected starts after the clock was stepped by this many seconds."""
         self._told = {uid: at_s + step_s for uid, at_s in self._told.items()}
 
     def members_moved(self, gang: Gang, move: Move) -> None:

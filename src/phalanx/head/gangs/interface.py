@@ -1,8 +1,6 @@
-"""The interface by which the head reports events to its gang scheduler, with a stand-in for a head
-that has no gangs yet.
-
-The code of queues and gangs takes a quarter of a second to import. So the head makes the gang
-scheduler when a request first needs it; until then NullGangScheduler takes its place.
+"""The interface through which the head reports events to its gang scheduler, and NullGangScheduler
+for a head that has no gangs yet. The code of queues and gangs takes a quarter of a second to
+import, so the head creates the gang scheduler only when a request first needs it.
 """
 
 from __future__ import annotations
@@ -35,27 +33,29 @@ class GangSchedulerInterface(Protocol):
     """
 
     def node_changed(self, record: NodeRecord) -> None:
-        """Take note that a node is about to join, drains, or has different totals."""
+        """Note that a node is about to join, is draining, or has different totals."""
         ...
 
     def inventory(self, node_id: str, there: BundleInventory, now: float) -> list[Held]:
-        """Compare a joining node's bundles with the gangs; return the bundles that belong to no
+        """Compare a joining node's bundles with the gangs. Returns the bundles that belong to no
         gang.
         """
         ...
 
     def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
-        """Let members of the node `former` go on at the node's next process, which has bundles."""
+        """Let members of the node `former` continue at the node's next process, which has their
+        bundles.
+        """
         ...
 
     def node_joined(self, record: NodeRecord) -> None:
-        """Greet a node that is connected, for the first time or again; `inventory` was called
+        """Handle a node's connection, whether its first or a later one. `inventory` has been called
         before.
         """
         ...
 
     def node_away(self, node_id: str) -> None:
-        """Take note that a node's connection has ended; the node may come back."""
+        """Note that a node's connection has ended. The node may come back."""
         ...
 
     def node_reported(self, node_id: str, is_news: bool) -> None:
@@ -65,7 +65,7 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def node_dead(self, record: NodeRecord, now: float) -> None:
-        """Give up a dead node, and all places that members had there."""
+        """Release all places that members had on a dead node."""
         ...
 
     def vacate(self, node_id: str) -> None:
@@ -73,14 +73,14 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def prepared(self, node_id: str, message: Prepared, now: float) -> None:
-        """Handle a node's answer to a prepare request: the node has set bundles aside, or says why
-        it cannot.
+        """Handle a node's answer to a prepare request: the node has set the bundles aside, or
+        reports why it cannot.
         """
         ...
 
     def committed(self, node_id: str, message: Committed, now: float) -> None:
-        """Handle a node's answer to a commit request: the node keeps the bundles, or had given them
-        back before.
+        """Handle a node's answer to a commit request: the node keeps the bundles, or had already
+        given them back.
         """
         ...
 
@@ -91,9 +91,9 @@ class GangSchedulerInterface(Protocol):
     def member_news(
         self, node_id: str, message: MemberNews | MemberUsed | RunNews | StepEnded
     ) -> None:
-        """Handle a node's news of a job: a member runs or has ended (MemberNews), the usage of a
-        member that lost its place (MemberUsed), the ends of tasks of a run (RunNews), or the end of
-        a step's task (StepEnded).
+        """Handle a node's report about a job: a member runs or has ended (MemberNews), the usage of
+        a member that lost its place (MemberUsed), the ends of tasks of a run (RunNews), or the end
+        of a step's task (StepEnded).
         """
         ...
 
@@ -108,7 +108,7 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def bundle_left(self, group: GroupId, index: int) -> None:
-        """End the member whose actor is dead for good. The actor lived in the member's bundle."""
+        """End a member whose actor is permanently dead. The actor was in the member's bundle."""
         ...
 
     def tick(self, now: float) -> None:
@@ -116,12 +116,12 @@ class GangSchedulerInterface(Protocol):
         ...
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds."""
+        """Shift noted moments after the clock was stepped by this many seconds."""
         ...
 
     def round(self, now: float) -> float:
-        """Decide, after all messages that had come are handled; return the time of the next call if
-        no message comes before.
+        """Run a cycle if one is due, after all received messages have been handled. Returns the
+        time of the next call if no message comes earlier.
         """
         ...
 
@@ -133,7 +133,7 @@ class NullGangScheduler:
         """Do nothing: there are no gangs."""
 
     def inventory(self, node_id: str, there: BundleInventory, now: float) -> list[Held]:
-        """Return all bundles of the node: without gangs, none of the bundles belongs to a gang."""
+        """Return all bundles of the node: without gangs, every bundle belongs to no gang."""
         return there.held
 
     def succeeded(self, former: str, node_id: str, there: BundleInventory) -> None:
@@ -161,7 +161,7 @@ class NullGangScheduler:
         """Do nothing: no attempt is under way."""
 
     def returned(self, node_id: str, message: BundlesGone, now: float) -> None:
-        """Do nothing: no bundle was asked back."""
+        """Do nothing: no node was asked to give bundles back."""
 
     def member_news(
         self, node_id: str, message: MemberNews | MemberUsed | RunNews | StepEnded
@@ -169,7 +169,7 @@ class NullGangScheduler:
         """Do nothing: there are no jobs."""
 
     def node_answered(self, message: LogRead | MemberUseRead | StepStarted) -> None:
-        """Do nothing: nothing was asked of the node."""
+        """Do nothing: the node was asked nothing."""
 
     def creator_gone(self, process: bytes, now: float) -> None:
         """Do nothing: the process created no gang."""

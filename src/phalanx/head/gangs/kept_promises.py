@@ -1,4 +1,4 @@
-"""Stores the promises of waiting gangs, so that the next head keeps them, too."""
+"""Stores the promises that are made to waiting gangs, so that the next head keeps them, too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLE = "promises"
 
 
 class KeptPromises:
-    """Writes changes of a planner's promises to the store."""
+    """Writes changes of the planner's promises to the store."""
 
     def __init__(
         self, planner: Planner, keep: Callable[[str, bytes, PromiseRow | None], None]
@@ -21,10 +21,10 @@ class KeptPromises:
         self.planner = planner
         self._keep = keep
         self._written: dict[str, tuple[Kept, int]] = {}
-        """The stored promises, each with its number in the order."""
+        """The stored promises, each with its position in the order."""
 
     def look(self) -> None:
-        """Store the promises that a cycle has changed."""
+        """Store the promises that the last cycle changed."""
         promised, before = self.planner.promised, self._written
         for uid in before:
             if uid not in promised:
@@ -40,12 +40,12 @@ class KeptPromises:
             last = place
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move promised starts along with the wall-clock time, and store them."""
+        """Shift promised starts with the wall-clock time, and store them."""
         self.planner.clock_stepped(step_s)
         self.look()
 
     def drop(self) -> None:
-        """Forget all promises, when no plugin keeps promises any more."""
+        """Forget all promises. Called when no plugin keeps promises any more."""
         self.planner.restore(())
         self.look()
 

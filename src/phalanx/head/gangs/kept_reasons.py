@@ -1,4 +1,4 @@
-"""The reasons why gangs wait, worked out no more often than the head can afford."""
+"""The reasons why gangs wait, computed only as often as the head can afford."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ Found = TypeVar("Found")
 T = TypeVar("T")
 
 SHORT_S = 0.05
-"""The time in seconds up to which an answer counts as cheap: a cheap answer is computed again each
-time.
+"""Seconds of computation up to which an answer counts as cheap. A cheap answer is computed again
+for each request.
 """
 PAUSE = 9.0
-"""An answer is used for this many times the seconds that it took, so that all requests together
-take a tenth of the head's time.
+"""An answer that took N seconds is reused for PAUSE * N seconds, so that computing answers takes at
+most a tenth of the head's time.
 """
 
 
 class Share:
-    """Limits answers that take longer than a moment to a tenth of the head's time."""
+    """Limits expensive computations to a tenth of the head's time."""
 
     def __init__(self, clock: Clock, short_s: float = SHORT_S) -> None:
-        """Answers that take no longer than `short_s` seconds are not counted."""
+        """Computations that take no longer than `short_s` seconds do not count."""
         self._clock = clock
         self._short_s = short_s
         self._until = float("-inf")
 
     @property
     def is_spent(self) -> bool:
-        """Whether callers should use the last answer for now."""
+        """Whether the time is used up, so that callers should use the last answer."""
         return self._clock.now() < self._until
 
     def spend(self, work_out: Callable[[], T]) -> T:
-        """Call this function, and measure how long it takes."""
+        """Call the function, and measure how long it takes."""
         begun = self._clock.now()
         found = work_out()
         done = self._clock.now()
@@ -45,7 +45,7 @@ class Share:
 
 
 class KeptReasons(Generic[Found]):
-    """Keeps the last answer, and returns it again while a new answer would delay other requests too
+    """Keeps the last answer, and reuses it while a new computation would delay other requests too
     much.
     """
 
@@ -53,7 +53,7 @@ class KeptReasons(Generic[Found]):
         self._share = Share(clock)
         self._work_out = work_out
         self.last: Mapping[str, Found] = {}
-        """The last answer, whatever its age."""
+        """The last answer, however old it is."""
 
     def get(self) -> Mapping[str, Found]:
         """Return why each gang waits, by name. If many gangs wait, the answer may be a moment

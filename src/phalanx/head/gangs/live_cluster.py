@@ -1,4 +1,4 @@
-"""The head's cluster as cycles read it: its nodes, queues and network domains, and its gangs."""
+"""The head's cluster as cycles read it: nodes, queues, network domains and gangs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx.model.lifecycle import ALIVE
 from phalanx.scheduler.cycle.specs import Amounts, HyperNodeSpec, NodeSpec, QueueSpec
 
 PODS = 1e6
-"""The number of members that a node may have: practically no limit."""
+"""The number of members that a node may have; practically unlimited."""
 
 
 class LiveCluster(PodGroups):
@@ -47,7 +47,7 @@ class LiveCluster(PodGroups):
         return (_node_spec(record) for record in self._nodes.living())
 
     def queues(self) -> Iterable[QueueSpec]:
-        """Return the queues, with the amounts that they deserve given which of them have work."""
+        """Return the queues. The amounts that they deserve depend on which of them have work."""
         total: dict[str, float] = {}
         for record in self._nodes.living():
             for name, amount in record.totals.items():
@@ -55,7 +55,7 @@ class LiveCluster(PodGroups):
         return self._queues.specs(self._registry.queues, total)
 
     def taken_changes(self) -> Mapping[str, Amounts]:
-        """Return the changed amounts that work outside of gangs takes on nodes."""
+        """Return the amounts on nodes that work outside of gangs takes, where they have changed."""
         return self._outside_work.changes()
 
     def hypernodes(self) -> tuple[HyperNodeSpec, ...]:

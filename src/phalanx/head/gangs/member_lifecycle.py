@@ -1,8 +1,9 @@
 """The life cycle of a gang's member: its states, its events, and what follows from them.
 
-This table is the only place where a member's state or node is changed. Everything else that is
-known about members (what cycles look at, what gangs hold of each node, what a gang's placement
-group shows, what jobs know) follows by `Follower`, or is worked out from the record on request.
+This table is the only place where a member's state or node is changed. Everything else about
+members is derived: a `Follower` updates it, or it is computed from the record on request. Examples
+are the columns of cycles, the amounts that gangs hold on each node, and the state of a gang's
+placement group.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Dismissed(msgspec.Struct, frozen=True):
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A plan gives these members nodes. The attempt of this number asks the nodes."""
+    """A plan gives these members nodes. The attempt with this number asks the nodes."""
 
     nodes: Mapping[int, str]
     number: int
@@ -55,7 +56,7 @@ class Arrived(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The attempt that should have placed the member failed."""
+    """The attempt to place the member has failed."""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -67,7 +68,7 @@ class Evicted(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """The member is over, and is not wanted any more."""
+    """The member is over, and no longer wanted."""
 
 
 class Released(msgspec.Struct, frozen=True):
@@ -77,15 +78,17 @@ class Released(msgspec.Struct, frozen=True):
 
 
 class Freed(msgspec.Struct, frozen=True):
-    """The member's node has freed the bundle, or is dead (`is_lost`): the member takes nothing
-    there.
+    """The member's node has freed the bundle or, with `is_lost`, is dead. The member takes nothing
+    there any more.
     """
 
     is_lost: bool = False
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """The next process of its node, another node for the head, goes on with it."""
+    """The next process of the member's node continues with the member. The head treats that process
+    as another node.
+    """
 
     node: str
 
@@ -108,7 +111,7 @@ Event = (
 
 NOTHING: Final = ""
 BEGINS: Final = "begins"
-"""The member has its place now: its starter is notified."""
+"""The member now has its place: its starter is notified."""
 LOSES: Final = "loses"
 """The member has lost its place: its starter is notified."""
 RELEASE: Final = "release"
@@ -188,12 +191,12 @@ TABLE: Final[Mapping[str, _Row]] = {
         Ended: (DONE, NOTHING),
     },
 }
-"""For each state and event: the next state and what follows. A missing pair is illegal."""
+"""The next state and the follow-ups for each state and event. A missing pair is illegal."""
 
 # ---- the machine ---------------------------------------------------------------------------------
 
 KEEP_STEPS = 40
-"""The number of steps that are kept of each gang's story."""
+"""The number of steps that are kept of each gang's history."""
 
 
 class Move(NamedTuple):
@@ -206,7 +209,7 @@ class Move(NamedTuple):
 
 
 class Follower(Protocol):
-    """Keeps something that follows from the states of members."""
+    """Keeps data up to date that depend on the states of members."""
 
     def members_moved(self, gang: Gang, move: Move) -> None:
         """Update whatever depends on the states of these members, which have just changed."""
@@ -214,7 +217,7 @@ class Follower(Protocol):
 
 
 class MemberLifecycle:
-    """Moves members from state to state, notifies followers, and remembers the story of each
+    """Moves members from state to state, notifies followers, and remembers the recent steps of each
     gang.
     """
 
@@ -223,10 +226,8 @@ class MemberLifecycle:
         self._steps: dict[bytes, deque[Move]] = {}
 
     def handle(self, gang: Gang, indexes: Iterable[int], event: Event) -> dict[str, list[int]]:
-        """Apply the event to these members. Returns the members concerned by each kind of
-        follow-up.
-
-        Raises IllegalTransition with the member's story when the event is illegal for a member.
+        """Apply the event to these members. Returns the members for each kind of follow-up. Raises
+        IllegalTransition, with the member's last steps, if the event is illegal for a member.
         """
         kind = type(event)
         moved: list[int] = []
@@ -267,7 +268,7 @@ class MemberLifecycle:
         return following
 
     def forget(self, gang: Gang) -> None:
-        """Forget the story of a gang that is over."""
+        """Forget the steps of a gang that is over."""
         self._steps.pop(gang.gang_id, None)
 
     # ---- the story ---------------------------------------------------------------------------
@@ -279,7 +280,7 @@ class MemberLifecycle:
         steps.append(move)
 
     def story(self, gang: Gang, index: int) -> str:
-        """Return the last steps of a member, the oldest first."""
+        """Return the last steps of a member, oldest first."""
         steps = [
             f"{move.before[move.indexes.index(index)]} {_said(move.event, index)}"
             for move in self._steps.get(gang.gang_id, ())

@@ -1,4 +1,6 @@
-"""Checks whether a gang has its minimum: members that have a place or are on the way to one."""
+"""Checks whether a gang has its minimum. Members count that have a place, and members that are on
+their way to one.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ class GangSpecs(Protocol):
     """Answers questions about gangs that depend on their jobs."""
 
     def min_member(self, gang: Gang) -> int:
-        """Return how many members must have places now, without members that have ended."""
+        """Return how many members must have places now in addition to those that have ended."""
         ...
 
     def is_live(self, gang: Gang, index: int) -> bool:
@@ -21,7 +23,7 @@ class GangSpecs(Protocol):
 
 
 def has_minimum(gang: Gang, specs: GangSpecs, more: int = 0) -> bool:
-    """Whether the gang has its minimum if this many further members count as placed."""
+    """Whether the gang has its minimum if this many more members count as placed."""
     here = more
     for index, member in enumerate(gang.members):
         here += member.state == PLACING or (member.state == HELD and specs.is_live(gang, index))

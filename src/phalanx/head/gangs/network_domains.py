@@ -1,7 +1,9 @@
-"""Network domains: the nodes that are close, and where a gang may go that must be close.
+"""Network domains: groups of nodes that are near each other, in which gangs with a topology are
+placed.
 
 Every node is a domain, whose devices are wired together. Domains that HyperNode manifests declare
-stand above; if none are declared, nodes with the same value of the label `rack` are a domain.
+are above the nodes. If none are declared, nodes with the same value of the label `rack` form a
+domain.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ RACK = "rack"
 NODE, NVLINK = "node", "nvlink"
 """The tier of single nodes, and another name for it: the devices of a node are wired together."""
 NODE_TIER, RACK_TIER = 1, 2
-"""The tiers of nodes and racks if no HyperNode is declared."""
+"""The tiers of nodes and racks, used if no HyperNode is declared."""
 
 Totals = dict[str, float]
 
 
 class _Wholes(Sequence[Totals]):
-    """The totals of each node, computed on access, because most gangs find room on the first
-    nodes.
+    """The totals of each node, computed on access: most gangs find room on the first nodes, so the
+    rest is not needed.
     """
 
     def __init__(self, records: Sequence[NodeRecord]) -> None:
@@ -48,7 +50,7 @@ class Domains:
     """The declared domains, by name."""
 
     def __init__(self, state_store: StateStore, changed: Callable[[], None]) -> None:
-        """`changed` is called when nodes have become closer or further apart."""
+        """`changed` is called when the distances between nodes have changed."""
         self._state_store = state_store
         self._changed = changed
         self._declared: dict[str, HyperNode] = {}
@@ -94,8 +96,8 @@ class Domains:
         )
 
     def topology(self, word: str) -> NetworkTopology | None:
-        """Return the topology that a word for closeness stands for: "node" or "nvlink", "rack", or
-        the name of a declared tier. Raises ValueError with the known words.
+        """Return the topology that a word means: "node" or "nvlink", "rack", or the name of a
+        declared tier. Raises ValueError with the known words.
         """
         if not word:
             return None
@@ -108,10 +110,8 @@ class Domains:
     def within(
         self, topology: NetworkTopology | None, records: Sequence[NodeRecord]
     ) -> list[Sequence[Totals]]:
-        """For each domain in which such a gang may be placed as a whole, return the totals of its
-        nodes.
-
-        Raises ValueError for an unknown tier name.
+        """Return the totals of the nodes of each domain in which a gang with this topology may be
+        placed as a whole. Raises ValueError for an unknown tier name.
         """
         everything: list[Sequence[Totals]] = [_Wholes(records)]
         if topology is None or topology.mode != "hard" or not is_bound(topology):
@@ -170,7 +170,7 @@ def _racks(records: Iterable[NodeRecord]) -> Iterable[HyperNodeSpec]:
 
 
 def _of_domains(domain: HyperNodeSpec) -> HyperNodeSpec:
-    """Return a domain of domains with its own nodes in their place."""
+    """Return the domain with each of its nodes replaced by that node's own domain."""
     children = (*domain.children, *map(_domain_of, domain.nodes))
     return HyperNodeSpec(
         name=domain.name,

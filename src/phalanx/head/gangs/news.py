@@ -17,7 +17,7 @@ from phalanx.protocol.requests.news import MAX_ROWS, ClusterNews, GetNews, Since
 from phalanx.protocol.requests.request import Asker
 
 COUNTED_EVERY_S = 0.5e-3
-"""Seconds for each gang after which the resources of queues are counted again."""
+"""Seconds per gang between two counts of the queues' resources."""
 
 
 class News:
@@ -33,7 +33,7 @@ class News:
     ) -> None:
         self._clock = clock
         self._began = clock.wall()
-        """A value by which watchers tell this head from earlier and later heads."""
+        """A value by which watchers distinguish this head from earlier and later heads."""
         self._queues: list[QueueInfo] = []
         self._queues_due = clock.now()
         self._nodes = nodes
@@ -53,8 +53,8 @@ class News:
         self._changed_gangs.note(gang.gang_id)
 
     def queue_rows(self) -> list[QueueInfo]:
-        """Return all queues for display. Their resources are counted over all gangs; the more gangs
-        there are, the less often.
+        """Return all queues for display. Counting their resources goes over all gangs, so it is
+        repeated less often when there are more gangs.
         """
         now = self._clock.now()
         if now >= self._queues_due:
@@ -63,7 +63,7 @@ class News:
         return self._queues
 
     def tell(self, asker: Asker[ClusterNews], request: GetNews) -> ClusterNews:
-        """Answer with all changes since the versions that the asker names."""
+        """Answer with all changes after the versions that the client names."""
         since = request.since
         is_new = since.head != self._began
         if is_new:

@@ -1,4 +1,4 @@
-"""Knows which ports gangs may use on which node."""
+"""The ports that gangs may use on each node."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from phalanx.head.nodes import NodeDirectory
 from phalanx.scheduler.devices.ports import Ports, common_ports, parse_ports
 
 USUAL = Ports(((20_000, 32_000),))
-"""The ports of nodes that name no others. They are below the ports that systems hand out to clients
-(from 32,768 on Linux).
+"""The ports of nodes whose record names none. They are below the ports that operating systems
+assign to clients (from 32,768 on Linux).
 """
 
 
 class OfferedPorts:
-    """The ports that each node offers: the ports that it names, or the usual ones."""
+    """The ports that each node offers: those in its record, or the usual ones."""
 
     def __init__(self, nodes: NodeDirectory) -> None:
         self._nodes = nodes
         self._everywhere: Ports | None = None
 
     def nodes_changed(self) -> None:
-        """Take note that a node joined or is dead."""
+        """Note that a node joined or died."""
         self._everywhere = None
 
     def of(self, node_id: str) -> Ports:
@@ -39,5 +39,5 @@ class OfferedPorts:
 
 @functools.cache
 def ports_of(text: str) -> Ports:
-    """Return the ports that a node's record names."""
+    """Return the ports that the text of a node's record names."""
     return parse_ports(text) if text else USUAL

@@ -1,7 +1,7 @@
-"""Computes the resources that work outside of gangs takes of nodes: taken by the nodes' reports,
-and held by no gang.
+"""Computes the resources that work outside of gangs takes on nodes: the amounts that a node reports
+as taken, less the amounts that gangs hold there.
 
-Nodes report late: a gang's newest resources may not be taken yet by their account.
+Reports are late: they may not yet include the newest resources of a gang.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from phalanx.scheduler.devices.quantities import from_units, to_units
 
 
 class OutsideWork:
-    """The outside work of each node. It is computed again when the node reports, or when gangs hold
-    something different there. Follows the life cycle of members.
+    """The outside work of each node. It is computed again when the node reports, or when the
+    amounts that gangs hold there change. This class follows the life cycle of members.
     """
 
     def __init__(self, nodes: NodeDirectory) -> None:
         self._nodes = nodes
         self._held: dict[str, dict[str, int]] = {}
-        """The amounts that gangs hold of each node, in units of 1/10000."""
+        """The amounts that gangs hold on each node, in units of 1/10000."""
         self._changed = dict.fromkeys(record.node_id for record in nodes.living())
 
     def node_changed(self, node_id: str) -> None:
-        """Take note that a node reported, joined, or is dead."""
+        """Note that a node reported, joined or died."""
         self._changed[node_id] = None
 
     def gang_known(self, gang: Gang) -> None:
-        """Count the resources of a gang that is restored."""
+        """Count the resources of a restored gang."""
         for member in gang.members:
             if member.state not in PLACELESS:
                 self._count(member.node, member.need, 1)
 
     def members_moved(self, gang: Gang, move: Move) -> None:
-        """Count resources that members now hold, or hold no longer."""
+        """Count resources that members have begun or ceased to hold."""
         for index, before, node in zip(move.indexes, move.before, move.nodes, strict=True):
             member = gang.members[index]
             held, holds = before not in PLACELESS, member.state not in PLACELESS
@@ -59,8 +59,9 @@ class OutsideWork:
         self._changed[node] = None
 
     def _gpu_units(self, node: str, need: dict[str, float]) -> int:
-        """Return the units of GPUs that a member holds; by the memory of the node's cards, if it
-        asks for memory."""
+        """Return the units of GPUs that a member holds. For a member that requests GPU memory, they
+        are computed from the memory of the node's cards.
+        """
         ask = card_ask({name: to_units(amount) for name, amount in need.items()})
         if ask is None or not ask.memory:
             return to_units(need[GPU])
@@ -68,7 +69,9 @@ class OutsideWork:
         return ask.count * (ask.units_on(int(total)) or 0)
 
     def changes(self) -> dict[str, Amounts]:
-        """Return the amounts taken on each node where they may have changed since the last call."""
+        """Return the amounts that outside work takes on each node where they may have changed since
+        the last call.
+        """
         changed, self._changed = self._changed, {}
         found = {}
         for node in changed:
@@ -79,7 +82,7 @@ class OutsideWork:
         return found
 
     def taken(self, node_id: str) -> Amounts:
-        """Return the resources that work outside of gangs takes of a node."""
+        """Return the resources that outside work takes on a node."""
         row = self._nodes.row(node_id)
         held = self._held.get(node_id, {})
         taken = {}

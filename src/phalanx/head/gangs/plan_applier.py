@@ -1,7 +1,7 @@
-"""Carries out a cycle's plan, as far as the plan still holds for the latest state.
+"""Carries out a cycle's plan, where the plan still fits the latest state.
 
-A plan is made on the scheduler's view. Between two of its steps members may be lost or end, so each
-gang is checked once more before nodes are asked for its places (`reservations`).
+A plan is based on the scheduler's view. Members may be lost or end between two steps of a plan, so
+each gang is checked again before nodes are asked for its places (`reservations`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from phalanx.scheduler.cycle.plan import Plan
 
 
 class PlanEffects(Protocol):
-    """Carries out the further effects of a plan."""
+    """The plan's effects outside of the registry and the binder."""
 
     def evicted(self, gang: Gang, members: list[int], action: str, claimant: str) -> None:
         """Note that an action evicts these members to make room for gang `claimant`; `claimant` is
@@ -52,7 +52,7 @@ class PlanApplier:
         meter: Meter,
     ) -> None:
         """`gang_amended` is called when the scheduler must read a gang's terms again. `failed` is
-        called when something failed for one gang, which must not affect other gangs.
+        called when an error occurred for one gang; the other gangs continue.
         """
         self._failed = failed
         self._meter = meter
@@ -98,10 +98,9 @@ class PlanApplier:
                 self._failed(gang, error)
 
     def evict(self, gang: Gang, members: list[int], action: str, claimant: str = "") -> None:
-        """Evict members with a warning. They wait again afterwards.
-
-        Members that have no place, or already give it back, are passed over. `claimant`: the gang
-        that gets the room.
+        """Evict members with a warning; afterwards they wait again. Members without a place, and
+        members that are already giving theirs back, are skipped. `claimant`: the gang that gets the
+        room.
         """
         going = [i for i in members if gang.members[i].state in (PLACING, HELD)]
         if not going:
@@ -125,8 +124,8 @@ class PlanApplier:
                     self.evict(gang, list(range(len(gang.members))), "drain")
 
     def _promise(self, gang: Gang) -> None:
-        """Let the gang go before others until it has its places, because members are evicted for
-        it.
+        """Give the gang precedence over others until it has its places, because members are being
+        evicted for it.
         """
         if not gang.is_promised:
             gang.is_promised = True
@@ -134,15 +133,14 @@ class PlanApplier:
             self._gang_amended(gang)
 
     def gang_known(self, gang: Gang) -> None:
-        """Remember the promise of a restored gang."""
+        """Note the promise of a restored gang."""
         if gang.is_promised:
             self._promised[gang.gang_id] = gang
 
     def _withdraw_promises(self, plan: Plan) -> None:
-        """Withdraw the promise of each gang that a cycle looked at and gave no place.
-
-        A promise stays while gangs of the same queue with higher priority wait for room, because
-        this promise makes room for them.
+        """Withdraw the promise of each gang that a cycle considered but did not place. A promise
+        stays while gangs of the same queue with a higher priority wait for room to become free,
+        because that room is being freed for this promise.
         """
         if not self._promised:
             return

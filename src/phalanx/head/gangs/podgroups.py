@@ -19,21 +19,21 @@ RecordOf = Callable[[str], JobRecord | None]
 
 
 class PodGroups:
-    """Makes podgroup and task specs. Members with equal requests share one shape, so each question
-    about the shape is asked once.
+    """Makes specs of podgroups and tasks. Members with equal requests share one shape, so each
+    check of a shape is made once for all of them.
     """
 
     def __init__(self) -> None:
         self.record_of: RecordOf = lambda uid: None
         """Returns a job by its name."""
         self.tried: Callable[[Gang], Mapping[str, ResourceSet]] = lambda gang: {}
-        """Returns the resources that nodes refused a gang recently, by node."""
+        """Returns the resources that nodes recently refused to a gang, by node."""
         self._plain: dict[tuple[Amounts, Labels], Shape] = {}
         self._of_jobs: dict[str, dict[tuple[str, int | None], Shape]] = {}
         self._same: dict[Shape, Shape] = {}
 
     def podgroup(self, gang: Gang) -> PodGroupSpec:
-        """Return the gang's podgroup, without the members that have ended."""
+        """Return the gang's podgroup, without ended members."""
         record = self._record_of(gang)
         if record is not None:
             found = podgroup_of(record, gang.priority)
@@ -62,7 +62,7 @@ class PodGroups:
         )
 
     def min_member(self, gang: Gang) -> int:
-        """Return how many members must have places now, without members that have ended."""
+        """Return how many members must have places now in addition to those that have ended."""
         record = self._record_of(gang)
         if record is not None:
             return min_member_of(record)
@@ -73,7 +73,7 @@ class PodGroups:
         return tuple((node, batch_amounts(amounts.to_mapping())) for node, amounts in refused)
 
     def task(self, gang: Gang, index: int) -> TaskSpec:
-        """Return a task that stands for a member while the member waits for its place."""
+        """Return the task for a member that waits for its place."""
         return TaskSpec(
             name=gang.task(index).partition("/")[2],
             podgroup=gang.name,
@@ -84,7 +84,7 @@ class PodGroups:
 
     def is_live(self, gang: Gang, index: int) -> bool:
         """Whether a member with a place counts for the gang's minimum. A member that its job is
-        ending does not count, because it may have to start again.
+        ending does not count, because the job may restart it.
         """
         record = self._record_of(gang)
         if record is None:

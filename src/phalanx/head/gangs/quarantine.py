@@ -1,5 +1,5 @@
-"""Keeps gangs out of cycles after an internal error, so that one gang's fault harms only that
-gang.
+"""Excludes gangs from cycles after an internal error, so that an error with one gang harms only
+that gang.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Fails = Callable[[Sequence[Gang]], bool]
 class Quarantine:
     """The gangs that are set aside, each with its error.
 
-    They keep what they hold, and wait until they are ended or the head restarts.
+    They keep their places, and otherwise wait until somebody ends them or the head restarts.
     """
 
     def __init__(self, on_defect: Callable[[Exception, Gang], None]) -> None:
@@ -25,8 +25,8 @@ class Quarantine:
         """The error of each gang, by group."""
 
     def add(self, gang: Gang, error: Exception) -> None:
-        """Set a gang aside, because a cycle failed to decide about it or to carry the
-        decision out.
+        """Set a gang aside, because a cycle failed to decide about it or its decision could not be
+        carried out.
         """
         self.errors[gang.gang_id] = f"{type(error).__name__}: {error}"[:300]
         self._on_defect(error, gang)
@@ -40,8 +40,8 @@ class Quarantine:
 
 
 def culprit(gangs: Sequence[Gang], fails: Fails) -> Gang | None:
-    """Return the gang that makes a cycle over all of these gangs fail; None if no single gang is
-    the cause. The number of cycles that this takes is logarithmic in the number of gangs.
+    """Return the single gang that makes a cycle over all of these gangs fail; None if no single
+    gang is the cause. The number of cycles tried is logarithmic in the number of gangs.
     """
     if not gangs or fails(()):
         return None

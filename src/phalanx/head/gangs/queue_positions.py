@@ -1,4 +1,4 @@
-"""Finds the positions of gangs that wait in a queue, without a look at each."""
+"""Finds the positions of gangs that wait in a queue without looking at every gang."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class QueuePositions:
             insort(line, gang, key=came)
 
     def leave(self, gang: Gang) -> None:
-        """Remove a gang that waits no longer."""
+        """Remove a gang that no longer waits."""
         lines = self._lines[gang.queue]
         line = lines[gang.priority]
         del line[bisect_left(line, came(gang), key=came)]
@@ -40,8 +40,8 @@ class QueuePositions:
         return sum(len(line) for priority, line in lines.items() if priority > gang.priority)
 
     def earlier(self, gang: Gang, *, any_priority: bool) -> int:
-        """Return how many waiting gangs of the same priority (or of any priority) came to the queue
-        earlier.
+        """Return how many waiting gangs came to the queue earlier: those of the same priority or,
+        with `any_priority`, of any priority.
         """
         lines = self._lines.get(gang.queue, {})
         looked_at = lines.values() if any_priority else [lines.get(gang.priority, [])]
@@ -49,5 +49,5 @@ class QueuePositions:
 
 
 def came(gang: Gang) -> tuple[float, str]:
-    """Return the key that orders gangs of one priority by the time when they came."""
+    """Return the key that orders gangs of one priority by their time of arrival."""
     return gang.created, gang.uid

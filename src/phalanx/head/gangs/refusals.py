@@ -1,4 +1,4 @@
-"""Remembers which nodes refused gangs recently, so that cycles pass them over if they can."""
+"""Remembers which nodes refused gangs recently, so that cycles prefer other nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phalanx.scheduler.placement.selector.tried import TriedPlaces
 
 
 class Refusals:
-    """The refusals by gang and node. Each is kept for as long as `TriedPlaces` says."""
+    """The refusals by gang and node. `TriedPlaces` decides how long each is kept."""
 
     def __init__(self, clock: Clock, gang_amended: Callable[[Gang], None]) -> None:
         """`gang_amended` is called when the scheduler must read a gang again."""
@@ -20,12 +20,12 @@ class Refusals:
         self._gang_amended = gang_amended
         self._tried = TriedPlaces[bytes]()
         self._gangs: dict[GangId, tuple[Gang, int]] = {}
-        """The gangs that were refused, each with the number of refusing nodes that the scheduler
-        knows.
+        """The gangs that were refused, each with the number of refusing nodes that was last
+        reported to the scheduler.
         """
 
     def refused(self, gang: Gang, node_id: str, members: Iterable[int]) -> None:
-        """Note that the node has no room for these members, although the head's books showed
+        """Note that the node has no room for these members, although the head's records showed
         room.
         """
         needs = (ResourceSet.from_mapping(gang.members[index].need) for index in members)
@@ -34,11 +34,11 @@ class Refusals:
         self._gang_amended(gang)
 
     def of(self, gang: Gang) -> Mapping[str, ResourceSet]:
-        """Return the resources that nodes refused the gang, by node."""
+        """Return the resources that nodes refused to the gang, by node."""
         return self._tried.of(gang.gang_id, self._clock.now())
 
     def expire(self) -> bool:
-        """Drop refusals that are old enough. Returns whether any gang may ask nodes again."""
+        """Drop refusals that have expired. Returns whether any gang may ask nodes again."""
         expired = [(gang, left) for gang, known in self._gangs.values()
                    if (left := len(self.of(gang))) < known]  # fmt: skip
         for gang, left in expired:

@@ -1,5 +1,5 @@
-"""The meeting point of a gang's members: ports free on all its nodes, and each member's view of the
-gang.
+"""The rendezvous of a gang's members: ports that are free on all its nodes, and each member's view
+of the gang.
 
 `head.jobs.environment` computes the variables of a member's environment, as for jobs.
 """
@@ -37,15 +37,15 @@ class Rendezvous:
         self._first_port = first_port
         self._taken: set[int] = set()
         self._busy: dict[int, None] = {}
-        """Ports that nodes reported as used by other programs; the oldest are forgotten."""
+        """Ports that nodes reported as used by other programs. The oldest reports are forgotten."""
 
     def choose_ports(self, gang: Gang, nodes: Collection[str]) -> bool:
         """Choose ports for the gang that are common to all its nodes and that no other gang has. If
         possible, the gang keeps its old ports.
 
-        `nodes` will get members; nodes that have members count, too. Returns False if there are too
-        few such ports, or if running members would have to change their ports; the gang then keeps
-        its ports.
+        `nodes`: the nodes that will get members; nodes that already have members count, too.
+        Returns False, and leaves the gang's ports unchanged, if there are too few such ports or if
+        running members would have to change theirs.
         """
         held = {member.node for member in gang.members if member.state == HELD}
         self._taken.difference_update(gang.ports)
@@ -67,11 +67,11 @@ class Rendezvous:
         return is_settled
 
     def __contains__(self, port: object) -> bool:
-        """Whether a gang or another program has this port."""
+        """Whether a gang or another program uses this port."""
         return port in self._taken or port in self._busy
 
     def keep_ports(self, gang: Gang) -> None:
-        """Take the ports of a restored gang."""
+        """Mark the ports of a restored gang as used."""
         self._taken.update(gang.ports)
 
     def free_ports(self, gang: Gang) -> None:
@@ -87,9 +87,7 @@ class Rendezvous:
                 del self._busy[next(iter(self._busy))]
 
     def views(self, gang: Gang, wanted: Iterable[int]) -> dict[int, EncodedView]:
-        """Return the view of their gang for these members. Members that have ended keep their
-        ranks.
-        """
+        """Return these members' views of their gang. Ended members keep their ranks."""
         there = {
             index: member.node or member.last_node
             for index, member in enumerate(gang.members)

@@ -1,9 +1,10 @@
-"""Claims room for waiting gangs that drivers' ordinary tasks hold: nodes are asked to keep it free.
+"""Claims room for waiting gangs on nodes where drivers' ordinary tasks run.
 
-A worker goes from task to task for as long as its owner has any, so a gang could wait for ever. For
-gangs that the scheduler would place if such workers yielded, each node learns what they would take
-there. The node decides in its own order of priorities and queues whether they are due, lets the
-running tasks end, and starts no others in the room that is kept (`node.leases`).
+A worker takes one task after another while its owner has any, so a gang could wait for ever. This
+module finds gangs that the scheduler would place if such workers yielded, and tells each node how
+much they would take there. The node decides by its own order of priorities and queues whether these
+gangs come first. If they do, it lets the running tasks end, and starts no others in the room that
+it keeps (`node.leases`).
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from phalanx.scheduler.cycle.specs import Snapshot
 from phalanx.scheduler.devices.sets import EMPTY, ResourceSet
 
 LOOK_EVERY_S, PAUSE = 0.25, 10.0
-"""At least LOOK_EVERY_S seconds pass between two looks, and at least PAUSE times as long as the
-last look took.
+"""The time between two searches for claims: at least LOOK_EVERY_S seconds, and at least PAUSE times
+as long as the last search took.
 """
 KEPT = 4.0
-"""The number of pauses for which a node keeps room, unless it is asked again."""
+"""The number of pauses for which a node keeps room if the claim is not repeated."""
 NEVER = float("inf")
 
 
 class RoomClaims:
-    """The room that nodes are asked to keep for waiting gangs."""
+    """The room that nodes keep for waiting gangs at the head's request."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class RoomClaims:
         member_of: Mapping[str, tuple[Gang, int]],
         truth: Callable[[], Snapshot],
     ) -> None:
-        """`truth` returns everything that a cycle looks at now."""
+        """`truth` returns everything that a cycle considers now."""
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes
@@ -56,11 +57,11 @@ class RoomClaims:
         self._next = 0.0
         self._pause_s = LOOK_EVERY_S
         self._claimed: set[tuple[GangId, str]] = set()
-        """(gang, node) for all room that nodes were last asked to keep."""
+        """A pair (gang, node) for all room that nodes were last asked to keep."""
 
     def look(self, now: float) -> float:
         """Ask nodes to keep the room that waiting gangs would get. Returns the time of the next
-        look.
+        search.
         """
         yields = {r.node_id: self._nodes.yields(r.node_id) for r in self._nodes.living()}
         if not any(yields.values()):
@@ -76,14 +77,14 @@ class RoomClaims:
         return now + LOOK_EVERY_S if self._claimed else NEVER
 
     def drop(self) -> None:
-        """Give up all claims, because no gang waits any more."""
+        """Withdraw all claims, because no gang is waiting any more."""
         if self._claimed:
             self._claim({})
 
     def _choose(
         self, yields: Mapping[str, Mapping[str, float]]
     ) -> dict[tuple[GangId, str], tuple[Gang, ResourceSet]]:
-        """Return what each gang would get if all ordinary tasks made room and no gang did."""
+        """Return what each gang would get if all ordinary tasks yielded and no gang did."""
         truth = self._truth()
         config = msgspec.structs.replace(truth.config, actions=("allocate",))
         snapshot = msgspec.structs.replace(truth, config=config)

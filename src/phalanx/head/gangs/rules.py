@@ -1,8 +1,9 @@
-"""The scheduler's rules on a running cluster: those that come with it, or an administrator's own.
+"""The scheduler's rules on a running cluster: the default rules, or an administrator's.
 
-Own rules are Volcano's scheduler configuration. The head refuses rules by which gangs would start
-in parts, on nodes that cannot run them, or not at all. Licenses and reservations, which users may
-ask of every cluster, are honoured even if the rules do not name them.
+An administrator's rules are in the format of Volcano's scheduler configuration. The head refuses
+rules by which gangs would start in parts, would start on nodes that cannot run them, or would never
+start. Users may request licenses and reservations on every cluster, so both are honoured even if
+the rules do not name their plugins.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ stands for.
 """
 NEEDED = ("gang", "predicates")
 ADDED = ("licenses", "calendar", "limits", "gpu-sharing")
-"""Plugins that are added if the rules do not name them."""
+"""Plugins that are added to rules that do not name them."""
 RESTLESS = frozenset({"shuffle", "consolidate"})
 """Actions that evict for reasons other than priority and queues."""
 _KEY = b"scheduler"
@@ -61,7 +62,7 @@ class Rules:
         meter: Meter,
         event_log: EventLog,
     ) -> None:
-        """`picture` returns everything that a cycle could look at; new rules are tried on it.
+        """`picture` returns everything that a cycle could read, as a snapshot for trying new rules.
         `changed` is called when the rules have changed.
         """
         self._event_log = event_log
@@ -84,7 +85,7 @@ class Rules:
 
     def current(self, *, has_paths: bool = False) -> Configuration:
         """Return the current rules. `has_paths`: whether queues have paths. An administrator's
-        rules use paths only if they name a plugin that does.
+        rules use paths only if they name a plugin that uses paths.
         """
         if self._config is not None:
             return self._config

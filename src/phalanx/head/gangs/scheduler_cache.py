@@ -1,8 +1,8 @@
-"""The scheduler's view of the cluster, kept from cycle to cycle and patched after events.
+"""The scheduler's view of the cluster, which is kept from cycle to cycle and patched after events.
 
-The cache hears events and decides what it patches and what it reads again. It reads everything
-again when gangs have network topologies, when a resource appears or disappears that no node named,
-and after a cycle that failed. A patched view equals one that is read again.
+The cache receives events, and decides what it patches and what it reads again. It reads everything
+again when gangs have network topologies, when a resource that no node named before appears or
+disappears, and after a failed cycle. A patched view equals one that is read again.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from phalanx.scheduler.cycle.specs import (
 )
 
 EVICTING = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle", "consolidate"})
-"""Actions that evict. They take most of the time of a long cycle, and seldom find anything."""
+"""Actions that evict. They take most of the time of a long cycle, and seldom find victims."""
 
 
 PREFERRING = frozenset({"binpack", "selector"})
-"""Plugins that only express preferences between nodes: without them, a cycle decides correctly,
-though less well.
+"""Plugins that only express preferences among nodes. Without them, a cycle still decides correctly,
+but chooses worse nodes.
 """
 
 NOT_RESTING = float("inf")
-"""A time at which no gang rests any more."""
+"""A time so late that no gang is resting any more."""
 
 
 class ClusterSource(Protocol):
-    """Everything that cycles look at, in its current state."""
+    """The source of everything that cycles read, in its current state."""
 
     def nodes(self) -> Iterable[NodeSpec]:
         """Return the nodes that are not dead."""
@@ -75,15 +75,15 @@ class ClusterSource(Protocol):
         ...
 
     def licenses(self) -> tuple[LicenseSpec, ...]:
-        """Return how many licenses of each kind the cluster has."""
+        """Return the number of licenses of each kind in the cluster."""
         ...
 
     def podgroup(self, gang: Gang) -> PodGroupSpec:
-        """Return a gang's podgroup, as its members are now."""
+        """Return a gang's podgroup, with its current members."""
         ...
 
     def task(self, gang: Gang, index: int) -> TaskSpec:
-        """Return a task that stands for a member while the member waits for its place."""
+        """Return the task for a member that waits for its place."""
         ...
 
 
@@ -115,21 +115,23 @@ class SchedulerCache:
         self._shells = shells
         self._kept: KeptCluster | None = None
         self._gangs_changed: dict[GangId, tuple[Gang, set[int] | None]] = {}
-        """The members whose columns may be out of date; None stands for all members of a gang."""
+        """The members whose columns may be out of date, by gang; None stands for all members of the
+        gang.
+        """
         self._old_names: list[tuple[str, list[str]]] = []
         """The former names of gangs that were renamed, each with the former names of its members'
         tasks.
         """
         self._resting: dict[GroupId, Gang] = {}
         self._taken: dict[str, Amounts] = {}
-        """The amounts that work outside of gangs takes of each node."""
+        """The amounts that work outside of gangs takes on each node."""
         self._have_nodes_changed = self._have_queues_changed = False
         self._has_clock_stepped = False
 
     # ---- changes -----------------------------------------------------------------------------
 
     def gang_changed(self, gang: Gang) -> None:
-        """Take note that a gang is seen from now on, has more members, or is over."""
+        """Note that a gang is seen from now on, has more members, or is over."""
         self._gangs_changed[gang.gang_id] = (gang, None)
 
     def gang_renamed(self, gang: Gang, uid: str, tasks: list[str]) -> None:
@@ -138,7 +140,7 @@ class SchedulerCache:
         self.gang_changed(gang)
 
     def gang_amended(self, gang: Gang) -> None:
-        """Take note that a gang's terms may have changed."""
+        """Note that a gang's terms may have changed."""
         self._gangs_changed.setdefault(gang.gang_id, (gang, set()))
 
     def members_moved(self, gang: Gang, move: Move) -> None:
@@ -149,14 +151,14 @@ class SchedulerCache:
             self._gangs_changed[gang.gang_id] = (gang, known)
 
     def gang_rests(self, gang: Gang) -> None:
-        """Leave a gang out until its `rests_until`: the gang keeps what it holds, and its waiting
+        """Exclude a gang until its `rests_until`: the gang keeps what it holds, and its waiting
         members get no places.
         """
         self._resting[gang.gang_id] = gang
         self.gang_changed(gang)
 
     def nodes_changed(self) -> None:
-        """Take note that a node joined, drains, is dead, or has different totals or labels."""
+        """Note that a node joined, is draining, died, or has different totals or labels."""
         self._have_nodes_changed = True
 
     def queues_changed(self) -> None:
@@ -164,11 +166,13 @@ class SchedulerCache:
         self._have_queues_changed = True
 
     def clock_stepped(self) -> None:
-        """Take note that the noted moments of gangs and members have moved."""
+        """Note that the times stored for gangs and members have been shifted."""
         self._has_clock_stepped = True
 
     def rules_changed(self) -> None:
-        """Read everything again, because the rules have changed; give every plugin a new chance."""
+        """Read everything again, because the rules have changed, and use plugins again that were
+        left out.
+        """
         self._kept = None
         self._left_out.clear()
 
@@ -176,7 +180,8 @@ class SchedulerCache:
 
     def decide(self, now: float, wall: float, times: CycleTimes, *, evicts: bool) -> Plan:
         """Run a cycle and return its plan. `now` is on the head's clock, `wall` in seconds since
-        the epoch. Unless `evicts` is set, nothing is evicted, whatever the configuration says.
+        the epoch. Unless `evicts` is set, nothing is evicted, even if the configuration has actions
+        that evict.
         """
         began = times.now()
         cluster = self.cluster(now, wall)
@@ -207,11 +212,9 @@ class SchedulerCache:
         return plan
 
     def _leave_out_plugin(self, snapshot: Snapshot, now: float, error: Exception) -> bool:
-        """If the plugin that raised the error only expresses preferences between nodes, leave it
-        out until the head restarts.
-
-        Returns False if another plugin raised the error, or if the error does not occur again and
-        its cause stays unknown.
+        """Leave the plugin that raised the error out until the head restarts, if it only expresses
+        preferences among nodes. Returns False if another plugin raised the error, or if the error
+        does not occur again so that its cause stays unknown.
         """
         gangs = self._living()
         if not self._fails(snapshot, gangs, now):
@@ -237,7 +240,7 @@ class SchedulerCache:
         return False
 
     def cluster(self, now: float, wall: float) -> Cluster:
-        """Return the columns in the current state, patched or read again."""
+        """Return the columns in their current state, patched or read again."""
         self._wake(now)
         taken = self._source.taken_changes()
         self._taken |= taken
@@ -256,8 +259,8 @@ class SchedulerCache:
     def columns_to_try(
         self, also: Gang, now: float, wall: float
     ) -> tuple[Snapshot, KeptCluster] | None:
-        """Return the inputs of one cycle that is only tried: its rules, and its own columns, in
-        which no gang rests and `also` is seen. Returns None if the columns cannot be patched.
+        """Return the inputs of a cycle that is only tried: its rules, and its own columns, in which
+        no gang rests and `also` is seen. Returns None if the columns cannot be patched.
         """
         kept = self.cluster(now, wall)
         if not isinstance(kept, KeptCluster):
@@ -312,7 +315,8 @@ class SchedulerCache:
 
     def _patch(self, kept: KeptCluster, now: float) -> None:
         """Bring the columns up to date. New nodes and queues are entered before the gangs that use
-        them, and old ones are removed after those gangs. Raises NotPatchableError.
+        them. Old nodes and queues are removed after the gangs that used them. Raises
+        NotPatchableError.
         """
         nodes = list(self._source.nodes()) if self._have_nodes_changed else None
         queues = list(self._source.queues()) if self._have_queues_changed else None
@@ -384,12 +388,12 @@ class SchedulerCache:
     # ---- reading -----------------------------------------------------------------------------
 
     def truth(self, now: float, wall: float) -> Snapshot:
-        """Return everything that a cycle looks at, read from the sources."""
+        """Return everything that a cycle reads, taken from the sources again."""
         return self.picture(self._living(), now, wall)
 
     def picture(self, gangs: Iterable[Gang], now: float, wall: float) -> Snapshot:
-        """Return everything that a cycle looks at, with these gangs. A gang that cannot be read is
-        set aside.
+        """Return everything that a cycle reads, with these gangs only. A gang that cannot be read
+        is set aside.
         """
         source = self._source
         groups: list[PodGroupSpec] = []
