@@ -1,4 +1,4 @@
-"""The accounts that work may run as, where it runs as its owners (the mode *system*)."""
+"""The accounts under which work runs, on clusters that run it as its submitters (mode *system*)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Grants(Protocol):
     def grant(
         self, user: str, job: JobId, attempt: int, node: str, devices: Sequence[int]
     ) -> Grant | None:
-        """Return the grant for a member on the node with this name; None stands for the node's
+        """Return the grant for a member on the node with this name; None means the node's own
         account.
         """
         ...

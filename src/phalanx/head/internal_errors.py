@@ -1,7 +1,7 @@
 """Catches internal errors around one thing each, and counts them for display.
 
-A gang, a job, a request, a message of a node: the thing that raises an error is set apart, and the
-others continue.
+The thing may be a gang, a job, a request or a message of a node. It is set apart when it raises an
+error, and the others continue.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from phalanx.head.clock import Clock
 from phalanx.model.rows.cluster import DefectInfo
 
 _SHOWN_CHARS = 300
-"""The number of characters of an error's text that are shown. It is limited because users may
+"""The number of characters of an error's text that are shown. The limit exists because users may
 control a part of the text.
 """
 
 
 class InternalErrors:
-    """The internal errors that were caught, by kind, with the text of the last one."""
+    """The caught internal errors, counted by kind, with the text of the last error of each kind."""
 
     def __init__(
         self, clock: Clock, show: Callable[[Exception], None], note: Callable[..., None]
     ) -> None:
         """`show` writes an error to the head's log. `note` notes an event (`EventLog.note`) for the
-        first error of a kind, the tenth, the hundredth and so on, because some errors come with
-        every tick.
+        first, tenth, hundredth … error of a kind, because some errors repeat with every tick.
         """
         self._clock = clock
         self._show = show
@@ -36,7 +35,7 @@ class InternalErrors:
         """The caught errors by kind; see `StatusInfo`."""
 
     def add(self, kind: str, error: Exception, what: str = "") -> None:
-        """Add a caught error. `what` names, for display, the thing that the error was about."""
+        """Add a caught error. `what` names, for display, the thing that the error concerns."""
         before = self.rows.get(kind)
         text = f"{what}: {describe(error)}" if what else describe(error)
         self.rows[kind] = DefectInfo(
@@ -50,24 +49,26 @@ class InternalErrors:
         self._show(error)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move the last moments along after the clock was stepped by this many seconds."""
+        """Shift the times of the last errors after the clock was stepped by this many seconds."""
         for kind, row in self.rows.items():
             self.rows[kind] = msgspec.structs.replace(row, at=row.at + step_s)
 
     def in_request(self, error: Exception, name: str) -> None:
-        """Count an unexpected error of a request's handler; the asker has been answered."""
+        """Count an unexpected error of a request's handler. The client has already got its
+        answer.
+        """
         self.add("request", error, name)
 
     def kept_apart(self, kind: str, what: str = "") -> KeptApart:
-        """Return a context in which an error is counted and then does not affect the code after the
-        context.
+        """Return a context that catches and counts an error, so that the code after the context
+        continues.
         """
         return KeptApart(self, kind, what)
 
 
 class KeptApart:
-    """The context of `InternalErrors.kept_apart`. Every change of a job enters such a context, so
-    for speed this class is no generator.
+    """The context of `InternalErrors.kept_apart`. It is a class and not a generator for speed,
+    because every change of a job enters such a context.
     """
 
     __slots__ = ("_internal_errors", "_kind", "_what")

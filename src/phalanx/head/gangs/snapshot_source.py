@@ -1,4 +1,4 @@
-"""Snapshots of the head's nodes, queues and gangs, to decide on or to show."""
+"""Snapshots of the head's nodes, queues and gangs, for decisions and for display."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from phalanx.scheduler.plugin_parts.users import BOOKS
 
 
 class SnapshotSource:
-    """All snapshots that are made of one cluster."""
+    """Makes all snapshots of one cluster."""
 
     def __init__(
         self,
@@ -36,26 +36,26 @@ class SnapshotSource:
         self._outside_work = outside_work
         self._books = books
         self.shells = {BOOKS: books}
-        """The shells that are lent to plugins that decide on `columns`."""
+        """Objects of the head that plugins get when they decide on the columns from `columns`."""
 
     def truth(self) -> Snapshot:
-        """Return the snapshot with which a cycle would begin now."""
+        """Return the snapshot with which a cycle would start now."""
         return self._cache.truth(self._clock.now(), self._clock.wall())
 
     def patched_cluster(self) -> Cluster:
-        """Return the columns that the next cycle looks at."""
+        """Return the columns that the next cycle uses."""
         return self._cache.cluster(self._clock.now(), self._clock.wall())
 
     def read_cluster(self) -> Cluster:
-        """Return the columns that the next cycle looks at, read again from their sources."""
+        """Return the columns that the next cycle uses, read again from their sources."""
         cluster = Cluster(self.truth())
         for record in self._nodes.living():
             cluster.occupy(record.node_id, self._outside_work.taken(record.node_id))
         return cluster
 
     def of(self, gangs: Iterable[Gang]) -> Snapshot:
-        """Return everything that a cycle could look at, with these gangs and the amounts that other
-        work takes on nodes. None of the gangs rests.
+        """Return everything that a cycle could read, with these gangs, and with the amounts that
+        other work takes on nodes. No gang is left out because it rests.
         """
         found = self._cache.picture(gangs, NOT_RESTING, self._clock.wall())
         queues = [
@@ -66,8 +66,8 @@ class SnapshotSource:
         return msgspec.structs.replace(found, queues=tuple(queues), tasks=tasks)
 
     def columns(self, gang: Gang) -> tuple[Snapshot, KeptCluster] | None:
-        """Return the contents of `of` for this gang and the gangs that cycles see, as columns that
-        may be used for one decision. This is much cheaper than `of` when much runs. Returns None if
+        """Return the same as `of`, for this gang and the gangs that cycles see, but as columns for
+        a single decision. This is much cheaper than `of` when much work runs. Returns None if
         everything has to be read again.
         """
         return self._cache.columns_to_try(gang, self._clock.now(), self._clock.wall())

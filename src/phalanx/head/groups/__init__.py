@@ -1,1 +1,1 @@
-"""Placement groups: every bundle of a group has a node, or none has."""
+"""Placement groups: all bundles of a group are on nodes, or none is."""

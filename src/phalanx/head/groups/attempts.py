@@ -1,8 +1,8 @@
 """Attempts to reserve bundles on nodes in two phases: all bundles of an attempt, or none.
 
-The head asks nodes to prepare, that is, to set their bundles aside. When all nodes have, the head
-writes that down and asks them to commit; when all have confirmed, the attempt is settled. Requests
-are repeated until they are answered, so a lost message costs time and no resources.
+The head asks nodes to prepare, that is, to set their bundles aside. When all nodes have prepared,
+the head stores that and asks them to commit. When all have confirmed, the attempt is settled.
+Requests are repeated until they are answered, so a lost message costs time but no resources.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
     awaiting: set[str] = set()
     """The nodes whose answers are missing."""
     lost: set[str] = set()
-    """The nodes that had prepared their bundles but do not keep them."""
+    """The nodes that had prepared their bundles but will not keep them."""
     is_committing: bool = False
     is_ordered: bool = False
     """Whether a node may have been asked to commit."""
@@ -48,8 +48,8 @@ class Attempt(msgspec.Struct, kw_only=True, eq=False):
 
 
 class AttemptOwner(Protocol):
-    """Makes attempts, sends their messages, and is told their outcome. The answer to a message may
-    come before the method that sent the message returns.
+    """Starts attempts, sends their messages, and handles their outcome. The answer to a message may
+    arrive before the method that sent the message returns.
     """
 
     def prepare(self, attempt: Attempt, node_id: str) -> None:
@@ -65,28 +65,28 @@ class AttemptOwner(Protocol):
         ...
 
     def on_prepared(self, attempt: Attempt, now: float) -> None:
-        """Write down that all nodes have set the attempt's bundles aside, before nodes commit."""
+        """Store that all nodes have set the attempt's bundles aside, before the nodes commit."""
         ...
 
     def may_begin(self, attempt: Attempt) -> bool:
-        """Whether nodes should keep the bundles that they have set aside; if not, they give the
+        """Whether nodes should commit the bundles that they have set aside. If not, they give the
         bundles back.
         """
         ...
 
     def on_refused(self, attempt: Attempt, now: float) -> None:
-        """Handle a failed attempt, whose bundles are given back."""
+        """Handle a failed attempt. Its bundles are given back."""
         ...
 
     def on_settled(self, attempt: Attempt, now: float) -> None:
-        """Handle an attempt that every node has answered; `attempt.kept` has the bundles that are
-        kept.
+        """Handle an attempt that every node has answered; `attempt.kept` has the committed
+        bundles.
         """
         ...
 
 
 class Attempts:
-    """The attempts that are under way: at most one for each group."""
+    """The attempts in progress, at most one for each group."""
 
     def __init__(self, owner: AttemptOwner, give_backs: GiveBacks) -> None:
         self._owner = owner
@@ -94,7 +94,7 @@ class Attempts:
         self._under_way: dict[GroupId, Attempt] = {}
 
     def get(self, group: GroupId) -> Attempt | None:
-        """Return the attempt of a group that is under way, if any."""
+        """Return the group's attempt that is in progress, if any."""
         return self._under_way.get(group)
 
     def begin(self, attempt: Attempt, now: float) -> None:
@@ -104,19 +104,21 @@ class Attempts:
         self._send(attempt, now)
 
     def resume(self, attempt: Attempt, now: float) -> None:
-        """Continue an attempt that an earlier head knew to be prepared, from the next tick on."""
+        """Continue, from the next tick on, an attempt that was prepared under an earlier head."""
         self._under_way[attempt.group] = attempt
         attempt.awaiting = set(attempt.bundles) - attempt.lost
         attempt.is_committing = attempt.is_ordered = True
         attempt.resend_at = now
 
     def call_off(self, group: GroupId) -> Attempt | None:
-        """End a group's attempt. The caller must take back the bundles that nodes may hold."""
+        """End a group's attempt. The caller must take back the bundles that nodes may still
+        hold.
+        """
         return self._under_way.pop(group, None)
 
     def prepared(self, node_id: str, group: GroupId, number: int, ok: bool, now: float) -> None:
-        """Handle a node's answer: the node has set its bundles of an attempt aside, or has no room
-        for them.
+        """Handle a node's answer: the node has set its bundles of an attempt aside, or it has no
+        room for them.
         """
         attempt = self._awaited(node_id, group, number, is_committing=False)
         if attempt is None:
@@ -135,8 +137,8 @@ class Attempts:
         self._owner.when_written(lambda: self._go_on(attempt, now))
 
     def committed(self, node_id: str, group: GroupId, number: int, ok: bool, now: float) -> None:
-        """Handle a node's answer: the node keeps its bundles of an attempt, or had given them back
-        before.
+        """Handle a node's answer: the node keeps its bundles of an attempt, or it had already given
+        them back.
         """
         attempt = self._awaited(node_id, group, number, is_committing=True)
         if attempt is None:
@@ -161,16 +163,16 @@ class Attempts:
             self._settle(attempt, now)
 
     def tick(self, now: float) -> None:
-        """Repeat the requests that were not answered."""
+        """Repeat the unanswered requests."""
         for attempt in [one for one in self._under_way.values() if now >= one.resend_at]:
             self._go_on(attempt, now)
 
     def _go_on(self, attempt: Attempt, now: float) -> None:
-        """Ask the nodes that have not answered.
+        """Ask the nodes that have not answered yet.
 
         A prepared attempt continues only if it may still begin. Once a node may have been asked to
-        commit, the attempt waits for the node's answer, even if the group is removed. While the
-        node may keep its bundles, they must not be placed elsewhere.
+        commit, the attempt waits for that node's answer, even if the group is removed: as long as
+        the node may keep its bundles, they must not be placed elsewhere.
         """
         if self._under_way.get(attempt.group) is not attempt:
             return
@@ -209,8 +211,8 @@ class Attempts:
         return attempt if attempt.is_committing is is_committing else None
 
     def _give_up(self, attempt: Attempt, now: float, but: str = "") -> None:
-        """End the attempt: nodes that have prepared, or may have, give back. Node `but` holds
-        nothing.
+        """End the attempt, and ask all nodes that have or may have prepared to give their bundles
+        back. Node `but` holds nothing and is not asked.
         """
         del self._under_way[attempt.group]
         nodes = [node for node in attempt.bundles if node not in attempt.lost]

@@ -1,4 +1,4 @@
-"""Picks nodes for the bundles of a group, or says why no cluster of this shape has room for
+"""Picks nodes for the bundles of a group, or reports why no cluster of this shape has room for
 them.
 """
 
@@ -15,7 +15,9 @@ from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 
 def pick_nodes(cluster: ClusterNodes, request: BundleRequest) -> BundlesPlaced | BundleRejection:
-    """Return the strategy's choice; infeasible also if the bundles exceed all nodes together."""
+    """Return the strategy's choice. The answer is also infeasible if the bundles exceed all nodes
+    together.
+    """
     outcome = pick_bundles(cluster.view, request)
     if isinstance(outcome, BundlesPlaced) or outcome.reason == "infeasible":
         return outcome

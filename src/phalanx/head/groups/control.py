@@ -1,4 +1,6 @@
-"""Carries out what the table of placement groups asks for: messages to nodes, writes, answers."""
+"""Carries out the effects of the table of placement groups: messages to nodes, writes, and
+answers.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from phalanx.scheduler.placement.cluster_nodes import ClusterNodes
 
 
 class GroupWatchers:
-    """Reports groups to nodes that keep a copy, and to processes that wait for a group."""
+    """Reports changes of groups to nodes that keep a copy, and to processes that wait for a
+    group.
+    """
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
@@ -38,7 +42,7 @@ class GroupWatchers:
         self._outbox.send(prefix, _known(group))
 
     def wait(self, group: KnownGroup | None, asker: Asker[bool]) -> bool | Later:
-        """Return whether work that waits for the group may run in it, if that is known; otherwise
+        """Return whether work that waits for the group may run in it. If that is not known yet,
         answer later.
         """
         if group is None or group.state == REMOVED:
@@ -66,7 +70,7 @@ class GroupWatchers:
                 asker.reply(group.has_begun)
 
     def freed(self, group: GroupId) -> None:
-        """Answer that all resources of a removed group are free."""
+        """Reply to all that wait until a removed group has freed its resources."""
         for asker in self._freed_waiters.pop(group, ()):
             asker.reply(None)
 
@@ -81,7 +85,7 @@ class GroupControl(GroupWatchers):
         cluster: ClusterNodes,
         created: Callable[[], None],
     ) -> None:
-        """`created` is called when a group is created, because actors may have waited for its
+        """`created` is called when a group is created, because actors may be waiting for its
         bundles.
         """
         super().__init__(outbox)
@@ -114,7 +118,7 @@ class GroupControl(GroupWatchers):
         self._outbox.order(node_id, message)
 
     def changed(self, group: KnownGroup) -> None:
-        """Store the group and report it. If it is created, notify actors."""
+        """Store the group and report it. If it has been created, notify waiting actors."""
         if isinstance(group, Group):
             self._state_store.put_group(group)
         super().changed(group)

@@ -1,4 +1,6 @@
-"""Bundles that nodes must give back: requested until they are free, or until the node is gone."""
+"""Bundles that nodes must give back. Requests are repeated until the bundles are free or the node
+is gone.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ class Ending(msgspec.Struct, frozen=True):
 AT_ONCE = Ending()
 
 Send = Callable[[str, GroupId, int, list[int], Ending], None]
-"""Sends (node, group, attempt, bundle indexes, how) to the node."""
+"""Sends (node, group, attempt, bundle indexes, ending) to the node."""
 
 
 class _Asked(msgspec.Struct, kw_only=True):
@@ -33,10 +35,9 @@ class _Asked(msgspec.Struct, kw_only=True):
 
 
 class GiveBacks:
-    """The bundles that have still to become free, by group, and by node and attempt.
-
-    Requests of different attempts are kept apart: when a bundle was freed for one attempt, the node
-    may already keep it for a later attempt.
+    """The bundles that are not free yet, by group, and by node and attempt. Requests are kept
+    separately for each attempt, because a node that freed a bundle of one attempt may already hold
+    it for a later attempt.
     """
 
     def __init__(self, send: Send) -> None:
@@ -55,7 +56,7 @@ class GiveBacks:
         now: float,
         ending: Ending = AT_ONCE,
     ) -> None:
-        """Ask the node to end these bundles, for this attempt and all earlier ones."""
+        """Ask the node to end these bundles of this attempt and of all earlier ones."""
         self.ask_all({node: indexes}, group, attempt, now, ending)
 
     def ask_all(
@@ -66,7 +67,7 @@ class GiveBacks:
         now: float,
         ending: Ending = AT_ONCE,
     ) -> None:
-        """Ask several nodes to end bundles. The group is not free before all of the nodes have
+        """Ask several nodes to end bundles. The group counts as free only when all of them have
         answered.
         """
         asked = self._asked.setdefault(group, {})
@@ -81,15 +82,17 @@ class GiveBacks:
                 self._send(node, group, attempt, list(one.indexes), one.ending)
 
     def is_asked(self, node: str, group: GroupId, attempt: int, index: int) -> bool:
-        """Whether the node was asked to end this bundle of that attempt and has not done so yet."""
+        """Whether the node was asked to end this bundle of that attempt and has not confirmed it
+        yet.
+        """
         return any(
             at == node and number >= attempt and index in one.indexes
             for (at, number), one in self._asked.get(group, {}).items()
         )
 
     def awaited(self, node: str, group: GroupId, attempt: int) -> list[int]:
-        """Return the bundles that become free with the node's answer to this attempt; no bundles
-        for a repeated answer.
+        """Return the bundles that become free with the node's answer to this attempt. For a
+        repeated answer there are none.
         """
         asked = self._asked.get(group, {}).get((node, attempt))
         return list(asked.indexes) if asked is not None else []
@@ -102,8 +105,8 @@ class GiveBacks:
         return self._close_if_answered(group)
 
     def node_gone(self, node: str) -> list[GroupId]:
-        """Take note that the node is dead. Returns the groups that have nothing to give back any
-        more.
+        """Note that the node is dead. Returns the groups that now have nothing left to give
+        back.
         """
         concerned = []
         for group, asked in self._asked.items():
@@ -123,7 +126,7 @@ class GiveBacks:
                     self._send(node, group, attempt, list(one.indexes), one.ending)
 
     def _close_if_answered(self, group: GroupId) -> bool:
-        """Forget a group if all of its requests are answered. Returns whether the group is
+        """Forget a group if all of its requests are answered. Returns whether the group was
         forgotten.
         """
         if not self._asked[group]:

@@ -1,4 +1,6 @@
-"""The record of a placement group at the head: its request, its bundles' nodes, and its display."""
+"""The record of a placement group at the head: its request, the nodes of its bundles, and its rows
+for display.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class GroupRow(msgspec.Struct, kw_only=True):
 
 
 class KnownGroup(Protocol):
-    """A placement group as others see it: a group that a program made, or the bundles of a gang."""
+    """A placement group as other parts see it: a group that a program made, or the bundles of a
+    gang.
+    """
 
     @property
     def group(self) -> GroupId:
@@ -106,8 +110,8 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
     soft_target: str | None = None
     """The node that STRICT_PACK prefers."""
     domain_label: str | None = None
-    """The label of which all of the group's nodes must share one value; `domain` is this value,
-    once it is chosen.
+    """The label whose value all nodes of the group must share; `domain` is that value once it is
+    chosen.
     """
     domain: str | None = None
     namespace: str = ""
@@ -121,27 +125,27 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
     tries: int = 0
     """How many times this head has looked for nodes for the group."""
     asked_at: float | None = None
-    """When this head was asked for the group, on the head's clock; None if an earlier head was
-    asked.
+    """When this head received the request for the group, on the head's clock; None if an earlier
+    head received it.
     """
     created_after_s: float | None = None
-    """Seconds from the request until all of the group's bundles were there for the first time."""
+    """Seconds from the request until all of the group's bundles were placed for the first time."""
     attempt_number: int = 0
     is_under_way: bool = False
-    """Whether an attempt to place the group is under way."""
+    """Whether an attempt to place the group is in progress."""
     asked: BundleRequest | None = None
-    """The request for the bundles without a node, worked out once."""
+    """The request for the bundles that have no node. It is computed once and kept."""
     infeasible: str = ""
     """Why no cluster of this shape can hold the group."""
     waits_for: str = ""
     """Why the group is not placed now."""
     shape: int = -1
-    """The cluster's shape in which the group was infeasible."""
+    """The shape of the cluster for which the group was found infeasible."""
     retry_at: float = 0.0
     backoff_s: float = 0.0
     is_refused: bool = False
-    """Whether a node refused the group although it seemed to have room. Further news then does not
-    shorten the wait.
+    """Whether a node refused the group although it seemed to have room. News of free resources then
+    does not shorten the wait.
     """
 
     @property
@@ -220,7 +224,9 @@ class Group(msgspec.Struct, kw_only=True, eq=False):
 
 
 def restored(row: GroupRow, order: int) -> tuple[Group, Attempt | None]:
-    """Return the group that was stored as `row`, with its attempt if the attempt was prepared."""
+    """Return the group from its stored `row`. If the group had a prepared attempt, return that,
+    too.
+    """
     fields = msgspec.structs.asdict(row)
     fields["bundles"] = [ResourceSet.from_mapping(bundle) for bundle in row.bundles]
     group = Group(attempt_number=fields.pop("attempt"), order=order, **fields)
@@ -234,17 +240,17 @@ def restored(row: GroupRow, order: int) -> tuple[Group, Attempt | None]:
 
 
 def nodes_of(group: KnownGroup, index: int) -> list[str]:
-    """Return the nodes that have confirmed the bundle, or any bundle for index -1."""
+    """Return the nodes that have confirmed the bundle. For index -1, return those of all
+    bundles.
+    """
     among = range(len(group.nodes)) if index < 0 else [index]
     confirmed = [group.nodes[i] for i in among if i not in group.unconfirmed]
     return [node for node in dict.fromkeys(confirmed) if node]
 
 
 def refusal(group: KnownGroup, index: int, request: ResourceSet) -> tuple[str, str] | None:
-    """Return why work can never run in this bundle (in any bundle for index -1); None if work can
-    run.
-
-    The answer is (reason, code of an error). The code is empty if the work may wait.
+    """Return why work cannot run in this bundle, as (reason, code of an error). Index -1 means any
+    bundle. The code is empty if the work may wait. Returns None if the work can run.
     """
     if index >= len(group.bundles):
         count = len(group.bundles)
@@ -274,7 +280,7 @@ def facts(group: KnownGroup) -> dict[str, Any]:
 
 
 def _stats(group: KnownGroup) -> dict[str, Any]:
-    """Return Ray's numbers about the placing. For bundles of a gang, which the gang scheduler
+    """Return Ray's figures about the placement. For the bundles of a gang, which the gang scheduler
     places, return only the state.
     """
     stats: dict[str, Any] = {"scheduling_state": _scheduling_state(group)}
@@ -293,7 +299,7 @@ def _scheduling_state(group: KnownGroup) -> str:
 
 
 def settling_order(group: Group) -> tuple[bool, int]:
-    """Return the sort key: groups that lost bundles go before groups that never had any, and older
-    groups before newer ones.
+    """Return the sort key of a group. Groups that lost bundles come before groups that never had
+    any; among equals, older groups come first.
     """
     return group.state != RESCHEDULING, group.order

@@ -1,8 +1,9 @@
-"""The cluster's placement groups: every bundle on a node, or none, and placed again when nodes die.
+"""The cluster's placement groups. All bundles of a group are on nodes, or none is. Bundles are
+placed again when their nodes die.
 
 A group is placed by attempts (`attempts`) on the nodes that its strategy picks; when an attempt is
-settled, the group is created. Unlike in Ray, where one group is placed at a time, a group that
-finds no room never blocks the groups behind it.
+settled, the group is created. A group without room never blocks the groups behind it. In Ray, one
+group is placed at a time.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ KEEP_REMOVED = 1_000
 
 
 class GroupEffects(Protocol):
-    """The table's requests to its shell. A request may be answered before the method returns."""
+    """Requests that the table makes to its shell. The answer to a request may arrive before the
+    method returns.
+    """
 
     def prepare(
         self, node_id: str, group: GroupId, attempt: int, bundles: Mapping[int, ResourceSet]
@@ -72,10 +75,10 @@ class GroupEffects(Protocol):
 
 
 class PinnedGroup(KnownGroup, Protocol):
-    """A group whose places are not decided by the table; see `GroupTable.show`."""
+    """A group whose places the table does not decide; see `GroupTable.show`."""
 
     def remove(self, now: float) -> None:
-        """Remove the group, because somebody asked for that."""
+        """Remove the group on request."""
         ...
 
 
@@ -94,7 +97,7 @@ class GroupTable:
         self.give_backs = GiveBacks(effects.give_back)
         self.attempts = Attempts(self, self.give_backs)
         self._hopeless: dict[BundleRequest, BundleRejection] = {}
-        """The requests that have found no room since resources last came free."""
+        """The requests that have found no room since resources last became free."""
         self._order = 0
         self._is_trying = False
         self._is_stale = False
@@ -104,7 +107,7 @@ class GroupTable:
     def create(self, group: Group, now: float) -> None:
         """Register a group and try to place it.
 
-        Raises ValueError for a name that is taken, and for a request that can never be placed.
+        Raises ValueError if the name is taken, and if the request can never be placed.
         """
         group.asked_at = now
         if group.name and (group.namespace, group.name) in self._names:
@@ -157,13 +160,13 @@ class GroupTable:
         return group
 
     def creator_gone(self, creator: bytes, now: float) -> None:
-        """Remove the groups whose creator ended, unless they are detached."""
+        """Remove the groups whose creator has ended, except for detached groups."""
         for group in list(self._groups.values()):
             if group.creator == creator and not group.detached:
                 self.remove(group.group, now)
 
     def creators(self) -> list[bytes]:
-        """Return the processes whose groups are removed when they end."""
+        """Return the processes whose end removes their groups."""
         return [group.creator for group in self._groups.values() if not group.detached]
 
     def get(self, group_id: GroupId) -> KnownGroup | None:
@@ -190,13 +193,15 @@ class GroupTable:
                 yield group.bundles[index]
 
     def nodes_of(self, group_id: GroupId, index: int = -1) -> list[str]:
-        """Return the nodes that keep the bundle, or any bundle of the group for index -1."""
+        """Return the nodes that keep the bundle. For index -1, return those of all bundles of the
+        group.
+        """
         group = self.get(group_id)
         return [] if group is None else nodes_of(group, index)
 
     def refusal(self, place: BundleId, request: ResourceSet) -> tuple[str, str] | None:
-        """Return why tasks of this place cannot run, as (reason, code of an error); the code is ""
-        if they may wait. None if the tasks can run.
+        """Return why tasks in this place cannot run, as (reason, code of an error). The code is ""
+        if the tasks may wait. Returns None if they can run.
         """
         group_id, index = place
         group = self.get(group_id)
@@ -207,11 +212,11 @@ class GroupTable:
     # ---- groups whose places are not decided by the table --------------------------------------
 
     def show(self, group: PinnedGroup) -> None:
-        """Make a pinned group known to lookups. The table does nothing else with the group."""
+        """Make a pinned group visible to lookups. The table does nothing else with the group."""
         self._pinned[group.group] = group
 
     def hide(self, group_id: GroupId) -> None:
-        """Note that a pinned group is removed. Like other removed groups, it is shown for a
+        """Note that a pinned group was removed. Like other removed groups, it stays visible for a
         while.
         """
         self._remember_removed(group_id)
@@ -219,19 +224,19 @@ class GroupTable:
     # ---- news of nodes -----------------------------------------------------------------------
 
     def returned(self, node_id: str, group_id: GroupId, number: int) -> None:
-        """Note that the bundles are free that the node was asked to free with that attempt."""
+        """Note that the node has freed the bundles that it was asked to free with this number."""
         if self.give_backs.done(node_id, group_id, number):
             self._freed(group_id)
 
     def resources_changed(self, now: float) -> None:
-        """Try groups again after resources came free or a node joined. Call this once for all such
-        news.
+        """Try groups again after resources became free or a node joined. Call this once for all
+        such news.
         """
         self._hopeless.clear()
         self._try_all(now, at_once=True)
 
     def node_gone(self, node_id: str, now: float) -> None:
-        """Place the bundles of a dead node again. The node must be gone from the view already."""
+        """Place the bundles of a dead node again. The node must already be gone from the view."""
         for group_id in self.give_backs.node_gone(node_id):
             self._freed(group_id)
         for group in list(self._groups.values()):
@@ -251,8 +256,8 @@ class GroupTable:
 
         `held`: (group, bundle index, attempt, whether it is committed), without those of gangs;
         `ended`: the last attempt of each group that ended there. The node gives back bundles that
-        no group knows, and bundles that it does not have are lost. Bundles that must be given back
-        anyway are requested again with their grace.
+        no group knows. Bundles that the node should have but does not have are lost. Requests to
+        give bundles back are repeated, with their grace period.
         """
         kept: set[BundleId] = set()
         unknown: dict[AttemptId, list[int]] = {}
@@ -277,9 +282,7 @@ class GroupTable:
         self.resources_changed(now)
 
     def tick(self, now: float) -> None:
-        """Repeat the requests that were not answered, and try groups again that have waited long
-        enough.
-        """
+        """Repeat the unanswered requests, and try groups again that have waited long enough."""
         self.attempts.tick(now)
         self.give_backs.tick(now)
         if any(not g.is_under_way and now >= g.retry_at for g in self._unsettled.values()):
@@ -289,7 +292,7 @@ class GroupTable:
     def restore(self, rows: Iterable[GroupRow], now: float) -> None:
         """Restore what the head knew before it restarted. Nodes must have been restored before.
 
-        Created groups stay created, and attempts that were under way continue.
+        Created groups stay created, and attempts in progress continue.
         """
         for row in rows:
             if row.state == REMOVED:
@@ -376,7 +379,7 @@ class GroupTable:
         self._effects.when_written(action)
 
     def on_prepared(self, attempt: Attempt, now: float) -> None:
-        """Store the group's nodes: all of them have set the group's bundles aside."""
+        """Store the nodes of the group, which have all set the group's bundles aside."""
         group = self._groups[attempt.group]
         for index, node in attempt.kept.items():
             group.put(index, node)
@@ -395,7 +398,7 @@ class GroupTable:
         group.back_off(now, is_refused=True)
 
     def on_settled(self, attempt: Attempt, now: float) -> None:
-        """Create the group, or try again if some bundles are lost."""
+        """Create the group, or try again if some bundles were lost."""
         group = self._groups[attempt.group]
         for node in attempt.lost:
             for index in attempt.bundles[node]:

@@ -1,1 +1,1 @@
-"""Life cycles of jobs, flows, cron jobs and queues: events in, effects asked for."""
+"""Life cycles of jobs, flows, cron jobs and queues. They take events and ask for effects."""

@@ -1,4 +1,4 @@
-"""Actions on a job: its members end or restart; the job ends, or waits again."""
+"""Actions on a job: ending or restarting members, ending the job, or making it wait again."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from phalanx.model.jobs.records import WHOLE, JobRecord, MemberRecord
 from phalanx.model.lifecycle import move
 
 TARGETED = (st.RESTART_TASK, st.RESTART_POD, st.RESTART_PARTITION)
-"""The actions that apply to some members, and mean nothing without them."""
+"""The actions that apply to some members of a job, and have no meaning without them."""
 
 
 class JobActions:
-    """Changes records, and asks the shell for what follows."""
+    """Changes job records, and asks the shell for the consequences."""
 
     def __init__(self, effects: JobEffects, alarms: Alarms) -> None:
         self._effects = effects
@@ -34,10 +34,8 @@ class JobActions:
         charge: bool = False,
         lived_s: float | None = None,
     ) -> None:
-        """Take an action, if it is allowed in the job's state.
-
-        `lived_s`: if the end of members is the cause, the seconds for which they lived; otherwise
-        None.
+        """Take an action if the job's state allows it. `lived_s`: seconds for which the members
+        lived, if their end is the cause; otherwise None.
         """
         new = judging.ALLOWED[job.state].get(action)
         is_about_nobody = not judging.targets(job, action, group, index)
@@ -94,7 +92,7 @@ class JobActions:
     def end(
         self, job: JobRecord, members: list[MemberRecord], reason: str, comes_back: bool
     ) -> None:
-        """End these members; if `comes_back`, they start again afterwards."""
+        """End these members. With `comes_back`, they start again afterwards."""
         asked = []
         for member in members:
             if member.state in (st.PENDING, st.RUNNING):
@@ -111,7 +109,7 @@ class JobActions:
             self._effects.end_members(job, asked, reason)
 
     def withdraw(self, job: JobRecord, reason: str) -> None:
-        """End pending members, so that the job asks for no places for now."""
+        """End pending members, so that the job requests no places for now."""
         if job.spec.array is not None:
             self._effects.end_array_tasks(job, only_pending=True, comes_back=True)
         pending = [m for m in job.members if m.state == st.PENDING]
@@ -121,8 +119,8 @@ class JobActions:
     def requeue(
         self, job: JobRecord, reason: str, now: float, lived_s: float | None = None
     ) -> bool:
-        """Restart the job by its requeue rule. Returns False if the job was requeued as often as
-        the rule allows. `lived_s`: as in `act`.
+        """Restart the job by its requeue rule. Returns False if the job has already been requeued
+        as often as the rule allows. `lived_s`: as in `act`.
         """
         rule = job.spec.timing.requeue
         if rule is None or job.state not in time_limits.TIMED or job.requeues >= rule.most:
@@ -134,20 +132,20 @@ class JobActions:
         return True
 
     def run_out(self, job: JobRecord, state: str, reason: str, now: float) -> None:
-        """End the members of a job whose time is over; then the job ends in that state."""
+        """End the members of a job whose time is up. The job then ends in `state`."""
         job.ends_as = state
         self.go(job, st.TERMINATING, reason, now)
         self.end_all(job, reason)
 
     def run(self, job: JobRecord, reason: str, now: float) -> None:
-        """Note that enough members run."""
+        """Note that enough members are running."""
         if job.started is None:
             job.started = now
             self._effects.count(job, BEGAN)
         self.go(job, st.RUNNING, reason, now)
 
     def finish(self, job: JobRecord, state: str, reason: str, now: float) -> None:
-        """Note that the job is over, or suspended."""
+        """Note that the job is over or suspended."""
         has_left = job.state in st.ENDING
         self.go(job, state, reason, now)
         if state == st.ABORTED:
@@ -163,7 +161,7 @@ class JobActions:
         self._alarms.by_day(due_at(job), job.uid)
 
     def wait_again(self, job: JobRecord, member: MemberRecord, reason: str) -> None:
-        """Make a member wait, as before its first start."""
+        """Make a member wait as it did before its first start."""
         self.move(job, member, st.WAITING, reason)
         member.comes_back = False
         member.node = ""

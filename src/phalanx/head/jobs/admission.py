@@ -1,4 +1,4 @@
-"""Applies a queue's time limits to a job when the queue takes it."""
+"""Applies a queue's time limits to a job that enters the queue."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from phalanx.model.readable import length_text
 
 
 def with_queue_times(spec: JobSpec, limits: TimeLimits) -> JobSpec:
-    """Return the job, with its queue's default time limit if the job has none. Raises
-    JobCommandError if the job asks for more time than the queue allows.
+    """Return the job. If it has no time limit, it gets the queue's default. Raises JobCommandError
+    if the job requests more time than the queue allows.
     """
     limit_s = spec.timing.limit_s
     if limit_s is None:
@@ -28,8 +28,8 @@ def with_queue_times(spec: JobSpec, limits: TimeLimits) -> JobSpec:
 
 
 def check_moments(spec: JobSpec, submitted: float, now: float) -> None:
-    """Raise JobCommandError for times that cannot all be kept. `now`: the wall-clock time; the job
-    was submitted at `submitted`.
+    """Raise JobCommandError if the times in `spec` contradict each other. `now`: the wall-clock
+    time. `submitted`: when the job was submitted.
     """
     timing = spec.timing
     if timing.deadline is not None:

@@ -1,4 +1,4 @@
-"""Alarms for jobs: by the wall-clock time, or by a clock that never goes back."""
+"""Alarms for jobs, by the wall-clock time or by a steady clock."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 
 class Alarm(NamedTuple):
-    """The time at which a job must be looked at."""
+    """The time at which a job must be checked."""
 
     at: float
     job: str
 
 
 class Alarms:
-    """All alarms. Alarms of the steady clock are set again as things change: only the earliest of
-    each job is kept, and an alarm that comes too early does no harm.
+    """All alarms. Alarms by the steady clock are set again whenever something changes. Only the
+    earliest is kept for each job, and an early alarm does no harm.
     """
 
     def __init__(self) -> None:
@@ -24,28 +24,30 @@ class Alarms:
         self._earliest: dict[str, float] = {}
 
     def by_day(self, at: float, job: str) -> None:
-        """Have a job looked at when the wall-clock time is `at` (seconds since the epoch)."""
+        """Check a job when the wall-clock time is `at` (seconds since the epoch)."""
         heapq.heappush(self._by_day, Alarm(at, job))
 
     def steady(self, at: float, job: str) -> None:
-        """Have a job looked at when the steady clock shows `at`."""
+        """Check a job when the steady clock shows `at`."""
         if at < self._earliest.get(job, float("inf")):
             self._earliest[job] = at
             heapq.heappush(self._steady, Alarm(at, job))
 
     def forget_by_day(self) -> None:
-        """Drop the alarms by the wall-clock time after a clock step; callers set them again."""
+        """Drop the alarms by the wall-clock time after a step of that clock. Callers set them
+        again.
+        """
         self._by_day.clear()
 
     def due(self, now: float, steady: float) -> str | None:
-        """Return the job whose alarm is due first, if any."""
+        """Return the job whose alarm was due first, if any alarm is due."""
         for heap, time in ((self._by_day, now), (self._steady, steady)):
             if heap and heap[0].at <= time:
                 return heap[0].job
         return None
 
     def pop(self, now: float, steady: float) -> str:
-        """Drop the alarm that is due, and return its job."""
+        """Drop the alarm that was due first, and return its job."""
         if self._by_day and self._by_day[0].at <= now:
             return heapq.heappop(self._by_day).job
         assert self._steady[0].at <= steady

@@ -1,8 +1,8 @@
-"""Runs of array tasks: a place that an array keeps while it has short tasks.
-
-A run is the tasks that a node was told to run one after another in one place. A task of a run has
-no job: its good end is folded into the array at once. When the node reports anything else about it,
-its job is made, and takes over the place. `docs/decisions/places-that-refill.md` has the reasons.
+"""Runs of array tasks, for which an array keeps a place while it has short tasks. A run is a series
+of tasks that a node runs one after another in one place. A task of a run has no job of its own: if
+it succeeds, the result is recorded in the array at once. If the node reports anything else about
+the task, a job is made for it and takes over the place. `docs/decisions/places-that-refill.md` has
+the reasons.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from phalanx.protocol.bundle_messages import RunEnd, RunNews
 
 TABLE: Final = "runs"
 HELD_S: Final = 5.0
-"""Seconds for which an array keeps a place before cycles decide about the place again."""
+"""Seconds for which an array keeps a place before cycles decide about that place again."""
 WAITS_S: Final = 0.1
-"""Seconds after which a waiting job of an array goes back into the array, if runs can take its
+"""Seconds after which a waiting job of an array returns to the array, if runs can take its
 tasks.
 """
 ENDS: Final = "ends"
@@ -34,47 +34,47 @@ COMES_BACK: Final = "comes back"
 
 
 class Run(msgspec.Struct, kw_only=True, eq=False):
-    """The run of one place, as stored."""
+    """The run in one place, as stored."""
 
     group: GangId
     array: JobId
     next: int
-    """The number of the next attempt in the place."""
+    """The number of the next attempt in this place."""
     tasks: dict[int, int] = {}
-    """The indices of the array tasks that have not ended, in order, each by the number of its
+    """The indexes of the array tasks that have not ended, in order, each by the number of its
     attempt.
     """
     cancelled: list[int] = []
-    """The indices of the array tasks that are to be ended for good."""
+    """The indexes of the array tasks that are to be ended for good."""
     leaves: str = ""
-    """The fate of the running task: ENDS, COMES_BACK, or "" if the task goes on."""
+    """How the running task leaves the run: ENDS, COMES_BACK, or "" if it keeps running."""
     is_stopped: bool = False
-    """Whether the node was asked to return the tasks. The run then gets no further tasks."""
+    """Whether the node was asked to return the waiting tasks. The run then gets no more tasks."""
 
 
 class RunEffects(Protocol):
-    """The runs' requests to their shell."""
+    """Requests that the runs make to their shell."""
 
     def take_in(self, event: ev.Event) -> None:
-        """Handle an event, now."""
+        """Handle an event at once."""
         ...
 
     def after(self, uid: JobId, action: Callable[[], None]) -> None:
-        """Run an action about a job after the current one."""
+        """Run an action on a job after the current one."""
         ...
 
     def keep_run(self, run: Run, is_over: bool) -> None:
-        """Store a run; delete it if it is over."""
+        """Store a run, or delete it if it is over."""
         ...
 
     def extend(self, gang: Gang, first: int, tasks: Sequence[JobSpec]) -> None:
-        """Order the node of a place to run these tasks; the first of them is the attempt of this
-        number.
+        """Order the node of a place to run these tasks. The first task has the attempt number
+        `first`, and the others follow.
         """
         ...
 
     def stop(self, gang: Gang) -> None:
-        """Order the node of a place to return the tasks that have not begun."""
+        """Order the node of a place to return the tasks that have not started."""
         ...
 
     def hand_over(self, gang: Gang, job: JobSpec, number: int) -> None:
@@ -90,19 +90,19 @@ class RunEffects(Protocol):
         ...
 
     def has_no_place(self, uid: JobId) -> bool:
-        """Whether a job waits for its place, and no place is on its way to it."""
+        """Whether a job waits for its place, and no attempt to place it is in progress."""
         ...
 
     def is_alone(self, array: JobId) -> bool:
-        """Whether all waiting gangs are of this array."""
+        """Whether all waiting gangs belong to this array."""
         ...
 
     def is_free(self, uid: JobId) -> bool:
-        """Whether no gang has the name of this job."""
+        """Whether no gang uses the name of this job."""
         ...
 
     def record(self, gang: Gang, array: JobRecord, ended: list[tuple[int, RunEnd]]) -> None:
-        """Record the attempts that have ended, each with the index of its array task."""
+        """Record the ended attempts, each with the index of its array task."""
         ...
 
 
@@ -117,7 +117,7 @@ class ArrayRuns:
         now: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """`now`: a clock that never goes back; `wall`: the wall-clock time. Both in seconds."""
+        """`now`: a steady clock; `wall`: the wall-clock time. Both in seconds."""
         self._effects = effects
         self._arrays = arrays
         self._job_of = job_of
@@ -127,17 +127,15 @@ class ArrayRuns:
         self._gangs: dict[GangId, Gang] = {}
         self._of_arrays: dict[JobId, dict[GangId, None]] = {}
         self._since: dict[GangId, float] = {}
-        """The time at which a cycle last gave each place."""
+        """The time at which a cycle last assigned each place."""
         self._lengths = run_rules.Lengths()
         self._counted: set[GangId] = set()
-        """The places for which the array counts one task of the run as running."""
+        """The places with a run of which the array counts one task as running."""
 
     # ---- granting ----------------------------------------------------------------------------
 
     def begun(self, gang: Gang, job: JobRecord) -> None:
-        """Add a run of further tasks to the place of a job that begins, if the array's tasks are
-        short.
-        """
+        """Add a run to the place of a job that starts, if the array's tasks are short."""
         array = self._array_of(job)
         if array is None:
             return
@@ -148,7 +146,7 @@ class ArrayRuns:
         self._extend(gang, array)
 
     def goes_on(self, gang: Gang, job: JobRecord, ran_s: float) -> bool:
-        """Whether the array keeps the place of a task that is about to end well."""
+        """Whether the array keeps the place of a task that is about to succeed."""
         array = self._array_of(job)
         if array is None:
             return False
@@ -165,7 +163,7 @@ class ArrayRuns:
         return self._job_of(job.spec.element.array)
 
     def _refill(self, gang: Gang, array: JobRecord) -> None:
-        """Grant further tasks, unless cycles are to decide about the place."""
+        """Grant more tasks to the place, unless cycles are to decide about it."""
         is_due = self._now() >= self._since.get(gang.gang_id, 0.0) + HELD_S
         if not is_due and self._effects.is_alone(array.uid):
             self._extend(gang, array)
@@ -280,8 +278,8 @@ class ArrayRuns:
         self._arrays.run_returned(array, [i for i in indices if i not in gone], gone)
 
     def looked_at(self, gang: Gang) -> None:
-        """Note that a job that had a place is gone. The place may then have nothing that
-        keeps it.
+        """Check the run after the job in its place is gone. Nothing may be left that needs the
+        place.
         """
         run = self._runs.get(gang.gang_id)
         array = None if run is None else self._job_of(run.array)
@@ -289,9 +287,9 @@ class ArrayRuns:
             self._count(gang, array)
 
     def lost(self, gang: Gang, is_held_against: bool) -> None:
-        """Take back the tasks of a run whose place was lost. If these tasks may have brought their
-        node down, the array gets no more runs, because deaths of nodes are counted only against
-        tasks that have jobs.
+        """Take back the tasks of a run whose place was lost. If these tasks may have made their
+        node die, the array gets no more runs: node deaths can only be counted against tasks that
+        have jobs.
         """
         run = self._runs.get(gang.gang_id)
         array = None if run is None else self._job_of(run.array)
@@ -306,15 +304,15 @@ class ArrayRuns:
             self._changed(array)
 
     def _changed(self, array: JobRecord) -> None:
-        """Request that an array is looked at, after the current action."""
+        """Request a check of an array after the current action."""
         changed = ev.ArrayTasksChanged(job=array.uid)
         self._effects.after(array.uid, lambda: self._effects.take_in(changed))
 
     # ---- numbers and ends --------------------------------------------------------------------
 
     def number(self, gang: Gang, attempt: int) -> int:
-        """Return the number of an attempt of the job that has a place; a new attempt gets a new
-        number. Tasks of the run do not begin before this attempt: their node returns them (see
+        """Return the number of this attempt of the job in the place. A new attempt gets a new
+        number. Tasks of the run do not start before that attempt: their node returns them (see
         ExtendRun).
         """
         place, run = gang.members[0], self._runs.get(gang.gang_id)
@@ -362,20 +360,18 @@ class ArrayRuns:
         self._effects.keep_run(run, is_over=True)
 
     def forget(self, array: JobId) -> None:
-        """Forget the lengths of an array's tasks, when the array is gone."""
+        """Forget the run times of an array's tasks, when the array is gone."""
         self._lengths.forget(array)
 
     # ---- commands ----------------------------------------------------------------------------
 
     def stop(self, array: JobRecord, leaves: str = "") -> None:
-        """Take back the tasks of an array's runs that have not begun. `leaves`: see Run."""
+        """Take back the tasks of an array's runs that have not started. `leaves`: see Run."""
         for group in list(self._of_arrays.get(array.uid, ())):
             self._stop(self._runs[group], leaves)
 
     def cancel(self, array: JobRecord, indices: Iterable[int]) -> int:
-        """End these tasks of an array for good, if they are in runs. Returns how many were in
-        runs.
-        """
+        """End these tasks of an array for good if they are in runs. Returns how many were."""
         wanted, count = set(indices), 0
         for group in list(self._of_arrays.get(array.uid, ())):
             run = self._runs[group]
@@ -396,7 +392,7 @@ class ArrayRuns:
     # ---- counting ----------------------------------------------------------------------------
 
     def _count(self, gang: Gang, array: JobRecord) -> None:
-        """Count one task of a run as running, if no job has the place."""
+        """Count one task of a run as running, if no job uses the place."""
         run = self._runs[gang.gang_id]
         if gang.gang_id not in self._counted and run.tasks and self._job_of(gang.job) is None:
             self._counted.add(gang.gang_id)
@@ -410,7 +406,7 @@ class ArrayRuns:
     # ---- a node or a head that comes back -----------------------------------------------------
 
     def give_again(self, node_id: str) -> None:
-        """Repeat the orders to a node that is connected again."""
+        """Repeat the orders to a node that has connected again."""
         for group, run in list(self._runs.items()):
             gang, array = self._gangs[group], self._job_of(run.array)
             if gang.members[0].node != node_id or array is None:
@@ -423,8 +419,8 @@ class ArrayRuns:
                 self._effects.stop(gang)
 
     def restore(self, runs: Iterable[Run], gangs: dict[GroupId, Gang]) -> list[Gang]:
-        """Restore what an earlier head wrote, once arrays, jobs and gangs are restored. Returns the
-        gangs of runs that have no tasks left.
+        """Restore what an earlier head wrote. Arrays, jobs and gangs must have been restored
+        before. Returns the gangs of runs that have no tasks left.
         """
         empty = []
         for run in runs:
@@ -451,8 +447,8 @@ def _path(message: RunNews, index: int) -> str:
 
 
 def _stretches(tasks: dict[int, int]) -> list[tuple[int, list[int]]]:
-    """Group the tasks by consecutive numbers. Returns the indices of each group, with its first
-    number.
+    """Group the tasks by consecutive attempt numbers. Returns the indexes of each group, with its
+    first number.
     """
     found: list[tuple[int, list[int]]] = []
     for number, index in tasks.items():

@@ -27,12 +27,12 @@ class ArrayTaskRequests:
         self._need = need
 
     def are_meant(self, name: str) -> bool:
-        """Whether a name stands for array tasks."""
+        """Whether a name means array tasks."""
         return split_element(name) is not None
 
     def refuse(self, name: str, what: str) -> None:
-        """Raise JobCommandError if a name stands for array tasks: only a whole array can be
-        `what`.
+        """Raise JobCommandError if a name means array tasks. `what`: a word for the request, which
+        only whole arrays allow.
         """
         if (found := split_element(name)) is not None:
             raise JobCommandError(
@@ -40,7 +40,7 @@ class ArrayTaskRequests:
             )
 
     def no_such(self, name: str) -> str:
-        """Return a sentence that the array has no task of that name."""
+        """Return a sentence that the array has no task with this name."""
         array, _, text = self._chosen(name)
         assert array.spec.array is not None
         return f"array {array.uid} has no task {text}; it has {written_array(array.spec.array)}"
@@ -69,8 +69,8 @@ class ArrayTaskRequests:
     # ---- commands ----------------------------------------------------------------------------
 
     def command(self, name: str, command: Command, *, is_again: bool) -> None:
-        """Cancel or requeue array tasks. Raises JobNotFoundError; raises JobCommandError for other
-        commands, and if all of the tasks have ended.
+        """Cancel or requeue array tasks. Raises JobNotFoundError. Raises JobCommandError for other
+        commands, and if all of the tasks have already ended.
         """
         if command not in ("cancel", "requeue"):
             raise JobCommandError(
@@ -86,8 +86,8 @@ class ArrayTaskRequests:
             raise JobCommandError(f"{shown(name)}: none of these array tasks {left}")
 
     def _requeue(self, array: JobRecord, positions: list[int]) -> int:
-        """End the running tasks among these so that they wait again. Returns how many there
-        were.
+        """End those of these tasks that are running, so that they wait again. Returns how many were
+        running.
         """
         indices = self._jobs.arrays.of(array).indices
         found = [self._jobs.table.get(array_task_uid(array.uid, indices.at(p))) for p in positions]
@@ -99,8 +99,8 @@ class ArrayTaskRequests:
     # ---- rows for display --------------------------------------------------------------------
 
     def that_waits(self, uid: str) -> str:
-        """Return the job with this name that waits for places; for an array, the job of its first
-        pending task.
+        """Return the name of the job that waits for places. For an array, that is the job of its
+        first pending task.
         """
         job = self._jobs.table.get(uid)
         if job is None or job.spec.array is None:
@@ -124,7 +124,7 @@ class ArrayTaskRequests:
         return array_task_description(array, index, ended, self._jobs.wall())
 
     def rows(self, name: str) -> list[ArrayTaskInfo]:
-        """Return rows for the array tasks with this name; equal tasks share a row."""
+        """Return rows for the array tasks with this name. Tasks in the same state share a row."""
         if self.are_meant(name):
             array, positions, _ = self._chosen(name)
             if not positions:
@@ -154,8 +154,8 @@ class ArrayTaskRequests:
 
 
 def _spans(tasks: ArrayTasks, positions: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """Yield stretches of the chosen positions whose tasks are alike. A task with a job of its own
-    is always a stretch of its own.
+    """Yield ranges of the chosen positions whose tasks are alike. A task that has a job of its own
+    is always a range of its own.
     """
     begin = next(positions, None)
     while begin is not None:

@@ -1,7 +1,7 @@
 """The state of each array task of an array, in a few bytes per task.
 
-Tasks that wait and tasks that have ended are kept here. A task that lives has a job like any other,
-and here it is only marked as living.
+Waiting and ended tasks are kept only here. A live task has a job like any other, and is only marked
+as live here.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from phalanx.model.jobs.records import JobRecord
 
 LIVES: Final = "Lives"
 GRANTED: Final = "Granted"
-"""The state of a task that is in a run (see `array_runs`). People and the store see it as waiting.
+"""The state of a task that is in a run (see `array_runs`). Listings and the store show such a task
+as waiting.
 """
 STATES: Final = (
     st.WAITING, LIVES, st.COMPLETED, st.FAILED, st.TERMINATED, st.TIMED_OUT, st.DEADLINE,
     st.DEPENDENCY_FAILED, st.BLOCKED, GRANTED,
 )  # fmt: skip
-"""The states; the index of a state is the number that is stored for it."""
+"""All states. The index of a state is the number that is stored for it."""
 _NUMBER = {state: number for number, state in enumerate(STATES)}
 COUNTED_AS: Final = {
     st.WAITING: st.WAITING,
@@ -37,12 +38,12 @@ COUNTED_AS: Final = {
     st.TERMINATED: st.ENDED,
     st.DEPENDENCY_FAILED: st.ENDED,
 }
-"""The state of an array task among the members' states that an array's record counts."""
+"""The state as which an array task is counted in the array's record, by its state here."""
 _SHOWN_AS = {_NUMBER[GRANTED]: _NUMBER[st.WAITING]}
 _AS_WAITING = bytes(_SHOWN_AS.get(number, number) for number in range(256))
 NO_CODE: Final = -1
 SIGNALLED_CODES: Final = 256
-"""The base of codes that stand for signals: a signal is stored as this plus its number. Exit codes
+"""The base of stored codes for signals: a signal is stored as this base plus its number. Exit codes
 are smaller.
 """
 PART = 256
@@ -68,7 +69,7 @@ class ArrayTaskRows(msgspec.Struct, kw_only=True, eq=False):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts about an array task that has ended, or waits."""
+    """The facts about an array task that has ended or is waiting."""
 
     state: str
     exit_code: int | None
@@ -89,8 +90,8 @@ class ArrayTasks:
         self._places = array("I", [0]) * count
         self._logs: list[bytes] = [_encode({})]
         self._number_of_logs: dict[bytes, int] = {self._logs[0]: 0}
-        """The index of each entry in `logs`. Names of log files differ only by the task's index, so
-        equal entries are kept once.
+        """The index in `logs` of each entry. Log files differ only by the task's index in their
+        names, so equal entries are kept once.
         """
         self._first = 0
         """No task at a position below this one waits."""
@@ -100,7 +101,7 @@ class ArrayTasks:
         self._states = bytearray([_NUMBER[st.BLOCKED]]) * len(self._states)
 
     def next_blocked(self, position: int) -> int | None:
-        """Return the first position, from this one on, whose task waits for a task of another
+        """Return the first position, starting at this one, whose task waits for a task of another
         array.
         """
         found = self._states.find(_NUMBER[st.BLOCKED], position)
@@ -119,11 +120,11 @@ class ArrayTasks:
         return self._first
 
     def waiting(self) -> int:
-        """Return how many tasks wait for their turn."""
+        """Return how many tasks are waiting."""
         return self._states.count(0)
 
     def begin(self, position: int) -> None:
-        """Mark a task as living: from now on it has a job of its own."""
+        """Mark a task as live: from now on it has a job of its own."""
         self._states[position] = _NUMBER[LIVES]
 
     def grant(self, position: int) -> None:
@@ -131,7 +132,7 @@ class ArrayTasks:
         self._states[position] = _NUMBER[GRANTED]
 
     def wait(self, position: int) -> None:
-        """Mark a task as waiting, as it did before it began."""
+        """Mark a task as waiting, as before it began."""
         self._states[position] = 0
         self._first = min(self._first, position)
 
@@ -152,7 +153,7 @@ class ArrayTasks:
         return number
 
     def ended(self, position: int) -> Ended:
-        """Return the facts about a task that does not live."""
+        """Return the facts about a task that is not live."""
         code, index = self._codes[position], self.indices.at(position)
         known = _decode_logs(self._logs[self._places[position]])
         signal = max(code - SIGNALLED_CODES, 0)
@@ -175,7 +176,7 @@ class ArrayTasks:
         return {state: self._states.count(number) for number, state in enumerate(STATES)}
 
     def is_like(self, one: int, other: int) -> bool:
-        """Whether two tasks differ only by their index and by the location of their output."""
+        """Whether two tasks differ only in their index and in the location of their output."""
         kept = (self._codes, self._starts)
         states = [_SHOWN_AS.get(self._states[at], self._states[at]) for at in (one, other)]
         return states[0] == states[1] and all(values[one] == values[other] for values in kept)
@@ -212,7 +213,7 @@ _MARK = "/e{}/"
 
 
 def _without(logs: Logs, index: int) -> Logs:
-    """Return the files under names that are the same for all tasks: each task's files have a
+    """Return the log files under names that do not depend on the task. Each task's files have a
     directory of their own.
     """
     return {
@@ -222,8 +223,8 @@ def _without(logs: Logs, index: int) -> Logs:
 
 
 def end_of(job: JobRecord) -> tuple[int | None, int, int]:
-    """Return (exit code, signal, number of starts) of the first member that failed, or of any
-    member if none failed.
+    """Return (exit code, signal, number of starts) of the first failed member or, if none failed,
+    of the first member.
     """
     ended = [member for member in job.members if member.exit_code is not None]
     one = next((member for member in ended if member.exit_code), ended[0] if ended else None)

@@ -1,8 +1,8 @@
-"""Arrays at the head: which array tasks live, and what remains of those that have ended.
+"""Arrays at the head: which array tasks are live, and the results of those that have ended.
 
 An array is a job whose record counts array tasks instead of members. Only tasks that may run have
-jobs of their own, `NAME[INDEX]`, which live like all jobs and are folded into the array when they
-end. So waiting tasks cost a cycle nothing.
+jobs of their own, `NAME[INDEX]`. Such a job is like any other; when it ends, its result is recorded
+in the array and the job is forgotten. So waiting tasks cost a cycle nothing.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import Moment
 
 WINDOW = 64
-"""The largest number of tasks of an array that wait for places at once."""
+"""The largest number of an array's tasks that wait for places at the same time."""
 TABLE = "elements"
 
 
 class ArrayEffects(Protocol):
-    """The arrays' requests to their shell."""
+    """Requests that the arrays make to their shell."""
 
     def take_in(self, event: ev.Event) -> None:
-        """Handle an event, now."""
+        """Handle an event at once."""
         ...
 
     def after(self, uid: str, action: Callable[[], None]) -> None:
-        """Run an action about a job after the current one."""
+        """Run an action on a job after the current one."""
         ...
 
     def keep(self, table: str, key: bytes, row: ArrayTaskRows | None) -> None:
@@ -62,13 +62,15 @@ class Arrays:
         self._job_of = job_of
         self._arrays: dict[str, ArrayTasks] = {}
         self._live: dict[str, dict[JobId, str]] = {}
-        """The living tasks of each array. Each task is counted as PENDING or RUNNING."""
+        """The live tasks of each array. Each is counted as PENDING or RUNNING."""
         self._windows: dict[str, int] = {}
-        """How many tasks may wait for places at once, for arrays with runs (see `array_runs`)."""
+        """For each array with runs (see `array_runs`), how many of its tasks may wait for places at
+        the same time.
+        """
         self._paired: dict[str, dict[str, None]] = {}
-        """For each array, the other arrays whose tasks wait for tasks of this one."""
+        """For each array, the other arrays whose tasks wait for its tasks."""
         self._unchecked: set[str] = set()
-        """Arrays whose blocked tasks must all be checked."""
+        """Arrays of which all blocked tasks must be checked."""
 
     def _tasks(self, job: JobRecord) -> ArrayTasks:
         assert job.spec.array is not None
@@ -86,8 +88,8 @@ class Arrays:
     # ---- beginning and ending ----------------------------------------------------------------
 
     def want(self, job: JobRecord, now: float) -> None:
-        """Start as many tasks as may live: up to the array's limit, and at most WINDOW that wait
-        for places.
+        """Make as many tasks live as allowed: up to the array's limit, and with at most WINDOW
+        tasks waiting for places.
         """
         tasks, array = self._tasks(job), job.spec.array
         assert array is not None
@@ -113,7 +115,7 @@ class Arrays:
         self._effects.take_in(ev.ArrayTasksChanged(job=job.uid))
 
     def end(self, job: JobRecord, *, comes_back: bool, spares: Callable[[JobRecord], bool]) -> None:
-        """End the living tasks, except for the spared ones."""
+        """End the live tasks, except for those in `spares`."""
         for uid in list(self._live.get(job.uid, ())):
             task = self._job_of(uid)
             if task is None or spares(task):
@@ -124,7 +126,7 @@ class Arrays:
                 self._effects.take_in(ev.Commanded(job=uid, action=st.TERMINATE_JOB))
 
     def cancel(self, job: JobRecord, positions: Iterable[int]) -> int:
-        """End these tasks for good, including waiting ones. Returns how many there were."""
+        """End these tasks for good, including waiting ones. Returns how many were ended."""
         tasks, waiting, count = self._tasks(job), [], 0
         for position in positions:
             state = tasks.state(position)
@@ -146,17 +148,17 @@ class Arrays:
     # ---- runs --------------------------------------------------------------------------------
 
     def waiting(self, job: JobRecord) -> int:
-        """Return how many tasks wait for their turn."""
+        """Return how many tasks are waiting in the array."""
         return self._tasks(job).waiting()
 
     def narrow_window(self, uid: str) -> None:
-        """Let only one task at a time wait for a place, to find out whether there is more room.
-        Runs take the other tasks.
+        """Let only one task at a time wait for a place, in order to detect more room. Runs take the
+        other tasks.
         """
         self._windows.setdefault(uid, 1)
 
     def reset_window(self, uid: str) -> None:
-        """Let the same number of tasks wait for places as before the array had runs."""
+        """Let as many tasks wait for places as before the array had runs."""
         self._windows.pop(uid, None)
 
     def placed(self, job: JobRecord) -> None:
@@ -165,9 +167,9 @@ class Arrays:
             self._windows[job.uid] = min(2 * self._windows[job.uid], WINDOW)
 
     def thin_out(self, job: JobRecord, before: float, has_none: Callable[[JobId], bool]) -> None:
-        """Put tasks back into the array that have waited for places since before this wall-clock
-        time, except the first one. `has_none`: whether a task has no place, and none is on its way
-        to it.
+        """Put the tasks that have waited for places since before this wall-clock time back into the
+        array, except the first of them. `has_none`: whether a task has no place, and no attempt to
+        place it is in progress.
         """
         live = self._live[job.uid]
         pending = [uid for uid, counted in live.items() if counted == st.PENDING]
@@ -185,7 +187,7 @@ class Arrays:
         return task.submitted
 
     def grant(self, job: JobRecord, most: int, is_free: Callable[[JobId], bool]) -> list[int]:
-        """Mark the first waiting tasks as tasks of a run, and return their indices. `is_free`:
+        """Mark the first waiting tasks as tasks of a run, and return their indexes. `is_free`:
         whether a task may have a place now.
         """
         tasks = self._tasks(job)
@@ -199,7 +201,7 @@ class Arrays:
         return found
 
     def granted_again(self, job: JobRecord, index: int) -> bool:
-        """Mark a task as part of a restored run. Returns False if the task has ended or lives."""
+        """Mark a task as part of a restored run. Returns False if the task has ended or is live."""
         tasks = self._tasks(job)
         position = tasks.indices.position(index)
         if position is None or tasks.state(position) != st.WAITING:
@@ -208,7 +210,7 @@ class Arrays:
         return True
 
     def lives(self, job: JobRecord, index: int, uid: JobId) -> None:
-        """Mark a task of a run as living: the task gets a job of its own."""
+        """Mark a task of a run as live: the task gets a job of its own."""
         tasks = self._tasks(job)
         position = tasks.indices.position(index)
         assert position is not None
@@ -220,8 +222,8 @@ class Arrays:
     def run_ended(
         self, job: JobRecord, indices: Iterable[int], member: str, log: tuple[str, str] | None
     ) -> None:
-        """Note that tasks of a run have ended well. `log`: the node and the path of their output,
-        with `{}` for the index.
+        """Note that tasks of a run have succeeded. `log`: the node and the path of their output,
+        with `{}` in place of the index.
         """
         tasks, positions = self._tasks(job), []
         for index in indices:
@@ -237,7 +239,9 @@ class Arrays:
         self._effects.after(job.uid, lambda: self._tell_paired(job, positions))
 
     def run_returned(self, job: JobRecord, waits: Iterable[int], cancelled: Iterable[int]) -> None:
-        """Make tasks of a run that have not begun wait again; end the tasks that were cancelled."""
+        """Make tasks of a run that have not started wait again, and end those that were
+        cancelled.
+        """
         tasks, ended = self._tasks(job), []
         for index in waits:
             position = tasks.indices.position(index)
@@ -255,7 +259,7 @@ class Arrays:
     # ---- news --------------------------------------------------------------------------------
 
     def task_changed(self, task: JobRecord) -> None:
-        """Count a living task that may run now, or waits again."""
+        """Count a live task that may now run or now waits again."""
         assert task.spec.element is not None
         uid = task.spec.element.array
         live, job = self._live.get(uid, {}), self._job_of(uid)
@@ -268,8 +272,8 @@ class Arrays:
         self._effects.take_in(ev.ArrayTasksChanged(job=uid))
 
     def task_over(self, task: JobRecord, logs: Logs) -> JobId:
-        """Record a task in its array before the task's job is forgotten: the task has ended, or
-        will wait again. Returns the array to look at afterwards; "" for none.
+        """Record a task in its array before the task's job is forgotten. The task has ended, or
+        will wait again. Returns the array that must be checked afterwards; "" if none must.
         """
         assert task.spec.element is not None
         uid, index = task.spec.element.array, task.spec.element.index
@@ -291,7 +295,7 @@ class Arrays:
     # ---- tasks that wait for tasks of other arrays -------------------------------------------
 
     def ended_of(self, task: JobRecord) -> None:
-        """Tell the tasks of other arrays that wait for this task that it has ended."""
+        """Notify the tasks of other arrays that wait for this task that it has ended."""
         assert task.spec.element is not None
         job = self._job_of(task.spec.element.array)
         if job is not None and job.uid in self._arrays:
@@ -308,8 +312,8 @@ class Arrays:
             self._unblock(other, tasks, found)
 
     def _unblock_all(self, job: JobRecord, tasks: ArrayTasks) -> None:
-        """Check all blocked tasks of an array if that was not done yet, or if an array that they
-        wait for is over: tasks of that array that have not begun never will.
+        """Check all blocked tasks of an array, if that has not been done yet or if an array that
+        they wait for is over. Tasks of that array that have not begun will never begin.
         """
         others = [self._job_of(uid) for uid in dependencies.paired(job)]
         are_over = any(other is None or other.is_finished for other in others)
@@ -323,8 +327,8 @@ class Arrays:
         self._unblock(job, tasks, blocked)
 
     def _unblock(self, job: JobRecord, tasks: ArrayTasks, positions: Iterable[int]) -> None:
-        """Let a blocked task wait for places once all tasks that it waits for have completed. End
-        it if one of them never will complete.
+        """Let a blocked task wait for places once all tasks on which it depends have completed. End
+        it if one of them can never complete.
         """
         changed = []
         if job.is_finished:
@@ -348,8 +352,8 @@ class Arrays:
             self._effects.after(job.uid, lambda: self._tell_paired(job, changed))
 
     def _became(self, uid: str, index: int) -> str:
-        """Return whether the array task with this index has completed, is still open, or will never
-        complete.
+        """Return whether the array task with this index has completed (MET), may still complete
+        (WAITS), or can never complete (NEVER).
         """
         other = self._job_of(uid)
         if other is None or other.spec.array is None:
@@ -383,7 +387,9 @@ class Arrays:
         return self._tasks(job)
 
     def ended(self, job: JobRecord, index: int) -> Ended | None:
-        """Return the facts about a task that has no job now; None if the array has no such task."""
+        """Return the facts about a task that currently has no job; None if the array has no such
+        task.
+        """
         tasks = self._tasks(job)
         position = tasks.indices.position(index)
         if position is None or tasks.state(position) == LIVES:
@@ -391,8 +397,8 @@ class Arrays:
         return tasks.ended(position)
 
     def ended_called(self, uid: str) -> Ended | None:
-        """Return the facts about the task with this name that has no job now; None if the array has
-        no such task.
+        """Return the facts about the task with this name that currently has no job; None if the
+        array has no such task.
         """
         found = split_element(uid)
         job = None if found is None else self._job_of(found[0])
@@ -414,7 +420,7 @@ class Arrays:
 
     def restore(self, jobs: dict[str, JobRecord], parts: Iterable[ArrayTaskRows]) -> list[JobId]:
         """Restore what an earlier head wrote, before the jobs are restored. Returns the jobs of
-        tasks that are recorded in their arrays already; these jobs must be forgotten.
+        tasks that are already recorded in their arrays. These jobs must be forgotten.
         """
         for job in jobs.values():
             if job.spec.array is not None:
@@ -442,8 +448,8 @@ class Arrays:
         return True
 
     def _count_again(self, job: JobRecord, tasks: ArrayTasks) -> None:
-        """Count an array's tasks again. A task that is marked as living but has no stored job has
-        not begun anywhere, so it waits.
+        """Count an array's tasks again. A task that is marked as live but has no stored job never
+        started on any node, so it waits.
         """
         live = self._live[job.uid]
         counts = tasks.counts()
@@ -475,7 +481,7 @@ def _key(uid: str, number: int) -> bytes:
 
 
 def array_task_spec(job: JobRecord, index: int, now: float) -> JobSpec:
-    """Return the job of an array task that is submitted at `now`."""
+    """Return the job of an array task, as submitted at `now`."""
     spec, array = job.spec, job.spec.array
     assert array is not None
     deadline, ends = spec.timing.deadline, time_limits.deadline_of(job)

@@ -1,4 +1,4 @@
-"""Counts jobs for metrics: an array counts once, whatever its tasks do."""
+"""Counts jobs for metrics. An array counts as one job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class JobCounts:
         self._meter = meter
 
     def count(self, job: JobRecord, what: str) -> None:
-        """Count one of the occurrences above."""
+        """Count one occurrence, named by a constant of this module."""
         if job.spec.element is not None:
             return
         meter, queue = self._meter, job.spec.queue

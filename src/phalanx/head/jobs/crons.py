@@ -1,4 +1,4 @@
-"""The life cycle of cron jobs: which job is due when, and which old jobs are deleted."""
+"""The life cycle of cron jobs: when each makes its next job, and which old jobs are deleted."""
 
 from __future__ import annotations
 
@@ -19,18 +19,16 @@ from phalanx.model.jobs.spec import CronSpec, JobSpec
 from phalanx.protocol.wire_errors import is_defect
 
 REPEATS_S = 3 * 3600.0
-"""Seconds by which a clock may be set back without a repetition of scheduled times that were acted
-on.
-
-A clock that is set back by more was wrong before. Times then come as the clock shows them now, as
-in Debian's cron.
+"""The largest step back of a clock, in seconds, after which scheduled times that were already acted
+on are not acted on again. If a clock is set back by more, its earlier time was wrong; the schedule
+then follows the new time, as in Debian's cron.
 """
 MOST_SPANS = 8
 MARK = "volcano.sh/cronjob-scheduled-timestamp"
 SCHEDULED, MISSED, REFUSED = "Scheduled", "Missed", "Refused"
 """The entries of a cron job's history for each time that was due."""
 SPANS_S = (60.0, 3600.0, 86_400.0, 32 * 86_400.0, 366 * 86_400.0, 9 * 366 * 86_400.0)
-"""The periods in seconds over which the latest missed time is searched, the shortest first."""
+"""The periods in seconds that are searched for the latest missed time, shortest first."""
 
 
 class CronEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -53,8 +51,8 @@ class CronSuspended(CronEvent, frozen=True, kw_only=True, tag=True):
 
 
 class CronJobEnded(CronEvent, frozen=True, kw_only=True, tag=True):
-    """A job of the cron job finished in this state, or was deleted (""). `reason`: why the job
-    could not be made.
+    """A job of the cron job finished in this state, or was deleted (""). `reason`: if the job could
+    not be made, the reason.
     """
 
     job: str
@@ -70,7 +68,7 @@ Event = CronSubmitted | CronSuspended | CronJobEnded | CronDeleted
 
 
 class CronEffects(Protocol):
-    """The cron jobs' requests to their shell."""
+    """Requests that the cron jobs make to their shell."""
 
     def make_job(self, cron: CronRecord, job: JobSpec) -> None:
         """Submit this job. CronJobEnded follows when the job has finished, or cannot be made."""
@@ -106,14 +104,16 @@ class CronTable:
         return list(self._crons.values())
 
     def restore(self, records: list[CronRecord], now: float) -> None:
-        """Restore stored cron jobs; times that were missed since are made up for once."""
+        """Restore stored cron jobs. Times that were missed since then are made up for by one
+        job.
+        """
         for cron in records:
             self._crons[cron.spec.uid] = cron
             self._schedules[cron.spec.uid] = parse_schedule(cron.spec.schedule)
             self._check(cron, now)
 
     def next_alarm(self) -> float | None:
-        """Return when `tick` next has something to do."""
+        """Return the time at which `tick` next has something to do."""
         return min(self._next.values(), default=None)
 
     def handle(self, event: Event, now: float) -> None:
@@ -143,8 +143,8 @@ class CronTable:
         self._check(cron, now)
 
     def clock_stepped(self, step_s: float, now: float) -> None:
-        """Look at every schedule again after the clock was stepped by this many seconds, to
-        `now`. `@every` counts elapsed time.
+        """Check every schedule again after the clock was stepped by this many seconds, to `now`.
+        `@every` counts elapsed time.
         """
         for cron in self._crons.values():
             if self._schedules[cron.spec.uid].every_s:
@@ -237,7 +237,7 @@ class CronTable:
 
     def _new_name(self, cron: CronRecord, due: float) -> str:
         """Return a job's name (see job_name). If a clock that was set back repeats a time of
-        `@every` for which a job exists, the name is another one.
+        `@every`, and a job of that name exists, return another name.
         """
         schedule, taken = self._schedules[cron.spec.uid], {*cron.active, *cron.succeeded}
         taken.update(cron.failed)
@@ -274,7 +274,7 @@ def _is_acted_on(cron: CronRecord, due: float) -> bool:
 
 
 def _set_back(cron: CronRecord, now: float) -> None:
-    """Handle a clock that shows a time before the last one that was acted on."""
+    """Handle a clock that shows a time earlier than the last scheduled time that was acted on."""
     if cron.seen - now > REPEATS_S:
         cron.acted = [span for span in cron.acted if span[1] <= now]
     before = [last for first, last in cron.acted if first <= now]
@@ -282,21 +282,24 @@ def _set_back(cron: CronRecord, now: float) -> None:
 
 
 def job_name(spec: CronSpec, schedule: Schedule, due: float) -> str:
-    """Return the name of the job that is due then; it is the same for each call. The minute tells
-    the jobs of one schedule apart; for `@every`, the second does.
+    """Return the name of the job for the scheduled time `due`. It is the same for each call. The
+    name contains the minute of that time, or for `@every` the second, so that names of one schedule
+    differ.
     """
     return f"{spec.name}-{int(due) if schedule.every_s else int(due) // 60}"
 
 
 def following_time(schedule: Schedule, zone: str, since: float, now: float) -> float | None:
-    """Return the first time of the schedule after `now`; that of `@every` counts from `since`."""
+    """Return the first time of the schedule after `now`. Times of `@every` are counted from
+    `since`.
+    """
     if schedule.every_s:
         return schedule.after(max(latest(schedule, zone, since, now) or 0.0, since))
     return schedule.after(now, zone)
 
 
 def latest(schedule: Schedule, zone: str, since: float, now: float) -> float | None:
-    """Return the last time of the schedule after `since` and up to `now`; None if there was
+    """Return the last time of the schedule after `since` and no later than `now`; None if there is
     none.
     """
     if schedule.every_s:
@@ -334,7 +337,7 @@ class Crons:
         self._jobs.work_off()
 
     def clock_stepped(self, step_s: float) -> None:
-        """Look at every schedule again after the clock was stepped."""
+        """Check every schedule again after the clock was stepped."""
         self.table.clock_stepped(step_s, self._jobs.wall())
 
     def tick(self) -> None:
@@ -348,7 +351,7 @@ class Crons:
         self._jobs.work_off()
 
     def restore(self, records: list[CronRecord]) -> None:
-        """Restore stored cron jobs; the jobs are restored before."""
+        """Restore stored cron jobs. The jobs must have been restored before."""
         for record in records:
             with self._internal_errors.kept_apart("cron", record.spec.uid):
                 self.table.restore([record], self._jobs.wall())

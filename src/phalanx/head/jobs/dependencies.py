@@ -1,7 +1,5 @@
-"""Pure questions about a job's dependencies: whether they are met, whether they still can be, and
-how to describe them.
-
-`now` is the wall-clock time.
+"""Pure functions on a job's dependencies: whether they are met, whether they can still be met, and
+how to describe them. `now` is the wall-clock time.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from phalanx.model.jobs.records import JobRecord
 from phalanx.model.readable import length_text
 
 SHOWN = 3
-"""The number of dependencies that a sentence names."""
+"""The largest number of dependencies that a sentence names."""
 _UNTIL = {
     AFTER: "has begun",
     AFTER_ANY: "has ended",
@@ -41,21 +39,21 @@ _UNTIL = {
 
 
 class Others(Protocol):
-    """The jobs that other jobs wait for."""
+    """The jobs on which other jobs depend."""
 
     def get(self, uid: str) -> JobRecord | None:
-        """Return the job with that name, while it is known."""
+        """Return the job with this name, or None if it is not known any more."""
         ...
 
     def is_first(self, uid: str, word: str) -> bool:
-        """Whether the job has no unfinished predecessor: a job submitted earlier with that word or
-        name.
+        """Whether all jobs that were submitted earlier with this singleton word or name have
+        finished.
         """
         ...
 
 
 def is_over(job: JobRecord) -> bool:
-    """Whether the job has ended, and none of its members lives."""
+    """Whether the job has ended and none of its members is alive."""
     return job.is_finished and not job.count(*judging.LIVE)
 
 
@@ -95,8 +93,8 @@ def look(job: JobRecord, others: Others, now: float) -> None:
 
 
 def clock_set_back(job: JobRecord, now: float) -> None:
-    """Shorten waits after the clock was set back: from now on, no delay after another job's
-    beginning is longer than its full length.
+    """Shorten waits after the clock was set back, so that no delay after another job's start ends
+    later than its full length from now.
     """
     for number, need in enumerate(job.spec.after.needs if job.spec.after is not None else ()):
         one = job.outcomes[number]
@@ -121,7 +119,7 @@ def _by(one: Outcome, now: float) -> str:
 
 
 def next_moment(job: JobRecord, now: float) -> float | None:
-    """Return the earliest wall-clock time at which a further dependency counts as met."""
+    """Return the earliest wall-clock time at which another dependency counts as met."""
     if verdict(job, now) != WAITS:
         return None
     moments = [one.since for one in job.outcomes if one.since is not None and one.since > now]
@@ -129,7 +127,7 @@ def next_moment(job: JobRecord, now: float) -> float | None:
 
 
 def unheard(job: JobRecord) -> list[str]:
-    """Return the jobs whose outcomes this job has not heard yet."""
+    """Return the jobs whose outcomes this job still needs."""
     after = job.spec.after
     if after is None or job.is_finished:
         return []
@@ -147,7 +145,7 @@ def paired(job: JobRecord) -> list[str]:
 
 
 def why_waits(job: JobRecord, now: float) -> str:
-    """Return a sentence about what the job waits for."""
+    """Return a sentence about the jobs and times for which the job waits."""
     after = job.spec.after
     assert after is not None
     pairs = zip(after.needs, job.outcomes, strict=True)

@@ -1,4 +1,4 @@
-"""Finds the jobs that wait for a job, so that its end costs no search."""
+"""Finds the jobs that wait for a given job without a search."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from phalanx.model.nearest import nearest
 
 
 class Dependents:
-    """The jobs that wait for others, and the sequences of singletons, in each of which one job runs
-    at a time.
+    """The jobs that wait for other jobs, and the sequences of singleton jobs. In each sequence one
+    job runs at a time.
     """
 
     def __init__(self, jobs: Mapping[str, JobRecord]) -> None:
         self._jobs = jobs
         self._waiting: dict[str, dict[str, bool]] = {}
-        """For each job by `namespace/name`: the jobs that wait for its end, each with whether they
-        also wait for its beginning.
+        """For each job by `namespace/name`: the jobs that wait for its end. The value says whether
+        they also wait for its start.
         """
         self._lines: dict[str, dict[str, None]] = {}
-        """Jobs that have not ended, by the word of singletons, in the order of submission."""
+        """For each singleton word: the jobs that have not ended, in the order of submission."""
 
     def known_again(self, job: JobRecord) -> None:
-        """Add a restored job, which may come before other jobs of its sequence."""
+        """Add a restored job, which may precede other jobs of its sequence."""
         self.add(job)
         line = self._lines.get(job.uid)
         if line is not None and not dependencies.is_over(job):
@@ -55,15 +55,15 @@ class Dependents:
                 self._lines[word] = {job.uid: None, **line}
 
     def is_first(self, uid: str, word: str) -> bool:
-        """Whether no unfinished job stands before this one in the sequence."""
+        """Whether no unfinished job precedes this one in the sequence."""
         return next(iter(self._lines.get(word, ())), uid) == uid
 
     def is_awaited(self, job: JobRecord) -> bool:
-        """Whether some job still waits for news of this one."""
+        """Whether any job still waits for the start or end of this one."""
         return job.uid in self._waiting
 
     def to_tell(self, job: JobRecord) -> list[str]:
-        """Return the jobs that must be told that this job has begun, or has ended."""
+        """Return the jobs that must be notified that this job has started or ended."""
         waiting = self._waiting.get(job.uid, {})
         if not dependencies.is_over(job):
             has_begun = job.started is not None
@@ -71,8 +71,8 @@ class Dependents:
         return [*waiting, *self._leave_lines(job)]
 
     def drop_heard(self, job: JobRecord) -> list[str]:
-        """Drop the jobs for which this one no longer waits, once it was looked at. Returns the
-        dropped jobs that no other job waits for.
+        """Drop this job's waits for jobs whose outcome it no longer needs. Call this after the job
+        was checked. Returns the dropped jobs for which no other job waits.
         """
         left = set(dependencies.unheard(job))
         free = []
@@ -92,7 +92,7 @@ class Dependents:
         self._leave_lines(job)
 
     def _leave_lines(self, job: JobRecord) -> list[str]:
-        """Take a job out of its sequences. Returns the jobs that are now first in them."""
+        """Remove a job from its sequences. Returns the jobs that are now first in them."""
         found = []
         for word in (job.uid, *_words(job)):
             line = self._lines.get(word, {})
@@ -106,14 +106,14 @@ class Dependents:
 
 
 def _words(job: JobRecord) -> list[str]:
-    """Return the words that a job names for singletons."""
+    """Return the singleton words that a job names."""
     after = job.spec.after
     return [n.job for n in (after.needs if after is not None else ()) if n.kind == SINGLETON]
 
 
 def check_known(spec: JobSpec, jobs: Mapping[str, JobRecord]) -> None:
-    """Raise JobCommandError for a new job that waits for an unknown job, and for array tasks that
-    wait for tasks that do not exist.
+    """Raise JobCommandError if a new job depends on an unknown job, or if array tasks depend on
+    array tasks that do not exist.
     """
     missing = [uid for uid in others(spec.after) if uid not in jobs]
     if missing:

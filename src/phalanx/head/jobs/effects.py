@@ -1,4 +1,4 @@
-"""The effects that the life cycle of jobs asks its shell for."""
+"""The effects that the life cycle of jobs requests from its shell."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from phalanx.model.jobs.timing import WarningSignal
 
 
 class JobEffects(Protocol):
-    """The requests of the machine to its shell."""
+    """Requests that the machine of jobs makes to its shell."""
 
     def want_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
-        """Find places for these members and start them; MemberRan, MemberExited or MemberLost
-        follow.
+        """Find places for these members, and start them. MemberRan, MemberExited or MemberLost
+        follows for each.
         """
         ...
 
     def restart_members(self, job: JobRecord, members: list[MemberRecord]) -> None:
-        """Start the processes of these members again in their places, as the next attempt."""
+        """Restart the processes of these members in their places, as the next attempt."""
         ...
 
     def end_members(self, job: JobRecord, members: list[MemberRecord], reason: str) -> None:
-        """End these members: SIGTERM, their grace period, SIGKILL; at once if they have no place
-        yet. MemberExited or MemberLost follows for each.
+        """End these members: SIGTERM, then SIGKILL after their grace period. Members without a
+        place end at once. MemberExited or MemberLost follows for each.
         """
         ...
 
     def warn_members(self, job: JobRecord, signal: WarningSignal) -> None:
-        """Send this signal to the running members of a job whose time is nearly over. Each start of
-        a member gets the signal once.
+        """Send this signal to the running members of a job whose time is almost up. Each start of a
+        member gets the signal at most once.
         """
         ...
 
@@ -38,25 +38,25 @@ class JobEffects(Protocol):
         ...
 
     def want_array_tasks(self, job: JobRecord) -> None:
-        """Start the array tasks of an array that may live; ArrayTasksChanged follows if any
-        does.
+        """Start those tasks of an array that may become live. ArrayTasksChanged follows if there
+        are any.
         """
         ...
 
     def end_array_tasks(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
-        """End the living tasks of an array, or only the tasks that wait for places. If `comes_back`
-        is set, the tasks wait again afterwards. ArrayTasksChanged follows.
+        """End the live tasks of an array, or only those that wait for places. With `comes_back`,
+        the tasks wait again afterwards. ArrayTasksChanged follows.
         """
         ...
 
     def tell_others(self, jobs: list[str]) -> None:
-        """Tell these jobs that a job for which they wait has begun or ended. OthersChanged follows
-        for each of them.
+        """Notify these jobs that a job for which they wait has started or ended. OthersChanged
+        follows for each of them.
         """
         ...
 
     def count(self, job: JobRecord, what: str) -> None:
-        """Count an occurrence: see `head.jobs.counts`."""
+        """Count an occurrence, named as in `head.jobs.counts`."""
         ...
 
     def publish(self, job: JobRecord) -> None:

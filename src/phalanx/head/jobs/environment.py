@@ -1,7 +1,8 @@
-"""Makes the environment of a member: its identity, the other members, and what it holds.
+"""Makes the environment of a member: the variables about the member, the other members and the
+resources that the member holds.
 
-A variable that the manifest sets is never replaced. `$(NAME)` in commands, arguments and values
-stands for a variable, as in Kubernetes, and `$$(NAME)` for itself.
+A variable that the manifest sets is never replaced. In commands, arguments and values, `$(NAME)`
+stands for the value of a variable, and `$$(NAME)` for the text `$(NAME)`, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ DEVICES = VISIBLE["GPU"]
 
 
 def ports_needed(job: JobSpec) -> PortNeed:
-    """Return two numbers: how many ports the gang needs that are free on all of its nodes, and how
-    many ports each member needs that are free on its own node.
+    """Return two numbers of ports: the ports that the gang needs and that are free on all of its
+    nodes, and the ports that each member needs on its own node.
     """
     ray = job.plugin("ray") is not None
     return PortNeed(gang=4 if ray else 1, member=1 if job.plugin("tensorflow") is not None else 0)
 
 
 def member_setup(gang: PlacedGang, group: str, index: int) -> MemberSetup:
-    """Return the variables and files for one member, and perhaps a command. The manifest's own
-    variables and command are applied to this setup afterwards.
+    """Return the variables and files for one member and, with some plugins, a command. The
+    variables and the command of the manifest are applied afterwards.
     """
     me = gang.place(group, index)
     own = gang.job.group(group)
@@ -114,8 +115,8 @@ def _within(chosen: str, held: str) -> str:
 
 
 def process_argv(setup: MemberSetup, process: Process, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command line of one process. If the manifest has none, the plugin's command line
-    is used.
+    """Return the command line of one process. If the manifest has none, it is the plugin's command
+    line.
     """
     return tuple(expand(word, env) for word in process.argv or setup.command)
 

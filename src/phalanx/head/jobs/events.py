@@ -23,7 +23,7 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Commanded(JobEvent, frozen=True, kw_only=True, tag=True):
-    """A command of a user: AbortJob suspends, ResumeJob resumes, TerminateJob cancels."""
+    """A user's command: AbortJob suspends, ResumeJob resumes, and TerminateJob cancels the job."""
 
     action: str
     group: str = ""
@@ -32,7 +32,9 @@ class Commanded(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class Resized(JobEvent, frozen=True, kw_only=True, tag=True):
-    """The job's size or priority was changed; `manifests.job_rules` defines what may not change."""
+    """The size or priority of the job was changed. `manifests.job_rules` defines which fields may
+    not change.
+    """
 
     spec: JobSpec
 
@@ -50,11 +52,11 @@ class Changed(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class Deleted(JobEvent, frozen=True, kw_only=True, tag=True):
-    """A user deletes the job: if it lives, it is ended; then it is forgotten."""
+    """A user deletes the job. If it is alive, it is ended first; then it is forgotten."""
 
 
 class Stranded(JobEvent, frozen=True, kw_only=True, tag=True):
-    """Some members run, and the others cannot be placed. The podgroup is Unknown."""
+    """Some members run, and there is no room for the others. The podgroup's phase is Unknown."""
 
 
 class OthersChanged(JobEvent, frozen=True, kw_only=True, tag=True):
@@ -68,7 +70,7 @@ class ArrayTasksChanged(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class MemberEvent(JobEvent, frozen=True, kw_only=True, tag=True):
-    """News of one attempt of one member."""
+    """An event of one attempt of one member."""
 
     group: str
     index: int
@@ -76,34 +78,36 @@ class MemberEvent(JobEvent, frozen=True, kw_only=True, tag=True):
 
 
 class MemberRan(MemberEvent, frozen=True, kw_only=True, tag=True):
-    """The member's processes run on this node, and have run for this many seconds."""
+    """The member's processes are running on this node, and have run for this many seconds."""
 
     node: str = ""
     ran_s: float = 0.0
 
 
 class MemberExited(MemberEvent, frozen=True, kw_only=True, tag=True):
-    """The member's processes ended by themselves, or because they were asked to."""
+    """The member's processes ended on their own, or because they were asked to."""
 
     exit_code: int
     reason: str = ""
     signal: int = 0
     """The signal that ended the processes; 0 if no signal did."""
     is_parent_killed: bool = False
-    """Whether the processes ended because a parent process was killed, most likely by the member
+    """Whether the processes ended because a parent process was killed, most probably by the member
     itself.
     """
 
 
 class MemberLost(MemberEvent, frozen=True, kw_only=True, tag=True):
-    """The member was evicted, or its node is gone. It is not at fault, whatever its exit code."""
+    """The member was evicted, or its node is gone. The loss does not count as a failure, whatever
+    the exit code.
+    """
 
     reason: str = ""
     is_preempted: bool = False
-    """Whether the scheduler took the member's place away."""
+    """Whether the scheduler took the member's place."""
     is_held_against: bool = False
-    """Whether the node died while the member ran there, so that the member may have brought the
-    node down.
+    """Whether the node died while the member ran there, so that the member may have caused its
+    death.
     """
 
 

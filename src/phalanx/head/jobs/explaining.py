@@ -1,4 +1,4 @@
-"""Explains jobs, flows and cron jobs that do not wait in a queue."""
+"""Explains the states of jobs, flows and cron jobs that do not wait in a queue."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def explain_flow(flow: FlowRecord) -> Explanation:
 
 
 def explain_cron(cron: CronRecord, now: float) -> Explanation:
-    """Explain when a cron job makes its next job, or why it makes none, and how its last job went.
+    """Explain when a cron job makes its next job, or why it makes none, and how its last job ended.
     `now`: the wall-clock time in seconds.
     """
     spec, zone = cron.spec, cron.spec.time_zone
@@ -104,7 +104,7 @@ def _state(state: str, reason: str) -> str:
 
 
 def _short(uid: str) -> str:
-    """Return a name in the form that commands accept."""
+    """Return a name in the short form that commands accept."""
     return uid.removeprefix("default/")
 
 
