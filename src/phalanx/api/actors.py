@@ -37,8 +37,8 @@ def method(*args: Any, **options: Any) -> Any:
     """Mark an actor's method for type checkers (`@method`), or set options of the method.
 
     The options are `num_returns`, `concurrency_group`, `max_task_retries` and the others that
-    `ActorMethod.options` takes. Raises ValueError when it gets something other than one function or
-    keyword arguments, and ValueError or TypeError for an option or a value that is not allowed.
+    `ActorMethod.options` takes. Raises ValueError unless the argument is one function, or keyword
+    options alone. Raises ValueError or TypeError for an option or a value that is not allowed.
 
     Example:
         @phalanx.remote

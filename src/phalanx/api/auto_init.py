@@ -1,5 +1,5 @@
-"""The switch that decides whether a call that needs a runtime starts one if none runs. It is on by
-default.
+"""The switch for starting a runtime on demand: whether a call that needs a runtime may start one.
+It is on by default.
 
 The environment turns it off with PHALANX_AUTO_INIT=0, or with Ray's RAY_ENABLE_AUTO_CONNECT=0.
 """

@@ -30,9 +30,9 @@ def explain(
     """Return why something waits, and what would help.
 
     For a gang or a job, the text also gives its position in its queue. `what` is a gang, a job's
-    handle, the name of either, an actor, or a reference to the result of a task, alone or in a
-    gang. Raises JobNotFoundError when nothing of that name waits or runs, and for a task that has
-    ended.
+    handle, the name of either, an actor, or a reference to the result of a task, which may belong
+    to a gang. Raises JobNotFoundError when nothing of that name waits or runs, and for a task that
+    has ended.
 
     Example:
         job = phalanx.submit(phalanx.Job("python train.py", name="train", num_gpus=8))

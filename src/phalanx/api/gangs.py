@@ -117,7 +117,9 @@ def _numbers(devices: Mapping[str, list[int]]) -> str:
 
 
 class GangedFunction:
-    """A remote function whose calls start a gang of tasks: at least the gang's minimum, or none."""
+    """A remote function whose calls each start a gang of tasks: at least the gang's minimum, or
+    none.
+    """
 
     def __init__(
         self, definition: FunctionDefinition, options: Mapping[str, Any], gang: GangOptions

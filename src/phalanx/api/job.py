@@ -88,10 +88,11 @@ class Job:
     num_gpus: float = 0
     """GPUs for each member. Below 1: a share of one GPU, with that share of its memory."""
     gpu_memory: float | str | None = None
-    """Memory that each member holds on each of `num_gpus` GPUs (one if that is not given), such as
-    "20GiB"; the rest of the GPUs is for others."""
+    """Memory that a member holds on each of its GPUs, such as "20GiB"; other work may use the rest
+    of them. Without `num_gpus`, the member has one GPU.
+    """
     gpu_memory_limit: float | str | None = None
-    """The memory on a GPU above which a member is ended; by default what it holds."""
+    """The memory on a GPU above which a member is ended; by default `gpu_memory`."""
     gpu_share: str | None = None
     """How the GPU is shared: "time" (the default) or "mps"."""
     gpu_compute: float | None = None
@@ -103,7 +104,7 @@ class Job:
     it is killed, with exit code 137.
     """
     resources: Mapping[str, float] | None = None
-    """Amounts that each member holds of resources that nodes declare."""
+    """The amounts that each member holds of resources declared by nodes."""
     env: Mapping[str, str] | None = None
     """Variables in addition to the few that all jobs get from their node (`PATH`, `HOME` and the
     like)."""
@@ -129,8 +130,8 @@ class Job:
     """
     requeue: Mapping[str, Any] | None = None
     """The cases in which the job waits again instead of ending: {"reasons": ["timeout",
-    "preempted", "node"], "exitCodes": [75], "max": 3}. The default: when the job is preempted or
-    loses a node.
+    "preempted", "node"], "exitCodes": [75], "max": 3}. By default, a job waits again when it is
+    preempted or loses a node.
     """
     after: str | None = None
     """Dependencies: conditions on other jobs that must hold before the job requests resources, in

@@ -28,8 +28,8 @@ class JobConfig:
     ) -> None:
         """Keep the settings. `default_actor_lifetime` is "detached" or "non_detached".
 
-        It holds for actors whose options do not give a `lifetime`. Java's options and search paths
-        have no effect. Raises ValueError for any other lifetime.
+        That lifetime applies to actors whose options do not give a `lifetime`. Java's options and
+        search paths have no effect. Raises ValueError for any other lifetime.
         """
         self.jvm_options = list(jvm_options or ())
         self.code_search_path = list(code_search_path or ())
@@ -58,7 +58,7 @@ class JobConfig:
 
 
 _default = ["non_detached"]
-"""The lifetime, in this process, of actors of this job whose options give none."""
+"""The lifetime that this process gives to actors whose options give none."""
 
 
 def set_default_lifetime(lifetime: str) -> None:

@@ -135,7 +135,7 @@ class JobHandle:
         engine_or_start().ask(CommandJob(self.uid, "suspend"))
 
     def resume(self) -> None:
-        """Start the members again that have not succeeded."""
+        """Start again the members that have not succeeded."""
         engine_or_start().ask(CommandJob(self.uid, "resume"))
 
     def requeue(self) -> None:
@@ -146,8 +146,8 @@ class JobHandle:
         engine_or_start().ask(CommandJob(self.uid, "requeue"))
 
     def resize(self, members: int | Mapping[str, int], *, min_members: int | None = None) -> None:
-        """Change the number of members while the job runs or waits; for a job with several groups,
-        by group.
+        """Change the number of members while the job runs or waits. For a job with several groups,
+        give a mapping of groups to sizes.
 
         More members start when there is room. When the number falls, the members with the highest
         indexes end. The minimum stays, unless `min_members` gives another or the new size is below
@@ -217,8 +217,8 @@ def submit(
     `after` replaces the job's own dependencies: a text as in `Job.after`, or handles of jobs that
     must all complete first. Raises ManifestError for a wrong manifest, QueueUnavailableError when
     the queue takes no work, GangInfeasibleError when the cluster could never hold the job,
-    JobCommandError when the name is taken, and TypeError for an argument that is no job:
-    `submit_manifests` takes files, and other kinds.
+    JobCommandError when the name is taken, and TypeError for an argument that is no job
+    (`submit_manifests` takes files and other kinds).
 
     Example:
         prep = phalanx.submit(phalanx.Job("python prepare.py", name="prep"))

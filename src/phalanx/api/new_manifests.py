@@ -1,4 +1,5 @@
-"""Builds manifests for the head, of jobs and of files; each carries this process's umask.
+"""Builds manifests for the head, from jobs and from files. Each manifest carries the umask of this
+process.
 
 A command that submits imports this module and not `jobs`, which imports the engines of programs.
 """
@@ -42,7 +43,7 @@ def job_manifest(job: JobSpec) -> Manifest:
 def manifest_objects(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[str]]:
     """Return the objects of a file for the head, queues and templates first, and the warnings.
 
-    Raises ManifestError with all that is wrong.
+    Raises ManifestError that lists all mistakes.
     """
     from phalanx.manifests.check import others_first, read_for_submit
     from phalanx.manifests.findings import Finding, ManifestError

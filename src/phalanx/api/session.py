@@ -38,7 +38,9 @@ from phalanx.runtime.engine.tracing_setup import Setup, begin_tracing, wanted
 from phalanx.scheduler.placement.placement_policy import read_placement_policy
 
 JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""Runtime environment and metadata, as JSON, of a job that Ray's job API submitted."""
+"""The variable with the runtime environment and the metadata, as JSON, of a job that was submitted
+through Ray's job API.
+"""
 _INHERITED_BY_DRIVERS = ("env_vars", "py_modules", "working_dir")
 _lock = threading.RLock()
 after_init: list[Callable[[], object]] = []
@@ -149,12 +151,12 @@ def init(
     settings of the new runtime, by Ray's names (docs/howto/ray.md).
 
     `include_dashboard` serves the cluster's web page (docs/howto/dashboard.md) and prints an
-    address that lets you in. `queue` and `priority` hold for all work of this driver that names no
-    others: the driver shares nodes with drivers of other queues by the weight of its queue. A new
+    address that lets you in. `queue` and `priority` apply to all work of this driver that names no
+    others. Drivers of different queues share the nodes by the weights of their queues. A new
     runtime creates the queue if it does not exist. `job_config` gives a namespace and a runtime
     environment if the arguments do not. `tracing` records tasks and calls as spans of
-    OpenTelemetry: True sets OpenTelemetry up by its own variables, a function (or MODULE:FUNCTION)
-    sets it up itself, and None follows PHALANX_TRACING (docs/howto/tracing.md).
+    OpenTelemetry: True sets OpenTelemetry up from OpenTelemetry's own variables, a function (or
+    MODULE:FUNCTION) sets it up itself, and None follows PHALANX_TRACING (docs/howto/tracing.md).
 
     Raises ConnectionError when there is no such cluster; RuntimeError when Phalanx runs in this
     process already, unless `ignore_reinit_error`; QueueUnavailableError when the queue takes no
@@ -357,7 +359,7 @@ def attached_engine() -> Engine | None:
 def engine_or_start() -> Engine:
     """Return this process's engine; start one on this machine when there is none.
 
-    Raises SystemFailureError when that is switched off (`phalanx.api.auto_init`).
+    Raises SystemFailureError when starting a runtime is switched off (`phalanx.api.auto_init`).
     """
     engine = attached_engine()
     if engine is not None:

@@ -52,7 +52,7 @@ class EndsWorkers(Protocol):
         ...
 
     def leaves(self, worker: bytes, reason: str) -> None:
-        """Note that a worker ends because its code wants to: that is no crash. An earlier reason
+        """Note that a worker ends by its own choice, which is no crash. A reason given before
         stays.
         """
         ...
@@ -77,8 +77,8 @@ class NodeActors:
         report_needed: Callable[[], None],
         gpus: GpuShares | None = None,
     ) -> None:
-        """`report_needed` is called when the head is about to be told something that depends on the
-        free resources of this node. `gpus`: the shares of GPUs that actors may use.
+        """`report_needed` is called before the head gets news that depends on the free resources of
+        this node. `gpus`: the shares of GPUs that actors may use.
         """
         self._gpus = gpus or GpuShares(NoMpsDaemons())
         self._clock = clock
@@ -241,7 +241,9 @@ class NodeActors:
         """Do nothing: leases of actors never become due."""
 
     def refused(self, demand: Demand, reason: str, code: str) -> None:
-        """Tell the head that this node cannot have the actor: not now or, with a code, never."""
+        """Tell the head that this node cannot run the actor now or, with a code, that it never
+        can.
+        """
         if code:
             self._orders.pop(demand.actor, None)
         self._head.notify(ActorRefused(demand.actor, reason, code))

@@ -18,7 +18,7 @@ from phalanx.objects.names import prefix_of_name
 from phalanx.protocol.cluster_messages import SourceFor, SourceFree, WantSource
 
 LARGE_BYTES = 32 << 20
-"""The size in bytes from which a source is asked for. For smaller objects, the question costs more
+"""The size in bytes from which a node asks for a source. For smaller objects, asking costs more
 than it saves.
 """
 AT_ONCE = 2
@@ -85,7 +85,7 @@ class Broadcasts:
             self._assign(name, broadcast)
 
     def gone(self, name: str) -> None:
-        """Forget an object that is gone. Waiting nodes learn that when they look for a copy."""
+        """Forget an object that is gone. Waiting nodes find that out when they look for a copy."""
         broadcast = self._under_way.pop(name, None)
         for taker in broadcast.waiting if broadcast else ():
             self._send(taker, SourceFor(name, self._prefix))
@@ -175,7 +175,7 @@ class SourceQuestions:
     def ended(self, name: str, is_here: bool) -> bytes:
         """Note the end of a transfer, and return the node that was its first source.
 
-        The writer learns in another way that a copy is here, so it is only told of failures.
+        Only a failure is reported to the writer here: another message announces a new copy.
         """
         writer = prefix_of_name(name)
         source = self._told.pop(name, None)

@@ -1,8 +1,8 @@
 """Bundles of placement groups on this node: reserved for an attempt, kept, and given back.
 
-The head places a group by attempts, one at a time, each with a higher number. Its messages may
-come twice, late or never, so every answer holds whatever came before: a reservation that nobody
-confirms is given back after a while, and an attempt that ended here never begins again.
+The head places a group by attempts, one at a time, each with a higher number. Its messages may come
+twice, late or never. So a reservation that nobody confirms is given back after a while, and an
+attempt that ended here never begins again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from phalanx.scheduler.devices.sets import ResourceSet
 UNCONFIRMED_S = 30.0
 """Seconds that a prepared bundle waits to be committed."""
 REMEMBERED = 10_000
-"""The number of groups that are gone and whose ended attempts are still remembered."""
+"""The number of removed groups whose ended attempts are still remembered."""
 
 
 class _Reservation(msgspec.Struct, kw_only=True, eq=False):
@@ -126,8 +126,8 @@ class BundleTable:
         return list(self._going[key])
 
     def settle(self) -> list[AttemptId]:
-        """Return (group, attempt) of each give-back that is completely free now; each is returned
-        once.
+        """Return each (group, attempt) whose bundles were given back and are all free now; return
+        it once.
 
         Call this after `give_back`, and whenever a lease has ended.
         """

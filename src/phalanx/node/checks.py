@@ -119,8 +119,8 @@ class Checks:
         return [one for one in self._states.values() if one.state != OK]
 
     def before(self, devices: Collection[int], done: Callable[[str], None]) -> bool:
-        """Run the checks before a member with these devices. Returns whether there are any; if so,
-        `done` is called afterwards.
+        """Run the checks before a member with these devices. Returns whether there are any checks.
+        If there are, `done` is called after them.
         """
         if self._concerns(devices):
             self._ask(BEFORE, done)

@@ -8,9 +8,9 @@ from phalanx.protocol.bundle_messages import ClaimRoom
 from phalanx.scheduler.devices.sets import ResourceSet
 
 AHEAD = -(1 << 62)
-"""The rank of claims: they go before tasks of classes that hold equally little.
+"""The rank of claims, which puts them before tasks of classes that hold equally little.
 
-Room for tasks comes free whenever a task ends.
+Tasks lose little by waiting, because room for them comes free whenever a task ends.
 """
 
 

@@ -1,7 +1,7 @@
-"""A node of a cluster: its machines, what asks other nodes, and its membership.
+"""Builds a node of a cluster: its machines, its questions to other nodes, and its membership.
 
-A node that is a cluster of its own never imports this: numpy and the choice among nodes would take
-a third of its start.
+A node that is a cluster of its own never imports this module, because numpy and the choice among
+nodes would take a third of the time in which it starts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The holder of each GPU of a node, by the leases and members that have it and its processes."""
+"""Finds the holder of each GPU of a node, and of each process on a GPU, among leases and
+members.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,15 @@ class Holder(msgspec.Struct, frozen=True):
     devices: tuple[int, ...]
     pids: tuple[int, ...]
     key: bytes = b""
-    """The id of its worker, or that of its first command."""
+    """The id of the holder's worker, or of its first command."""
     is_member: bool = False
-    """Whether it is a member of a job."""
+    """Whether the holder is a member of a job."""
     mode: str = ""
-    """How its devices are shared; empty: not at all."""
+    """How the holder's devices are shared; empty if they are not."""
     limits: dict[int, int] = {}
-    """The bytes that it may use on each shared device."""
+    """The bytes that the holder may use on each shared device."""
     memory: dict[int, int] = {}
-    """The bytes that are set aside for it there."""
+    """The bytes that are set aside for the holder on each shared device."""
 
 
 class HoldingMembers(Protocol):
@@ -78,7 +80,7 @@ class DeviceHolders:
         return found
 
     def all(self) -> Iterator[Holder]:
-        """Yield everyone who holds devices, and all other work, which may use some."""
+        """Yield every holder of devices, and all other work, because it may use devices as well."""
         yield from self._members.holders()
         for lease in self._leases.leases.values():
             pids = (lease.worker.pid,) if lease.worker.pid else ()
@@ -133,7 +135,7 @@ def _holder(process: DeviceProcess, names: dict[int, str]) -> str:
 
 
 def owner_of(process: DeviceProcess, pids: Iterable[int]) -> int:
-    """Return which of these processes is the process, or started it; 0 for none."""
+    """Return the one of `pids` that is the process or has started it; 0 if there is none."""
     chain = (process.pid, *process.ancestors)
     among = set(pids)
     return next((pid for pid in chain if pid in among), 0)

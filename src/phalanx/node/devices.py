@@ -1,7 +1,7 @@
-"""The GPUs of a node: their samples and health, and which are not handed out.
+"""The GPUs of a node: their samples, their health, and the GPUs that are not handed out.
 
-Pure: a process next to the node's reads them, since calls of their driver can hang. That process is
-started, heard and ended here.
+Pure. A separate process reads the GPUs, because calls of their driver can hang. This module decides
+when that process starts and ends, and takes its readings.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class DeviceReading(Protocol):
         ...
 
     def look(self) -> None:
-        """Read the devices soon, whenever the next reading is due."""
+        """Read the devices soon, without waiting for the next regular reading."""
         ...
 
 
@@ -151,7 +151,7 @@ class DeviceWatch:
         self._heard_at = float("-inf")
         self._begin_at = float("-inf")
         self._told_at = float("-inf")
-        """When the head was last told who holds devices that cannot be read."""
+        """The time when the head last got the holders of devices that cannot be read."""
         self.samples: dict[int, DeviceSample] = {}
         """The latest sample of each device; empty while the reader is in trouble."""
         self.trouble = ""
@@ -208,7 +208,7 @@ class DeviceWatch:
         self._in_trouble(self.trouble or reason)
 
     def tick(self, now: float) -> None:
-        """Start a reader if none runs, and give up a reader that hangs."""
+        """Start a reader if none runs, and abandon a reader that hangs."""
         if not self._is_reading and now >= self._begin_at:
             self._begin_at = now + AGAIN_AFTER_S
             self._heard_at = now

@@ -43,7 +43,7 @@ class DirectorySample(msgspec.Struct, frozen=True, kw_only=True):
     total: int = 0
     """The size of the directory's file system in bytes."""
     own: int = 0
-    """Bytes in the directory that the node itself counts and limits, which are those of objects."""
+    """Bytes of objects in the directory. The node counts and limits these itself."""
     has_logs: bool = False
     """Whether the output of jobs is written in the directory."""
     is_out_of_files: bool = False

@@ -36,7 +36,7 @@ class Workers(Protocol):
 
 
 class Drivers:
-    """The drivers of this node. It also ends the work of jobs that are over."""
+    """Registers the drivers of this node, and ends the work of jobs that are over."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class Drivers:
     def job_ended(self, message: JobEnded) -> None:
         """End the workers of a job whose driver is gone.
 
-        Workers stay if they are, or are about to be, detached actors that are to be kept.
+        The workers of the actors in `message.keep`, which are detached, stay.
         """
         leases = self._leases.leases
         for worker in self._leases.workers.of_job(message.job):

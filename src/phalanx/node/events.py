@@ -1,4 +1,4 @@
-"""Events of this node: tasks that its workers ran, and what passed between it and others."""
+"""Events of this node: tasks that its workers ran, and exchanges with other nodes."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class NodeEvents:
         """Yield finished work with its owner.
 
         This is the work that workers submitted, and the work that drivers reported lately or left
-        behind. `before`: for an owner in it, only reports with lower numbers than given there are
-        included.
+        behind. `before` gives the number of a report for some owners: only earlier reports of these
+        owners are included.
         """
         first = self.received - len(self._runs)
         for number, (owner, one) in enumerate(self._runs, first):

@@ -1,9 +1,10 @@
-"""The logs that a command in the foreground shows whole: what is unread is kept, and writers wait.
+"""The logs that a command in the foreground shows completely: unread output is kept, and members
+that print too fast wait.
 
 Pure. A member writes into its log itself, and may write faster than the command prints. Unread
-output is never dropped; when much of it waits, the member is stopped until the command has read
-most of it. A command that is not heard of for a while is taken for gone: then its member goes on,
-and its log is bounded as every other.
+output is never dropped; when there is much of it, the member is stopped until the command has read
+most of it. A command that is silent for a while counts as gone. Its member then goes on, and the
+log is bounded like every other.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MOST_UNREAD_BYTES = 32 << 20
 ENOUGH_UNREAD_BYTES = 4 << 20
 """The number of unread bytes at which a stopped member goes on."""
 PATIENCE_S = 60.0
-"""Seconds without a question of the command after which the command counts as gone."""
+"""Seconds without a request of the command after which the command counts as gone."""
 
 
 class _Followed(msgspec.Struct, kw_only=True):

@@ -1,8 +1,9 @@
-"""Watches whether the fork server answers: a stopped one neither starts nor ends anything.
+"""Watches whether the fork server answers, because a stopped one neither starts nor ends anything.
 
 A signal that the node sends through a stopped fork server waits in its socket, so a cancelled job
-would outlive its grace. So a fork server that stays silent after an order is asked for an answer,
-then continued, since somebody has most likely stopped it. A note says that it hangs.
+would outlive its grace. A fork server that stays silent after an order is therefore asked for an
+answer. Without one it is continued, since somebody has most likely stopped it, and a note says that
+it hangs.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class ForkWatch:
             self._ask_at = self._clock() + ASK_AFTER_S
 
     def heard(self) -> None:
-        """Note that the fork server has said something."""
+        """Note that the fork server has sent something."""
         self._has_begun = True
         self._ask_at = self._silent_since = None
         if self.trouble:

@@ -1,9 +1,9 @@
-"""Sharers of GPUs are held to their memory, by what the reader of the devices sees.
+"""Holds the sharers of GPUs to their memory, as the reader of the devices measures it.
 
-A sharer that uses more than its limit for longer than a grace is ended. Memory that a holder has
-not given back when it has ended is withheld: its place is not given away before the reader says
-that the memory is back. A card whose memory stays away for long is suspect. So is the card of an
-MPS daemon that has ended: its sharers are ended, and it is looked at before it is given again.
+A sharer that uses more than its limit for longer than a grace is ended. Memory that a holder still
+has after its end is withheld: it is not given away until a reading shows that it is free. A card
+whose memory stays away for long is suspect. A card whose MPS daemon has ended is suspect as well:
+its sharers are ended, and the card is read again before it is given away.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class GpuMemory:
         shares: GpuShares,
         note: Note,
     ) -> None:
-        """`end` ends a holder at once, for this reason; its flag tells whether that is its memory.
-        `look` asks for a reading soon.
+        """`end` ends a holder at once, for this reason; its flag tells whether the reason is the
+        holder's memory. `look` asks for a reading soon.
         """
         self._resources = resources
         self._holders = holders
@@ -150,9 +150,7 @@ class GpuMemory:
         self._over_since = over
 
     def _released(self, number: int) -> None:
-        """Withhold the memory that the holder that has just ended still has, and ask for a reading
-        soon.
-        """
+        """Withhold the memory that a holder still has after its end, and ask for a reading soon."""
         if number not in self._resources.modes():
             self._daemons.end(number)
         if self._strays(number):
@@ -160,8 +158,8 @@ class GpuMemory:
             self._look()
 
     def _withhold(self, now: float | None) -> bool:
-        """Withhold the memory that has not come back. With `now` None, the next reading will show
-        since when.
+        """Withhold the memory that has not come back. The time since when it is away is kept only
+        if `now` is given, which a reading does.
         """
         kept: dict[int, int] = dict.fromkeys(self._without_daemon, SCALE)
         away: dict[int, float] = {}

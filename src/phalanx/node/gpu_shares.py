@@ -1,4 +1,4 @@
-"""The part of a shared GPU that a holder may use, and the variables that tell its programs so."""
+"""The part of a shared GPU that a holder may use, and the variables that name it to programs."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class LocalHeadLink:
         self.sent.append(message)
 
     def report(self, message: Any) -> None:
-        """Send something. Nothing is lost here."""
+        """Send a message. Nothing is lost here, because the head is in this process."""
         self.sent.append(message)
 
     def forward(

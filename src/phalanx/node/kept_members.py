@@ -1,8 +1,8 @@
 """Members whose commands go on when their node ends, and how the next node goes on with them.
 
 A node writes a record of each such member before its first command begins, and deletes the record
-once the head has written down how the member ended. So for whatever moment a node dies in, the next
-node of the same machine finds all members of which the head may still expect news.
+once the head has written down how the member ended. So whenever a node dies, the next node of the
+same machine finds all members about which the head may still expect news.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class KeptMember(msgspec.Struct, kw_only=True):
     code: int = 0
     signal: int = 0
     reason: str = ""
-    """How the member ends, if that is not how its commands end: for example, its time is over."""
+    """Why the member ends, unless it ends because its commands do: for example, its time is over.
+    """
 
     @property
     def attempt(self) -> AttemptOf:
@@ -73,7 +74,7 @@ class Keeping(Protocol):
 
 
 class NotKeeping:
-    """Stands in for Keeping on a node whose commands end with it."""
+    """The `Keeping` of a node whose commands end with the node."""
 
     def runs_on(self, command: Command) -> bool:
         """Return False: every command ends with the node."""
@@ -110,7 +111,7 @@ missing.
 
 
 class Decision(NamedTuple):
-    """The decision about one record."""
+    """A record, and the decision about it."""
 
     member: KeptMember
     what: str
@@ -139,7 +140,7 @@ def _about(member: KeptMember, states: Mapping[bytes, str], is_last: bool) -> st
 
 
 def begun(member: KeptMember, states: Mapping[bytes, str]) -> list[bytes]:
-    """Return the member's processes that have begun. The processes after them begin again."""
+    """Return the member's processes that have begun: those before the first that has not."""
     found = []
     for process in member.processes:
         if states.get(process, UNBEGUN) == UNBEGUN:
@@ -149,8 +150,8 @@ def begun(member: KeptMember, states: Mapping[bytes, str]) -> list[bytes]:
 
 
 def commands_left(order: StartMember, count: int) -> tuple[list[Command], list[Command]]:
-    """Return the commands of `before`, and the other commands, that have not begun, given that
-    `count` have.
+    """Return the commands of `before`, and the other commands, that are left after the first
+    `count`.
     """
     others = max(count - len(order.before), 0)
     return order.before[count:], order.commands[others:]

@@ -1,4 +1,6 @@
-"""Parts of a node that were killed, and started again: processes beside the node's own."""
+"""Counts the parts of a node that were killed and started again: processes other than the node's
+own.
+"""
 
 from __future__ import annotations
 

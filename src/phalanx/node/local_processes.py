@@ -1,4 +1,6 @@
-"""The drivers and workers of a node, from introduction to end, and who is told of them."""
+"""Handles the introduction and the end of each driver and worker of a node, and tells the parts of
+the node that depend on them.
+"""
 
 from __future__ import annotations
 

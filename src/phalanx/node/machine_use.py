@@ -1,4 +1,4 @@
-"""How busy the machine of a node is, told to the head for its numbers over time."""
+"""Measures how busy the machine of a node is. The head keeps these numbers over time."""
 
 from __future__ import annotations
 

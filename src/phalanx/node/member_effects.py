@@ -82,8 +82,8 @@ class JobFiles(Protocol):
     def read(self, path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
         """Return (a part of a log, the log's length, bytes missing before the part).
 
-        Bytes are missing when the oldest part was dropped from `offset` on. The length is -1 for a
-        path that is no file of a job.
+        Bytes are missing when the oldest output was dropped and `offset` lies in it. The length is
+        -1 for a path that is no file of a job.
         """
         ...
 

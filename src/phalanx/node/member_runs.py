@@ -1,7 +1,8 @@
-"""Runs of array tasks on this node: what is to begin next in each place, and what is not reported.
+"""Runs of array tasks on this node: the tasks that begin next in each place, and the ends that are
+not reported yet.
 
-Pure. The tasks of a run are members like all others; this module knows those that have not begun,
-and those that have ended well and that the head has not heard of.
+Pure. The tasks of a run are members like all others. This module keeps the tasks that have not
+begun, and those that have ended well and are not reported to the head yet.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ follow.
 SHOWN_S = 0.5
 """Seconds after which the head is told that a task of a run is running."""
 HELD_S = 1.0
-"""Seconds that a task may run before the tasks behind it are returned."""
+"""Seconds that a task may run before the tasks that wait behind it are returned to the head."""
 REMEMBERED = 10_000
 """The number of places whose runs are remembered."""
 
@@ -41,8 +42,8 @@ class _Run(msgspec.Struct, kw_only=True, eq=False):
     log: str = ""
     """The log of the first task in `ended`."""
     told: int = 0
-    """The number of the last task after which the head decides how to go on, because it did not
-    simply end well. Tasks that the head granted before it knew that do not begin.
+    """The number of the last task that did not simply end well, so that the head decides how to go
+    on after it. Tasks that the head granted before it knew of that end do not begin.
     """
 
 

@@ -38,7 +38,7 @@ bundles.
 
 
 class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a node belongs to its cluster."""
+    """The settings of a node's membership in its cluster."""
 
     head: str
     """The address of the head, for display."""
@@ -47,16 +47,16 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """The name of the node for display; empty for the name of its machine."""
     machine: MachineShare | None = None
-    """The node's part of its machine, as in Join."""
+    """The node's share of its machine, as in `Join`."""
     is_system: bool = False
-    """Whether the node runs work under the accounts of its owners, as in Join."""
+    """Whether the node runs work under the accounts of its owners, as in `Join`."""
     patience_s: float = PATIENCE_S
-    """Seconds after the loss of the head until a node that nothing needs ends."""
+    """Seconds after the loss of the head until a node that nothing needs ends itself."""
     patience_in_use_s: float = PATIENCE_IN_USE_S
-    """Seconds after the loss of the head until a node ends that holds places for work.
+    """Seconds after the loss of the head until a node that holds places for work ends itself.
 
-    These are places of jobs, gangs or groups. While any work runs on it, the node never ends
-    because it has no head.
+    These are places of jobs, gangs or groups. While any work runs on a node, the node never ends
+    for lack of a head.
     """
     retry_s: float = RETRY_S
     """Seconds between the end of a connection to the head and the next try."""
@@ -66,9 +66,9 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     If so, it waits for the head as long as a node that has lost its head.
     """
     formers: tuple[str, ...] = ()
-    """As in Join."""
+    """The former ids of the node, as in `Join`."""
     keeps_commands: bool = False
-    """The former ids of the node, as in Join."""
+    """Whether the commands of members go on when this node ends, as in `Join`."""
 
 
 class MemberNode(Protocol):
@@ -81,7 +81,7 @@ class MemberNode(Protocol):
         ...
 
     def holdings(self) -> Holdings:
-        """Return what a head must know about this node when it joins."""
+        """Return everything that a head must know about this node when it joins."""
         ...
 
     def given_up(self) -> list[bytes]:
@@ -111,7 +111,7 @@ class MemberNode(Protocol):
 
 
 class HeadEffects(Protocol):
-    """Connects to the head, and ends or logs, for the membership."""
+    """Connects to the head, writes the node's log and ends the process, for the membership."""
 
     def dial_head(self) -> Peer | None:
         """Return a new connection to the head. Messages posted on it wait until it is connected.
@@ -160,7 +160,9 @@ class ClusterMembership:
         self._epoch = 0
         self._cluster = ""
         self._refusal = ""
-        """Why the head at the address is not this node's head; empty if it did not say so."""
+        """The reason for which the head at the address refuses this node; empty while it does
+        not.
+        """
         self._was_joined = options.comes_back
         self._is_over = False
         self._why_ended = ""
@@ -227,8 +229,8 @@ class ClusterMembership:
     def connection_lost(
         self, refusal: str, is_about_token: bool = False, is_given_up: bool = False
     ) -> None:
-        """Handle a connection to the head that has ended, or that could not be made for this
-        reason.
+        """Handle a connection to the head that has ended, or that could not be made (`refusal` says
+        why).
 
         If the head considers the node dead, the node ends its work, because the work may run
         elsewhere.

@@ -1,7 +1,7 @@
 """The metrics that a node counts, and those of its processes, reported to the head.
 
 Processes report what they have counted since their last report, so their counts outlive them.
-Gauges have the value that a process reported last, and go with the process.
+Gauges have the value that a process reported last, and are forgotten with the process.
 """
 
 from __future__ import annotations

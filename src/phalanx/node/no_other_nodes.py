@@ -53,7 +53,7 @@ class Spills(OtherNodesView, Protocol):
         ...
 
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:
-        """Whether no work may start here before a plan has looked at the other nodes."""
+        """Whether a plan must look at the other nodes before any work starts here."""
         ...
 
     def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
@@ -61,7 +61,7 @@ class Spills(OtherNodesView, Protocol):
         ...
 
     def why(self, demand: Demand, now: float) -> Outcome | None:
-        """Return what the strategy of a waiting demand reports now; None on a node that is
+        """Return the present answer of the strategy about a waiting demand; None on a node that is
         alone.
         """
         ...
@@ -82,7 +82,7 @@ class Spills(OtherNodesView, Protocol):
 
 
 class NoOtherNodes:
-    """Stands in for other nodes on a node that is alone: it knows and asks none."""
+    """The view of other nodes on a node that is alone: it contains no node, and asks none."""
 
     is_alone = True
 
@@ -119,7 +119,7 @@ class NoOtherNodes:
         """Do nothing."""
 
     def why(self, demand: Demand, now: float) -> Outcome | None:
-        """Return None: no strategy chooses among nodes."""
+        """Return None: there is no strategy that chooses among nodes."""
         return None
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:

@@ -426,7 +426,9 @@ class Node(Generic[M_co]):
         return self.devices.use()  # a method, since the devices are made after the members
 
     def _end_holder(self, holder: Holder, reason: str, is_for_memory: bool) -> None:
-        """End who holds a shared GPU, for its use of memory or for want of its MPS daemon."""
+        """End the holder of a shared GPU, because it uses too much memory or because the GPU's MPS
+        daemon is gone.
+        """
         worker = self.leases.workers.get(holder.key)
         if holder.is_member:
             prefix = "out of GPU memory: " if is_for_memory else ""
@@ -473,7 +475,7 @@ class Node(Generic[M_co]):
         is_about_token: bool = False,
         is_given_up: bool = False,
     ) -> None:
-        """Handle a connection that has ended, or that could not be made for this reason."""
+        """Handle a connection that has ended, or that could not be made (`refusal` says why)."""
         if self.membership.is_head(connection):
             self.membership.connection_lost(refusal, is_about_token, is_given_up)
         elif connection.tag == NODE:

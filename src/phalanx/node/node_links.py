@@ -1,4 +1,6 @@
-"""Connections between nodes: one to each node that this one asks, one from each that asks it."""
+"""Connections between nodes: one to each node that this node asks, and one from each node that asks
+this one.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,7 @@ class NodeLinks:
         connection.post(message)
 
     def send_to(self, where: bytes, process: bytes, message: Any) -> None:
-        """Send a message from or for a process to a node: the node whose prefix is the beginning of
+        """Send a message from or for a process to the node whose prefix is the beginning of
         `where`.
         """
         self.send(where[:PREFIX_BYTES], Via(process, encode_body([message])))

@@ -1,7 +1,7 @@
 """The node's side of shared memory: credit for writers, spilling, and copies of remote objects.
 
-It decides which file may go and which processes hear of that. Its effects touch the files and copy
-them between nodes.
+It decides which files may be deleted and which processes are told. Its effects read and write the
+files, and copy them between nodes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The other nodes as this one knows them: their messages, and what follows when one is gone.
+"""Handles the messages of other nodes, and the loss of a node.
 
-Each node keeps one connection to every node that it asks, and reads from one for every node that
-asks it. When either ends, both sides forget all that they had from each other, as they do when the
-head declares the other node dead.
+Each node keeps one connection to every node that it asks, and has one from every node that asks it.
+When either connection ends, both sides forget everything that they had from each other. They do the
+same when the head declares the other node dead.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ DRIVER, WORKER, NODE, HEAD, REMOTE = "driver", "worker", "node", "head", "remote
 REMOTE: a process of another node, which is reached through that node.
 """
 ACCOUNT = "account"
-"""The mark of a connection to the fork server of an account, also once that has ended: more of its
-messages may be there already."""
+"""The tag of a connection to the fork server of an account. It stays after the connection has
+ended, because more of its messages may have arrived before the end.
+"""
 
 
 class Peer(Protocol):

@@ -1,4 +1,4 @@
-"""Gives up everything that a driver or worker of this node had when it ends."""
+"""Releases everything that a driver or worker of this node had when it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phalanx.protocol.cluster_messages import ProcessEnded
 
 
 class ProcessEnds:
-    """Tells all that an ended process may have asked for something."""
+    """Reports the end of a process to every part that the process may have asked for something."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ProcessEnds:
         self._counts = counts
 
     def ended(self, process: bytes, is_driver: bool = False) -> None:
-        """Give up everything that belongs to a process that has ended or is about to end."""
+        """Release everything that belongs to a process that has ended or is about to end."""
         self._leases.owner_gone(process, self._clock())
         self._spilling.owner_gone(process)
         self._borrowed.owner_gone(process)

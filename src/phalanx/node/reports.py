@@ -1,4 +1,6 @@
-"""A node's heartbeat: what is free, what waits there, and when it is sent to the head."""
+"""A node's heartbeat: the report of free resources and waiting demands, and the times at which it
+is sent.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Whether a node has run out of processes, memory or descriptors: commands cannot be started then.
+"""Decides whether a node takes new work after it has run out of processes, memory or descriptors.
 
-Nobody can see beforehand whether there are enough of them again. So the node takes nothing new for
-a while, which grows while commands fail in a row, and then tries again.
+Commands cannot be started then, and only another try shows whether there are enough again. So the
+node takes nothing new for a while, and then tries again. The while grows as long as commands keep
+failing.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Shortage:
         self._clock = clock
         self._note = note
         self._failures = 0
-        """The number of consecutive rests in which no command began in between."""
+        """The number of rests in a row between which no command has begun."""
         self._until = 0.0
         self.trouble = ""
         """Why the node accepts no new work, for display; empty if all is well."""

@@ -1,10 +1,11 @@
-"""The upper half of bottom-up scheduling: other nodes are asked for what waits on this one.
+"""The upper half of bottom-up scheduling: asks other nodes for workers for the demands that wait on
+this node.
 
-Every node holds a copy of the cluster's view, as the head sends it, and decides about the work that
-was submitted on it. The choices of these copies are hints, since only the node that is asked
-grants. A demand is asked of the nodes that have room for it. A demand that no node has room for,
-and that can never run here, waits where the wait is shortest. Each plan sets again how much is
-asked of whom, so no vain request lasts. Pure.
+Pure. Every node holds a copy of the cluster's view, which the head sends, and decides about the
+work that was submitted on it. A choice from such a copy is a hint, because only the node that is
+asked grants workers. Workers are requested from the nodes that have room for a demand. If no node
+has room for it and this node can never run it, the demand waits where the wait is shortest. Each
+plan sets all requests again, so a vain request does not last.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ MAX_PICKS = 512
 """The number of workers of one demand that one plan places. The next plan places more."""
 
 MAX_PATIENCE_S = 0.2
-"""Seconds for which a node that seems full is asked because it holds arguments."""
+"""The longest time in seconds for which a node that seems full is asked because it holds
+arguments.
+"""
 
 MAX_BLIND = 8
 """The number of nodes that are asked for one demand while nothing is known about their free
@@ -127,7 +130,7 @@ class Spillback:
         return self._starts_here_first and len(nodes) == (self._me in nodes.row_of)
 
     def must_plan(self, strategy: Mapping[str, Any]) -> bool:
-        """Whether no work may start here before a plan has looked at the other nodes."""
+        """Whether a plan must look at the other nodes before any work starts here."""
         return self._is_planned(strategy) and not self.is_alone
 
     def why_closed(self, node_id: str) -> str:
@@ -152,8 +155,8 @@ class Spillback:
         return isinstance(outcome, Placed)
 
     def why(self, demand: Demand, now: float) -> Outcome:
-        """Return what the strategy of a waiting demand reports now, given the nodes that have room
-        for one of its workers.
+        """Return the present answer of the strategy about a waiting demand, given the nodes that
+        have room for one of its workers.
         """
         terms = terms_of(demand.strategy, demand.place, self._default)
         asking = self._asking(demand, avoid_local=False)
@@ -181,8 +184,8 @@ class Spillback:
     def _for_selector(
         self, asking: Asking, key: DemandKey, chosen: Mapping[str, int], waiting: int, now: float
     ) -> Asking:
-        """Return the terms with the facts that only the selector uses, if it is the cluster's
-        policy.
+        """Return the terms, completed with the facts that only the policy `selector` uses if that
+        is the cluster's policy.
 
         `chosen`: the nodes that this plan has chosen for the demand so far.
         """
@@ -198,8 +201,8 @@ class Spillback:
     # ---- planning ----------------------------------------------------------------------------
 
     def plan(self, demands: Iterable[Demand], now: float, is_blind: bool = False) -> None:
-        """Decide again how many workers are asked of which node, and how much of each demand may
-        run here.
+        """Decide again how many workers each node is asked for, and how much of each demand may run
+        here.
 
         `is_blind`: no news of other nodes arrives, so resources that seem taken there may be free
         again.
@@ -261,8 +264,8 @@ class Spillback:
             self._effects.withdraw(node_id, owner, scheduling_class, is_over=True)
 
     def granted(self, node_id: str, owner: bytes, scheduling_class: int, hold: ResourceSet) -> None:
-        """Count a worker that another node lends. The worker holds this much of what seemed free
-        there.
+        """Count a worker that another node lends. The worker holds these amounts of the resources
+        that seemed free there.
         """
         key = (owner, scheduling_class)
         if hold and node_id in self.view.nodes.row_of:
@@ -346,12 +349,13 @@ class Spillback:
         return targets
 
     def _asked_first(self, demand: Demand, request: Request, count: int, now: float) -> int:
-        """Return for how many of `count` the node with the arguments is asked though it seems full.
+        """Return for how many of `count` workers the node with the arguments is asked, although it
+        seems full.
 
-        It was full when it last reported, but the holders of its workers may have nothing left to
-        run. By the default policy it is asked for a moment, at most as long as fetching the
-        arguments would take. By least-waiting it is asked for as many as are likely to start there
-        in that time.
+        The node was full at its last report, but the owners of its workers may have nothing left to
+        run. Under the default policy, the node is asked for a short time, at most as long as
+        fetching the arguments would take. Under least-waiting, it is asked for as many workers as
+        are likely to start there within that time.
         """
         near = demand.strategy.get("near")
         row = self.view.nodes.row_of.get(near or "")

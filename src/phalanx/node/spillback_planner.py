@@ -1,4 +1,4 @@
-"""When what waits here is planned again, and asked of other nodes."""
+"""Decides when the demands that wait here are planned again and requested from other nodes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from phalanx.protocol.cluster_messages import View, ViewRow
 from phalanx.protocol.requests.view import GetViewChanges, ViewChanges
 
 VIEW_AT_MOST_EVERY_S = 0.1
-"""The least number of seconds between two questions for the view at ticks."""
+"""The least time in seconds between two requests for the view that ticks send."""
 VIEW_OLD_AFTER_S = 0.5
-"""Seconds; nothing is planned on an older view while the head can be asked."""
+"""The age of the view in seconds above which no plan uses it, as long as the head can be asked."""
 
 
 class PlanRequests:
@@ -60,7 +60,7 @@ class ViewRefresh:
             self._ask(now)
 
     def is_awaited(self, now: float) -> bool:
-        """Ask for news if the view is old. Returns whether news is on its way."""
+        """Ask for a newer view if the view is old. Returns whether a newer view is on its way."""
         if not self.is_blind and now - self._asked_at >= VIEW_OLD_AFTER_S:
             self._ask(now)
         return self._is_asked
@@ -116,7 +116,7 @@ class SpillbackPlanner:
             self._requests.request()
 
     def round(self) -> bool:
-        """Make a plan if one was requested. Returns whether that was so."""
+        """Make a plan if one was requested. Returns whether a plan was requested."""
         if not self._requests.take():
             return False
         now = self._clock()

@@ -1,8 +1,8 @@
 """The usage of members of jobs, from samples of processes and devices; see `model.attempts.Used`.
 
-Pure: a `UsageMeter` measures; it is asked, and answers at a later tick. The processes of all
-members of a node are sampled together, every SAMPLE_EVERY_S. The CPU time of a process that has
-ended is the kernel's count, however short the process was.
+Pure. A `UsageMeter` measures: it is asked at one tick, and answers at a later one. The processes of
+all members of a node are sampled together, every SAMPLE_EVERY_S. The CPU time of an ended process
+is the kernel's count, which includes processes that no sample has seen.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from phalanx.observe.accounting.series import Series
 SAMPLE_EVERY_S = 5.0
 """Seconds between samples of members' processes."""
 IDLE_PART = 0.05
-"""Part of the requested CPUs; a member that uses less is idle."""
+"""The part of its requested CPUs below which a member counts as idle."""
 LEAST_PIECE_S = 1.0
-"""Seconds; a shorter end of a run does not count for CPUs, since the kernel adds older time."""
+"""The shortest end of a run, in seconds, whose CPU use is counted. In a shorter end, the result
+would contain time that the kernel has added late.
+"""
 Processes = Mapping[int, tuple[float, int]]
 """By pid: the CPU seconds since the process began, and its bytes of memory. Both include its
 children.

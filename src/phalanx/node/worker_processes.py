@@ -68,7 +68,7 @@ class WorkerProcesses:
         self.stop_worker(worker, reason, force)
 
     def leaves(self, worker: bytes, reason: str) -> None:
-        """Note that a worker ends because its code wants to: that is no crash. An earlier reason
+        """Note that a worker ends by its own choice, which is no crash. A reason given before
         stays.
         """
         self._reasons.setdefault(worker, (reason, EXITED))

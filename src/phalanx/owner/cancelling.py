@@ -76,8 +76,8 @@ class Cancelling:
         self._tasks.fail(task, "cancelled", "")
 
     def cancel_children(self, parent: Parent) -> None:
-        """Cancel the work that a cancelled task or call has started here, and the work started by
-        that.
+        """Cancel the work that a cancelled task or call has started here, and the work that this
+        work has started.
         """
         for number in self._children.of(parent):
             self.cancel(number << INDEX_BITS, force=False, recursive=True)

@@ -97,7 +97,7 @@ class LocalWork(Protocol):
         ...
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """Return the files of a node that work here will read, if the work has not begun."""
+        """Return the files of a node that will be read by work here that has not begun."""
         ...
 
 
@@ -169,7 +169,7 @@ class OwnerCore:
         self.unsent = (
             self.tasks.machine.dirty, self.references.released, self.calls.released, self.abandoned,
         )  # fmt: skip
-        """The things that `flush` has to send; usually all of them are empty."""
+        """The queues whose contents `flush` sends; usually all of them are empty."""
         self.counts = program_numbers and OwnerMetrics(
             node,
             self.journal,

@@ -1,4 +1,6 @@
-"""Metrics that a process counts about its tasks, and its program's own, for its node."""
+"""Metrics that a process reports to its node: counts of its tasks, and the metrics of its
+program.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Why the result of a task or call is not there yet, in a clause, as far as its owner knows.
+"""Explains in a clause why the result of a task or call is not there yet, as far as its owner
+knows.
 
-No other process is asked: `explain` does that, and says more.
+No other process is asked. The request `explain` asks others, and its answer says more.
 """
 
 from __future__ import annotations

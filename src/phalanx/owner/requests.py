@@ -20,7 +20,8 @@ R = TypeVar("R")
 REQUEST_BYTES = 256 << 20
 """The largest request in bytes.
 
-Others pass a request on in their own messages, and the head writes it as one row.
+The limit leaves room for the messages in which others pass a request on, and for the one row in
+which the head writes it.
 """
 
 

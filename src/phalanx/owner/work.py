@@ -12,8 +12,8 @@ from phalanx.protocol.messages import Payload
 
 
 class Recipe(Protocol):
-    """Makes new work that runs finished work again. It holds everything but the arguments and
-    results.
+    """Makes new work that runs finished work again. It holds everything except the arguments and
+    the results.
     """
 
     name: str

@@ -77,9 +77,7 @@ class Demands:
                 self.remove(demand)
 
     def stand_again(self, demand: Demand) -> None:
-        """Queue a demand again whose worker died before it was used, if the demand is still
-        wanted.
-        """
+        """Queue again a demand whose worker died before its use, if the demand is still wanted."""
         key = demand.key
         if key not in self._made:
             return  # the owner is gone, or its class is over

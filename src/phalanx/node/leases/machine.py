@@ -1,7 +1,7 @@
 """The lease machine of a node: which worker and which resources go to whom, and until when.
 
-`turns` orders what waits. `WorkerEffects` starts and ends workers. Each demand's `asker` tells
-whoever asked for a worker.
+`turns` orders the waiting demands. `WorkerEffects` starts and ends workers. The `asker` of a demand
+passes the outcome on to the process that asked for a worker.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ class LeaseMachine:
         self.claims.end(group)
 
     def yields(self) -> ResourceSet:
-        """Return the resources that ordinary tasks hold outside of bundles and would give up for a
+        """Return the resources that ordinary tasks hold outside of bundles and would yield to a
         gang.
         """
         holds = (x.demand.hold for x in self.leases.values() if x.is_yielding)

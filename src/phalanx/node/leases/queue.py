@@ -18,15 +18,17 @@ from phalanx.scheduler.devices.instances import NodeResources
 MIN_HOLD_S = 0.01
 """Seconds for which a lease is held before it may become due."""
 LONGEST_HOLD_S = 0.5
-"""Seconds after which a lease may be claimed by a demand with an equal share, whatever each side
-holds.
+"""Seconds after which a lease becomes due for another class of its queue, even if that class holds
+as much.
 
-The whole share of the asking side may be used by one task that never ends.
+The waiting class may hold nothing but one task that never ends.
 """
 
 FIRST_BEYOND_S = 1.0
 LONGEST_BEYOND_S = 10.0
-"""Seconds, first and longest, between starts of tasks beyond those that fill the node."""
+"""The first and the longest time in seconds between starts of tasks beyond those that fill the
+node.
+"""
 
 
 class LeaseQueue:
@@ -47,9 +49,9 @@ class LeaseQueue:
         """Whether one more lease of the class may begin, given room. A refusal sets the delay.
 
         Tasks that wait in `get` lend their CPUs, so more of a class can start than fill the node's
-        CPUs. As many as fill them start at once. Beyond those, the next one starts after 1, 2, 4,
-        8, 10 s and so on, as in Ray: tasks that wait for each other go on, yet a large number of
-        waiting tasks does not become as many processes.
+        CPUs. The tasks that fill the CPUs start at once. Each further task starts after a delay of
+        1, 2, 4, 8, 10, 10 … seconds, as in Ray. So tasks that wait for each other go on, and yet a
+        large number of waiting tasks does not become as many processes.
         """
         cpus = demand.hold.get("CPU", 0)
         if not cpus or demand.actor:
@@ -92,7 +94,8 @@ class LeaseQueue:
     def victim(
         self, demand: Demand, leases: Iterable[Lease], now: float
     ) -> tuple[Lease | None, float]:
-        """Return the lease that must be returned for this demand, if any, and a time to look again.
+        """Return the lease that its owner must return for this demand, or None, and the time to
+        look again.
 
         At that time a lease that is too young now may be chosen.
         """

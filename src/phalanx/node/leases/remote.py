@@ -1,8 +1,8 @@
 """Leases that this node's owners hold on other nodes.
 
-An owner speaks only with its own node. That node asks another one, on the owner's behalf, for what
-it cannot serve itself. Grants come back the same way, and the owner then sends its tasks straight
-to the other node's workers.
+An owner speaks only with its own node. For workers that the node does not have, it asks another
+node on the owner's behalf. Grants come back the same way, and the owner then sends its tasks
+straight to the other node's workers.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class LeaseInquiries:
         """For each other node, the jobs and environments that this node has described to it."""
 
     def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
-        """Tell a node how many workers a demand would use there. `seen`: how many the node has
-        given so far.
+        """Tell a node how many workers a demand would use there. `seen`: how many workers the node
+        has given so far.
         """
         prefix = node_prefix(node_id)
         self._events.asked(demand, prefix, count)
@@ -136,7 +136,7 @@ class BorrowedLeases:
             self._links.send_to(entry[0], owner, KillWorker(entry[1].lease))
 
     def owner_gone(self, owner: bytes) -> None:
-        """Forget the leases of an ended process. Other nodes hear of its end, and end the
+        """Forget the leases of an ended process. Other nodes are told of its end, and end the
         workers.
         """
         for number, (_, _, who) in list(self._borrowed.items()):

@@ -286,7 +286,9 @@ class Calls:
         self._journal.add_run(run)
 
     def _record_failure(self, call: PendingCall, kind: str) -> None:
-        """Record a call that failed without running or answering. `kind`: why, unless cancelled."""
+        """Record a call that failed without running or answering. `kind` is the kind of the
+        failure, unless the call was cancelled.
+        """
         error = "TASK_CANCELLED" if call.cancelled else kind
         now = self._wall()
         self._journal.add_run(_run(call, STATE_FAILED, now, now, b"", error))

@@ -1,4 +1,4 @@
-"""The calling side of one actor: its queue, the calls under way, retries over restarts."""
+"""The calling side of one actor: its queue, the calls under way, and retries after restarts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from phalanx.owner.work import PendingWork
 from phalanx.protocol.messages import Payload
 
 ENDS_TO_GO_ALONE = 3
-"""How often an actor may end under a call, or under several calls with this one among them, before
-the call is sent last and alone.
+"""The number of times that an actor may end while a call runs, or may be running, before the call
+is sent last and alone.
 
 The other calls then run, and it becomes clear which call ends the actor.
 """
@@ -45,7 +45,9 @@ class CallRecipe:
         return "cannot run again: its actor is dead." if self._actor.state == DEAD else ""
 
     def renew(self, number: int, args: Payload) -> PendingCall:
-        """Return the call again. Nobody takes a remade stream's items in turn: no backpressure."""
+        """Return the call as a new one. A stream that is made again has no backpressure, because
+        nobody takes its items one after another.
+        """
         call = PendingCall(
             number, self._actor, self._method, args, None, None, [], self.returns, 0, self._group
         )
@@ -188,7 +190,7 @@ class ActorClient:
         self.error = b""
         """The pickled error that the actor's constructor raised."""
         self.code = ""
-        """The code of the error for which no node could ever hold the actor."""
+        """The code of the error that explains why no node could ever hold the actor."""
         self.out_of_order = False
         self.concurrency = 0
         """The number of calls that the actor runs at once; 0 if unknown."""

@@ -2,8 +2,8 @@
 
 News of an actor's end count once the connection to it has ended, because results may still be on
 their way. When a connection to another node ends without news, the actor is *astray*: perhaps only
-the connection has ended. Then the head is asked where it is, and answers that it is still there,
-restarted or dead.
+the connection has ended. Then the head is asked whether the actor is still there, restarted or
+dead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ActorClients:
         self, peers: Peers, watch: Callable[[bytes], None], on_known: Callable[[ActorClient], None]
     ) -> None:
         """`watch` asks the head where an actor is. `on_known` is called for each actor that is
-        there again, and for each that will never be there again.
+        back, and for each that will never come back.
         """
         self._peers = peers
         self._watch = watch

@@ -41,7 +41,7 @@ class Inputs:
             self._objects.fetch(ref)
 
     def lost(self, work: PendingWork, names: Sequence[str]) -> Value | None:
-        """Fetch values of arguments again whose files the work's process did not find.
+        """Fetch again the arguments whose files the work's process did not find.
 
         Arguments given by value cannot be made again. If one of those is missing, return the
         failure of the work.

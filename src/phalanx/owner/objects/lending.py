@@ -1,11 +1,12 @@
 """The processes that hold references to this process's objects.
 
 An owner keeps an object while any borrower has registrations for it. Registrations are counted,
-because a borrower's message that undoes old ones may cross one that makes new ones.
+because a message of a borrower that undoes old registrations may cross a message that makes new
+registrations.
 
 When the connection to a borrower ends, some of these messages may be lost while the borrower lives.
-Then all that it held is kept until it has declared what it still holds, or is known to be dead.
-What is lent to it in the meantime is counted separately.
+Then all objects that it held are kept until it declares which of them it still holds, or is known
+to be dead. Objects that are lent to it before that are counted separately.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Lending:
 
     def __init__(self) -> None:
         self.exported: WeakValueDictionary[int, ObjectRef[Any]] = WeakValueDictionary()
-        """Every object that ever left and still lives, by number."""
+        """Every object that was ever lent and still lives, by number."""
         self._kept: dict[int, ObjectRef[Any]] = {}
         self._counts: dict[int, dict[bytes, int]] = {}
         self._uncertain: dict[bytes, dict[int, ObjectRef[Any]]] = {}
@@ -80,8 +81,8 @@ class Lending:
         return list(self._uncertain)
 
     def declare(self, borrower: bytes, counts: Iterable[tuple[int, int]]) -> None:
-        """Handle a borrower's declaration of all that it holds after its connection ended, as
-        (object, registrations).
+        """Handle a borrower's declaration of all objects that it holds after its connection ended.
+        `counts` has pairs (object, registrations).
         """
         before = self._declared.pop(borrower, {})
         declared = {n: count for n, count in counts if self.add(n, borrower, count)}

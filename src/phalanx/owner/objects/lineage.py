@@ -8,8 +8,8 @@ made from them.
 Memory. A remembered task keeps its own arguments: the pickle, a file of large ones, and the small
 values that came by reference. For large objects that came by reference it keeps the lineage and not
 the bytes. Such an object is freed with its last reference, and made again, recursively, before the
-task is. So a pipeline needs no more memory for being recoverable; it costs time when something is
-lost.
+task runs again. So a pipeline that can be recovered needs no more memory than another; recovery
+only costs time.
 
 Two kinds of arguments have no lineage here. The first are large objects of this process that cannot
 be made again, because they were put or their task may not run twice. They are kept as they are, as
@@ -49,10 +49,12 @@ RECORD_BYTES = 1024
 
 
 class Unmakeable(NamedTuple):
-    """Why an object cannot be made again: a kind for programs, a clause for display."""
+    """Why an object cannot be made again: the kind of reason, for programs, and a clause for
+    display.
+    """
 
     kind: str
-    """put, disabled, off, exhausted, evicted, cancelled, items or actor."""
+    """The kind of reason: put, disabled, off, exhausted, evicted, cancelled, items or actor."""
     why: str
 
 
@@ -119,7 +121,7 @@ class LostHold:
 
 
 Export = Callable[[ObjectRef[Any]], None]
-"""Called with each new reference for which others may ask by its number."""
+"""Called with each new reference that other processes may ask for by its number."""
 
 
 class Source(Protocol):
@@ -166,15 +168,15 @@ class Awaited:
         ref._waiters.append(self)
 
     def notify(self, failed: bool = False) -> None:
-        """Take the object, which is ready now. It calls this method because this source is one of
-        its waiters.
+        """Take the object, which is ready now. The object calls this method, because this source is
+        one of its waiters.
         """
         ref, self._ref = self._ref, None
         if ref is not None:
             self._source = _source(ref._owner, ref)
 
     def revive(self, export: Export) -> ObjectRef[Any]:
-        """Return the reference by the source that the object has by now."""
+        """Return the reference from the source that the object has by now."""
         return self._source.revive(export)
 
 
@@ -228,7 +230,7 @@ class Result:
 
 
 class Fleeting:
-    """A source for an argument that goes with its last reference and cannot be made again."""
+    """A source for an argument that is freed with its last reference and cannot be made again."""
 
     __slots__ = ("__weakref__", "_number", "_owner", "_ref", "reason")
     kept_bytes = 0
@@ -273,7 +275,7 @@ class KeptObjects:
     """The newest large objects that cannot be made again. Each is kept while an object made of it
     lives.
 
-    They are kept through the sources by which they are revived.
+    The sources that revive these objects hold them.
     """
 
     def __init__(self) -> None:
@@ -379,8 +381,8 @@ class Remembered:
         self.attempt = 0
         self.kept_bytes = 0
         self.lost_together: LostTogether | None = None
-        """Lost objects that were made from results of this work, after the program let go of those
-        results.
+        """Lost objects that were made from results of this work which the program no longer
+        holds.
         """
         self.refusal: Unmakeable | None = None
         self.refs: weakref.WeakValueDictionary[int, ObjectRef[Any]] = weakref.WeakValueDictionary()
@@ -401,7 +403,7 @@ class Remembered:
         return ref
 
     def gone_parents(self) -> Iterator[Remembered]:
-        """Yield the makers of those arguments that the program has let go of."""
+        """Yield the makers of those arguments that the program no longer holds."""
         for arguments in (self.inputs, self.nested):
             for source in arguments or ():
                 if isinstance(source, Result) and source.is_gone():

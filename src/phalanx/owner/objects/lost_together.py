@@ -1,9 +1,10 @@
-"""Groups of lost results that were made of the same things, and are made again together.
+"""Groups of lost results that were made from the same arguments, and are made again together.
 
-A value that the program has let go is made again for what was made of it, and each time takes a
-retry of its task. If four lost results of one such argument were made again one by one, as each is
-asked for, its task would run four times and use up its retries. So as soon as one of them is
-needed, all are, and the argument is made once for all of them.
+An argument that the program no longer holds must be made again before a result that was made from
+it. Each time, that takes a retry of the argument's task. If four lost results of one argument were
+made again one by one, as each is asked for, that task would run four times and use up its retries.
+So as soon as one of the results is needed, all of them are made again, and the argument is made
+once for all of them.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from phalanx.objects.reference import ObjectRef
 
 
 class LostTogether:
-    """Lost results that share an argument of which the program has let go, at any distance in their
-    lineage.
+    """Lost results that share an argument which the program no longer holds, however far back in
+    their lineage.
     """
 
     __slots__ = ("_into", "_refs")
@@ -61,15 +62,15 @@ class Maker(Protocol):
     lost_together: LostTogether | None
 
     def gone_parents(self) -> Iterable[Maker]:
-        """Return the makers of those arguments that the program has let go of."""
+        """Return the makers of those arguments that the program no longer holds."""
         ...
 
 
 def note_lost(ref: ObjectRef[Any], record: Maker) -> None:
     """Note that `ref` is lost; `record` can make it again.
 
-    The note is kept at each maker of an ancestor that the program has let go of. The ancestors of a
-    maker that has a note already were visited before, so a lineage that many objects share is
+    The note is kept at the maker of each ancestor that the program no longer holds. The ancestors
+    of a maker that has a note already were visited before, so a lineage that many objects share is
     visited once.
     """
     group: LostTogether | None = None
@@ -87,8 +88,8 @@ def note_lost(ref: ObjectRef[Any], record: Maker) -> None:
 
 
 def take_others(record: Maker) -> list[ObjectRef[Any]]:
-    """Return the other lost results that need something that `record` also needs to make again.
-    Each is returned once.
+    """Return the other lost results that depend on an argument which must be made again for
+    `record` too. Each result is returned once.
     """
     found: list[ObjectRef[Any]] = []
     for parent in record.gone_parents():

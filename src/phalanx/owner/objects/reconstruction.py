@@ -2,8 +2,8 @@
 
 An object is found to be lost when a reader does not find its file, or when the node of the file is
 gone. That only marks it as lost. When somebody waits for it, its task runs again, which takes one
-of its retries. The same holds for values that the program has let go and something lost was made
-of, once for all that is lost by then. No task runs more often than its declared retries allow.
+of its retries. Arguments that the program no longer holds are made again in the same way, once for
+all results that are lost by then. No task runs more often than its declared retries allow.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RemadeStream:
     def __init__(self, record: Remembered, first: int) -> None:
         self._record = record
         self.first = first
-        """The object number before the first item's."""
+        """The object number before that of the first item."""
 
     def slot(self, index: int) -> ObjectRef[Any]:
         """Return the lost reference of item `index`. If the item is not lost, return a reference

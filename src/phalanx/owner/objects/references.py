@@ -1,4 +1,6 @@
-"""References of this process to the objects of others, and of others to its own."""
+"""References of this process to objects of other processes, and of other processes to its own
+objects.
+"""
 
 from __future__ import annotations
 
@@ -59,8 +61,8 @@ class References:
     # ---- references that arrive --------------------------------------------------------------
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return this process's reference to an object that it learns of, and register with the
-        owner.
+        """Return this process's reference to an object, and register with the object's owner as a
+        borrower.
         """
         return self._adopt_result(owner, number, b"")
 
@@ -137,7 +139,7 @@ class References:
     # ---- references that leave ---------------------------------------------------------------
 
     def export(self, ref: ObjectRef[Any]) -> None:
-        """Note that the reference leaves inside a value."""
+        """Note that the reference leaves this process inside a value."""
         if ref._owner == self._me:
             self.lending.exported[ref._number] = ref
 
@@ -148,7 +150,7 @@ class References:
                 self.lending.add(ref._number, borrower)
 
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
-        """Keep a reference for ever that left in a way that nobody can follow."""
+        """Keep a reference for ever, because it has left in a way that cannot be followed."""
         self.export(ref)
         self.keep(ref)
         self._forever.append(ref)

@@ -1,4 +1,6 @@
-"""Streams of generator tasks and methods: begun with the work, fed by its items, ended by it."""
+"""Streams of generator tasks and methods. A stream begins and ends with its work, which gives it
+items.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The values of objects as one process knows them: completed, awaited, fetched, answered."""
+"""The values of objects as one process knows them. The process completes and awaits them, fetches
+them from owners, and answers requests for its own.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ class Recovery(Protocol):
 
 
 class Callback:
-    """Stands among an object's waiters and calls a function when the object is ready."""
+    """A waiter of an object that calls a function when the object is ready."""
 
     __slots__ = ("_function",)
 
@@ -189,7 +191,9 @@ class ObjectTable:
     # ---- values are asked for ----------------------------------------------------------------
 
     def fetch(self, ref: ObjectRef[Any]) -> None:
-        """Request the value: once from a borrowed object's owner, or from recovery if lost."""
+        """Request the value of an object: a borrowed object is requested from its owner, once; a
+        lost object of this process is made again.
+        """
         owner = ref._owner
         if ref._value is not None:
             return

@@ -3,7 +3,7 @@
 A connection that ended, or could not be made, does not mean that the process is dead. When an owner
 is declared dead, its objects are lost. So readers of its objects wait and dial again until the head
 says that its node is dead, or for as long as that may take. An owner does the same for borrowers of
-its objects that it cannot hear any more.
+its objects that it cannot reach any more.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""An owner's tasks: submitted, run on leased workers, tried again, ended."""
+"""An owner's tasks, from submission over runs on leased workers and retries to their end."""

@@ -1,4 +1,4 @@
-"""Errors of tasks that failed without having raised, as their readers see them."""
+"""Errors of tasks that failed without raising an error, as readers of the results get them."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class OwnedGang:
 
 
 class _Member:
-    """Stands among the waiters of a member's first reference, to see the member's end."""
+    """A waiter of a member's first reference, which notes the member's end."""
 
     __slots__ = ("_gang", "_gangs", "_index")
 

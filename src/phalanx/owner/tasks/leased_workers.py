@@ -1,7 +1,8 @@
 """The workers that an owner has on lease, by the connection to each.
 
-This tells which worker a message is about, and when a worker is gone for good: once the node has
-said that its process ended, and the connection has ended over which results might still have come.
+The connection tells which worker a message is about. A worker is gone for good once two things have
+happened: the node has reported the end of its process, and its connection has ended, over which
+results might still have come.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class LeasedWorkers:
         self._by_connection: dict[Connection, list[LeasedWorker]] = {}
         self._functions: dict[Connection, set[bytes]] = {}
         self._unreached_since: dict[int, float] = {}
-        """By class, the time since when workers could not be reached while no worker finished a
-        task.
+        """For each class: the time since which its workers cannot be reached and none of them has
+        finished a task.
         """
 
     def __bool__(self) -> bool:

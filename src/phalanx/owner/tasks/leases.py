@@ -1,9 +1,9 @@
 """The submitting side's machine: queues of equal tasks, leased workers, pipelines, retries.
 
-A worker gets as many tasks ahead as take about `AHEAD_S` by their function's mean run time. A task
-of a function that has not run before is sent alone. Tasks that were sent ahead and not started come
-back when their worker is busy for long (Recall), so no task waits behind a slow one while another
-worker is free.
+Tasks are sent ahead to a worker: as many as will take about `AHEAD_S`, by their function's mean run
+time. A task of a function that has not run before is sent alone. Tasks that were sent ahead and not
+started come back when their worker is busy for long (Recall), so no task waits behind a slow one
+while another worker is free.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from phalanx.owner.work import CANCELLED, TIMED_OUT
 from phalanx.protocol.node_messages import OVER, PARENT
 
 NODE = "node"
-"""The kind of end of a worker whose node's connection was lost."""
+"""The kind of end of a worker that was lost with the connection to its node."""
 PARENTS_KILLED = "parents killed"
 """The kind of failure of a task that has killed its parent process too often."""
 NODE_DEATHS = "node deaths"
 """The kind of failure of a task under which too many nodes died."""
 FIRST_REST_S = 0.05
-"""Seconds before the second retry of a task; the first comes at once, later rests double."""
+"""Seconds of rest before the second retry of a task. The first retry comes at once, and each later
+rest is twice as long.
+"""
 LONGEST_REST_S = 1.0
 """The longest rest before the retry of a task that raised, in seconds."""
 AHEAD_S = 0.005
-"""Seconds of work that a worker gets ahead."""
+"""Seconds of work that is sent ahead to a worker."""
 AHEAD_TASKS = 400
 """The most tasks that are sent ahead to a worker."""
 IDLE_RETURN_S = 0.3
@@ -163,7 +165,9 @@ class TaskMachine:
             self.pump(self._numbered[self.dirty.pop()])
 
     def pump(self, scheduling_class: SchedulingClass) -> None:
-        """Distribute the queue over the class's workers, as far as their pipelines have room."""
+        """Distribute the queue over the class's workers, as far as there is room in their
+        pipelines.
+        """
         queue = scheduling_class.queue
         if queue and scheduling_class.workers:
             idle = scheduling_class.idle
@@ -268,7 +272,7 @@ class TaskMachine:
     def retry_later(
         self, task: PendingTask, reason: str, now: float, longest_s: float = LONGEST_REST_S
     ) -> None:
-        """Try a task that raised an error again: at once the first time, later after growing rests.
+        """Try again a task that raised an error: at once the first time, later after growing rests.
 
         The rests give time for the cause of the error to go away.
         """
@@ -397,13 +401,13 @@ class TaskMachine:
             self._effects.recall(worker)
 
     def leaving(self, worker: LeasedWorker) -> None:
-        """Give nothing more to a worker that ends by plan."""
+        """Give no more tasks to a worker that is going to end as planned."""
         worker.leaving = worker.is_stopping = True
         if not worker.inflight:
             self._give_back(worker)
 
     def returned(self, worker: LeasedWorker, numbers: list[int]) -> None:
-        """Queue tasks again that the worker did not start."""
+        """Queue again the tasks that the worker did not start."""
         back = [t for n in numbers if (t := worker.inflight.pop(n, None)) is not None]
         self._take_back(back)
         if not worker.inflight:
@@ -422,7 +426,7 @@ class TaskMachine:
                 self._effects.fail(task, "cancelled", "")
 
     def unreached(self, worker: LeasedWorker, reason: str) -> None:
-        """Queue the tasks of a worker that could not be reached again, after a moment.
+        """Queue again, after a moment, the tasks of a worker that could not be reached.
 
         No attempt is counted, because none of the tasks has started.
         """
@@ -453,7 +457,9 @@ class TaskMachine:
         self._take_back(rest)
         head.worker = None
         is_blamed = kind not in ("lost", "preempted")
-        """Otherwise the lease ended before the task could start, or was taken for others."""
+        """Whether the end may be the first task's doing. If not, the lease ended before that task
+        could start, or was taken for other work.
+        """
         head.template.function.failed |= is_blamed
         if head.cancelled:
             self.pending.pop(head.number, None)

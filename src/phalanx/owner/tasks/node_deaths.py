@@ -1,8 +1,9 @@
-"""Tasks whose workers went with their nodes: a task under which two nodes died is not retried.
+"""Decides about tasks whose workers were lost with their nodes: a task under which two nodes died
+is not retried.
 
-An owner first loses the connection to the node, and with it the worker. Later the head says whether
-that node is dead and of what. The first time, the task runs again at once. After that it waits for
-the head's word, since it may take another node down.
+An owner first loses the connection to the node, and with it the worker. Later the head reports
+whether that node is dead, and why. The first time, the task runs again at once. After a second loss
+it waits for the head's report, because it may take another node down.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class NodeDeaths:
         """
         self._decided = decided
         self._known: dict[bytes, tuple[str, str]] = {}
-        """(how it ended, why) of each node that is known to be dead or has not been heard of again,
+        """(kind of end, reason) of each node that is known to be dead or was not reported again,
         and of each worker whose task has killed its parent.
         """
         self._waiting: dict[int, PendingTask] = {}
@@ -101,7 +102,9 @@ class NodeDeaths:
             del self._known[next(iter(self._known))]
 
     def tick(self, now: float) -> None:
-        """Count nodes as living that the head should have given up by now and has not."""
+        """Count those lost nodes as living that the head has not given up, although it should have
+        by now.
+        """
         for number in list(self._waiting):
             task = self._waiting.get(number)
             if task is not None and self._until.setdefault(number, now + GIVE_UP_S) <= now:

@@ -74,8 +74,8 @@ class ClassKey(msgspec.Struct, frozen=True):
     each: bool = False
     """Whether each task gets a worker of its own.
 
-    Spread tasks must not gather on the node of the first worker, and a worker must be requested for
-    each task for a whole group.
+    Spread tasks must not gather on the node of the first worker, and for work in a whole placement
+    group, a worker must be requested for each task.
     """
     near: bytes = b""
     """The other node that holds most bytes of the arguments; empty if there is none.
@@ -99,7 +99,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     key: ClassKey
     name: str
     returns: int
-    """Number of values; -1 a stream, -2 a dynamic generator."""
+    """The number of values; -1 for a stream, -2 for a dynamic generator."""
     max_retries: int
     retry_exceptions: Any = False
     timeout_s: float | None = None
@@ -122,7 +122,7 @@ class TaskRecipe:
         self._template = template
 
     def refusal(self) -> str:
-        """Return "": a task can always run again, as far as it is concerned."""
+        """Return "": nothing about a task prevents another run."""
         return ""
 
     def renew(self, number: int, args: Payload) -> PendingTask:

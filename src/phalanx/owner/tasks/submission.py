@@ -377,7 +377,7 @@ class Submission:
         return True
 
     def returned(self, connection: Connection, numbers: list[int]) -> None:
-        """Queue tasks again that a worker gives back unstarted."""
+        """Queue again the tasks that a worker gives back unstarted."""
         for number in self.workers.returned(connection, numbers):
             self._timeouts.forget(number)
 

@@ -63,7 +63,7 @@ def read_all(path: str) -> list[bytes]:
 
 
 def add_next(path: str) -> None:
-    """Begin a rotation: add a new token, which all that read the file accept from then on.
+    """Begin a rotation: add a new token, which every reader of the file accepts from then on.
 
     Raises ValueError during a rotation, and AuthenticationError as `read` does.
     """

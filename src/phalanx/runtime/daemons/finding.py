@@ -21,12 +21,13 @@ class NoClusterError(ConnectionError):
 
 
 def find_daemons(address: str | None, with_programs: bool = False) -> Found:
-    """Return the head and the nodes of a cluster that run here, the best to ask first.
+    """Return the head and the nodes of a cluster that run here, in the order in which to ask them.
 
     Without an `address`, the cluster is that of PHALANX_ADDRESS, else the only one.
-    `with_programs`: without a cluster, the only program that has started a session for itself,
-    whose address is `pid:PID`. Raises NoClusterError when there is none, ValueError when there are
-    several or the address is malformed, and ConnectionError for a host without an address.
+    `with_programs`: if no cluster runs here, return the only program that has started a session for
+    itself, whose address is `pid:PID`. Raises NoClusterError when there is none, ValueError when
+    there are several or the address is malformed, and ConnectionError for a host without an
+    address.
     """
     address = address or os.environ.get("PHALANX_ADDRESS") or None
     if address is not None and address.startswith(OF_PROGRAM):
@@ -129,8 +130,8 @@ def program_of(address: str, temp_dir: str | None = None) -> Found:
 def ask_cluster(address: str | None, request: Request[R], timeout_s: float) -> R:
     """Return a cluster's answer, through a daemon of the cluster on this machine.
 
-    Raises the errors of `find_daemons`, ConnectionError if no daemon answers, TimeoutError, and the
-    answer if the answer is an error.
+    Raises the errors of `find_daemons`, ConnectionError if no daemon answers, TimeoutError, and any
+    error with which the head answers.
     """
     # Imported here because callers that only look for daemons send nothing, for example a driver
     # before it starts its node.

@@ -90,7 +90,7 @@ def _free(path: str) -> int | None:
 def _gpus() -> tuple[int, str]:
     """Return the number of GPUs, and why a driver that is here gave no list.
 
-    Detection at the start of a node takes any error for "no GPUs"; here the error is the answer.
+    A node that starts takes any error of the driver for "no GPUs"; this function returns the error.
     """
     try:
         pynvml.nvmlInit()

@@ -39,7 +39,7 @@ def ask_remote(address: str, token: PersonalToken, request: Request[R], timeout_
     """Return the answer of the head at HOST:PORT to one question.
 
     Raises ConnectionError if the head cannot be reached, AuthenticationError if it does not know
-    the token, TimeoutError, and the answer if the answer is an error.
+    the token, TimeoutError, and any error with which the head answers.
     """
     body = encode_request(request)
     if len(body) > _REQUEST_BYTES:

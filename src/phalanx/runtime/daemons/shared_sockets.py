@@ -1,9 +1,10 @@
 """The socket of a head for other users of its machine, and how they find it.
 
 The head makes ROOT/PORT/s/control. ROOT is /run/phalanx for a head that root has started, else a
-directory of the head's user below /tmp; PHALANX_SHARED_DIR names another. Users find the sockets
-below /run/phalanx and PHALANX_SHARED_DIR by themselves, and others by `unix:ROOT/PORT`: anybody may
-make directories in /tmp, so a head there is trusted only if its user is named.
+directory of the head's user below /tmp; PHALANX_SHARED_DIR names another. Commands find the sockets
+below /run/phalanx and PHALANX_SHARED_DIR without an address. Any other socket must be named as
+`unix:ROOT/PORT`: anybody may make directories in /tmp, so a head there is trusted only if its user
+is named.
 """
 
 from __future__ import annotations

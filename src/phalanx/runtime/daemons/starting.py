@@ -99,8 +99,8 @@ class NodeOptions(msgspec.Struct, kw_only=True):
     launch: str = ""
     shared_dir: str = ""
     keeps_commands: bool | None = None
-    """Whether commands of jobs go on when the node's process ends, for its next process. None: if
-    the node does not end with another process.
+    """Whether commands of jobs go on after the end of the node's process, until its next process
+    takes them over. None: only if the node is not made to end with another process.
     """
     env_vars: dict[str, str] = {}
     """Variables of the node's process, and therefore of its workers, in addition to those of this
@@ -275,7 +275,9 @@ def _start(
 
 
 def _drop(session: Session) -> None:
-    """Delete the session of a daemon that could not start, unless members wait for the next."""
+    """Delete the session of a daemon that could not start, unless running members of jobs wait for
+    the next daemon.
+    """
     if not is_waited_for(session.kept):
         sessions.remove(session)
 

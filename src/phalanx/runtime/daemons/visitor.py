@@ -32,8 +32,8 @@ VISITORS_REQUEST_BYTES = STRANGERS_FRAME_BYTES - 100
 def ask_daemon(session: Session, daemon: Announcement, request: Request[R], timeout_s: float) -> R:
     """Return a head's answer to one question, from the head itself or through a node.
 
-    Raises ConnectionError if the daemon has ended, TimeoutError if it does not answer, and the
-    answer if the answer is an error.
+    Raises ConnectionError if the daemon has ended, TimeoutError if it does not answer, and any
+    error with which the head answers.
     """
     if daemon.kind == REMOTE:
         from phalanx.runtime.daemons.personal_token import own_token

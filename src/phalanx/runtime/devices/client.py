@@ -41,11 +41,13 @@ class DeviceProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
         self._heard = False
-        """Whether the process has sent a reading: before that, a signal could end it."""
+        """Whether the process has sent a reading. Before its first reading, the signal that asks
+        for one could end it.
+        """
 
     @property
     def pid(self) -> int:
-        """The process, 0 before the first was started."""
+        """The id of the process; 0 before one was started."""
         return 0 if self._process is None else self._process.pid
 
     def begin(self) -> bool:

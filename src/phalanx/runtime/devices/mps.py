@@ -1,7 +1,7 @@
-"""NVIDIA's Multi-Process Service (MPS): one control daemon for each GPU that is shared by it.
+"""NVIDIA's Multi-Process Service (MPS): one control daemon for each GPU that is shared by MPS.
 
 The daemon runs as the node's user, with a directory of its own. It writes its pid into that
-directory, by which its end is noticed.
+directory, and its end is noticed through the pid.
 """
 
 from __future__ import annotations

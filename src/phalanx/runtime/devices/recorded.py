@@ -1,4 +1,4 @@
-"""Devices from a file, for machines without any: to try out what happens when a device fails.
+"""Devices from a file, to try out on a machine without devices what happens when one fails.
 
 The file is JSON, `{"devices": [{"number": 0, "busy": 0.5, ...}, ...]}` with the fields of
 `DeviceSample`. It is read again each time, so changing the file changes the devices. Two more

@@ -1,4 +1,4 @@
-"""Making actors in the runtime, finding named ones, and leaving the own one."""
+"""Makes actors in the runtime, finds named actors, and lets an actor end itself."""
 
 from __future__ import annotations
 

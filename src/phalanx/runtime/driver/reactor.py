@@ -1,8 +1,9 @@
-"""Waits on a process's sockets. The thread that needs a message leads: no other one is in between.
+"""Waits on a process's sockets. The thread that needs a message leads, so no other thread is in
+between. The thread that needs a message leads: no other one is in between.
 
 A thread that waits for a value polls the sockets itself (`wait`), so that an answer costs no thread
-switch. A background thread leads only when no other thread has for a while: then messages are
-handled while the program computes. It yields to a waiting thread at once.
+switch. A background thread leads only when no other thread has led for a while, so that messages
+are handled while the program computes. It yields to a waiting thread at once.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Reactor:
     `handle(connection, messages)` is called with messages that came, `lost(connection)` when a
     connection ends, `accepted(socket)` for each new peer, `flush()` after each round, and
     `tick(now)` when it is due: it returns the seconds until it wants to be called again.
-    `unsendable(connection, message)` answers for each message that was too large to send.
+    `unsendable(connection, message)` is called for each message that was too large to send.
     """
 
     def __init__(
@@ -213,8 +214,8 @@ class Reactor:
             self.handle(connection, messages)
 
     def _register_again(self, connection: Connection) -> None:
-        """Register a descriptor that has a new socket. The registration of the old socket went with
-        that socket.
+        """Register a descriptor that has a new socket. The registration of the old socket ended
+        with that socket.
         """
         connection.is_switched = False
         with contextlib.suppress(FileExistsError):

@@ -31,7 +31,9 @@ class NodeRequests:
         self._flush = flush
 
     def ask(self, request: Request[R], timeout_s: float | None = None) -> R:
-        """Send a request and wait. Raises an error that is the answer, or GetTimeoutError."""
+        """Send a request and wait. Raises GetTimeoutError, and any error with which the node
+        answers.
+        """
         asked = self.ask_async(request)
         try:
             return asked.result(timeout_s)
@@ -50,7 +52,9 @@ class NodeRequests:
         return asked
 
     def call(self, request: Request[Any], done: Callable[[], None]) -> None:
-        """Send a request with the next flush; `done` is called when any answer comes."""
+        """Send a request with the next flush. `done` is called once it is answered, even by an
+        error.
+        """
         self._requests.call_async(request, lambda answer: done())
 
     def notify(self, request: Request[Any]) -> None:
@@ -80,8 +84,8 @@ class Asked(Generic[R]):
         return self._answer is not None
 
     def result(self, timeout_s: float | None = None) -> R:
-        """Wait for the answer and return it. Raises GetTimeoutError, or the answer if the answer is
-        an error.
+        """Wait for the answer and return it. Raises GetTimeoutError, and any error with which the
+        node answers.
         """
         if self._answer is None:
             self._flush()
