@@ -1,4 +1,5 @@
-"""The record of each ended attempt of a job's member: the requested amounts, and the used ones.
+"""The record of each ended attempt of a job's member: the amounts that the attempt requested and
+used.
 
 Amounts are in whole resources, times in seconds, moments in seconds since the epoch.
 """
@@ -26,19 +27,19 @@ class Used(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     """The use of an attempt and all processes that it started, as its node measured it.
 
     A CPU is idle if less than a twentieth of it is used, a GPU if it computes nothing. Values of
-    GPUs cover all devices of the attempt; `gpus` 0: no device was measured. `samples` 0: the
-    attempt ended before anything but its CPU time was sampled.
+    GPUs cover all devices of the attempt. If `gpus` is 0, no device was measured. If `samples` is
+    0, the attempt ended before its first sample, and only its CPU time is known.
     """
 
     ran_s: float = 0.0
     cpu_s: float = 0.0
-    """CPU seconds; the other fields about CPUs are numbers of CPUs."""
+    """CPU seconds that the attempt used. The other fields about CPUs are numbers of CPUs."""
     cpu_max: float = 0.0
     cpu_p95: float = 0.0
     cpu_idle_s: float = 0.0
     """Seconds in which the attempt used less than a twentieth of the requested CPUs."""
     memory_mean: float = 0.0
-    """Bytes, like the other memory amounts."""
+    """Mean bytes of memory in use. The other fields about memory are bytes, too."""
     memory_max: float = 0.0
     memory_p95: float = 0.0
     gpus: int = 0
@@ -95,15 +96,15 @@ class Attempt(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
 
 
 class AttemptRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False, tag=0):
-    """A new record, under a key that is always the same for the same attempt."""
+    """A new record, under the key of its attempt. The key of an attempt never changes."""
 
     key: bytes
     attempt: Attempt
 
 
 class UsedRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False, tag=1):
-    """The usage of an attempt that was recorded when it lost its resources, and then ran on for its
-    grace.
+    """The usage of an attempt that ran on for its grace after its record was written. The record is
+    written when the attempt loses its resources.
     """
 
     key: bytes

@@ -1,5 +1,5 @@
-"""The way in which a node finds all processes of a job's command, for display: by control groups,
-or by parents.
+"""The way in which a node finds all processes of a job's command, for display: by its control
+group, or by the parent of each process.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ SCOPE: Final = "scope"
 NONE: Final = "none"
 """There are no groups: processes are found by their parents."""
 MEMORY: Final = "+memory"
-"""The suffix of a way in which the kernel also limits memory."""
+"""The suffix of a way of finding processes; with it, the kernel also limits the memory of a
+command.
+"""
 _BY_PARENTS = "a process that leaves its command is found by its parents"
 _WATCHED = "memory limits are watched twice a second, so a fast program may exceed them"
 
 
 def held_text(way: str) -> str:
-    """Return in words one of the ways, and the processes that this way cannot find; "" for an
-    unknown one.
+    """Return a description of a way and of the processes that it cannot find; "" if the way is
+    unknown.
     """
     name = way.removesuffix(MEMORY)
     cannot = [_BY_PARENTS] if name == NONE else []

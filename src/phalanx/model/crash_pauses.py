@@ -1,4 +1,5 @@
-"""The pause before anything that crashed starts again: none the first time, then ever longer ones.
+"""The pause before anything that crashed starts again: no pause after the first crash, then longer
+and longer pauses.
 
 Without pauses, an actor, a task or a job that crashes at once would start again and again, and each
 start costs a process.
@@ -9,8 +10,8 @@ from __future__ import annotations
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 STEADY_S = 10.0
-"""Seconds after which an actor or a member of a job counts as well: its next crash counts as the
-first.
+"""Seconds of run time after which an actor or a member of a job counts as healthy. Its next crash
+then counts as its first.
 """
 _MOST_DOUBLINGS = 16
 
@@ -18,7 +19,7 @@ _MOST_DOUBLINGS = 16
 def pause_s(
     crashes: int, first_s: float = FIRST_PAUSE_S, longest_s: float = LONGEST_PAUSE_S
 ) -> float:
-    """Return the pause in seconds after that many crashes in a row: 0 after the first, `first_s`
+    """Return the pause in seconds after `crashes` crashes in a row: 0 after the first, `first_s`
     after the second, and twice as long after each further one, up to `longest_s`.
     """
     if crashes <= 1:

@@ -9,6 +9,6 @@ NOT_STARTED = 126
 NOT_FOUND = 127
 """The command does not exist."""
 SIGNALLED = 128
-"""The command was ended by the signal whose number is added to this."""
+"""The command was ended by a signal, whose number is added to this code."""
 KILLED = SIGNALLED + 9
 """The command was ended by SIGKILL."""

@@ -1,4 +1,5 @@
-"""Terms of a request for a shared GPU: memory on each card, its limit, how the card is shared.
+"""Terms of a request for a shared GPU: the memory on each card, the limit of that memory, and the
+way in which the card is shared.
 
 These terms travel in a request beside its amounts, under names of their own. Nodes show the largest
 term that they can meet under the same names in their totals. A term is met or not; it is never used
@@ -15,11 +16,11 @@ from phalanx.model.readable import size
 
 GPU = "GPU"
 CARDS = "gpu_cards"
-"""The number of cards, each with the memory."""
+"""The number of cards that the work needs, each with the amount `MEMORY`."""
 MEMORY = "gpu_memory"
 """Bytes on each card. In a node's totals: the memory of its largest card."""
 LIMIT = "gpu_memory_limit"
-"""Bytes on each card above which the work is ended."""
+"""The bytes on each card that the work may use; work that uses more is ended."""
 MPS = "gpu_mps"
 """1 where the card is shared by NVIDIA's Multi-Process Service."""
 COMPUTE = "gpu_compute"
@@ -30,7 +31,9 @@ PROFILE = "nvidia.com/mig-"
 
 TIME, BY_MPS = "time", "mps"
 MODES = (TIME, BY_MPS)
-"""How cards are shared: the driver gives each process its turn, or their kernels run at once."""
+"""The ways in which a card is shared: the driver runs the processes one after another for short
+times, or their kernels run at once.
+"""
 OPTIONS = ("gpu_memory", "gpu_memory_limit", "gpu_share", "gpu_compute")
 
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{0,18})?)\s*([kKMGT]i?)?(?:B|bytes)?", re.ASCII)
@@ -39,7 +42,9 @@ SIZES = "20GiB, 20Gi, 20 GB or a whole number of bytes"
 
 
 def read_gpu_memory(written: Any) -> int:
-    """Return the bytes that an amount of GPU memory means. Raises ValueError with the forms."""
+    """Return the number of bytes of a written amount of GPU memory. Raises ValueError, which names
+    the allowed forms.
+    """
     if isinstance(written, int | float) and not isinstance(written, bool):
         if 0 < written < 2**50:
             return int(written)
@@ -55,7 +60,8 @@ def read_gpu_memory(written: Any) -> int:
 def sharing_amounts(options: Mapping[str, Any]) -> dict[str, float]:
     """Return the amounts of GPUs that options ask for, with the terms of their sharing.
 
-    Reads num_gpus and OPTIONS. Raises ValueError for options that do not go together.
+    Reads only `num_gpus` and the options that OPTIONS names. Raises ValueError for options that do
+    not go together.
     """
     gpus = options.get("num_gpus") or 0
     share = options.get("gpu_share")
@@ -95,7 +101,9 @@ def sharing_amounts(options: Mapping[str, Any]) -> dict[str, float]:
 
 
 def plain_amounts(amounts: Mapping[str, float]) -> dict[str, float]:
-    """Return a node's amounts without the terms, which are not amounts that anybody can sum up."""
+    """Return a node's amounts without the terms of GPU sharing, because terms cannot be added
+    up.
+    """
     return {name: amount for name, amount in amounts.items() if name not in TERMS}
 
 
@@ -105,10 +113,11 @@ def amount_text(name: str, amount: float) -> str:
 
 
 def with_devices_of_profiles(amounts: Mapping[str, float]) -> dict[str, float]:
-    """Return amounts in which parts of split GPUs (MIG) that are asked for by profile are GPUs.
+    """Return amounts with one GPU added for each part of a split GPU (MIG) that they request by
+    profile.
 
-    Raises ValueError for parts of several profiles, for a share of a part, and for other GPUs
-    beside them.
+    Raises ValueError for parts of several profiles, for a fraction of a part, and for other GPUs in
+    addition to the parts.
     """
     parts = {name: count for name, count in amounts.items() if name.startswith(PROFILE) and count}
     if not parts:
@@ -152,7 +161,8 @@ _MIB = 2**20
 def with_foreign_terms(
     amounts: Mapping[str, float], annotations: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return a member's amounts with the terms that manifests write in other systems' names.
+    """Return a member's amounts with the terms that a manifest writes under the names of Volcano or
+    KAI.
 
     Volcano's are resources: `volcano.sh/vgpu-memory` (MiB) on each of `volcano.sh/vgpu-number`
     cards. KAI's are annotations: `gpu-memory` (MiB) or `gpu-fraction`, on each of

@@ -1,6 +1,7 @@
-"""Holds: reasons why a node or a device gets no new work; each may have several.
+"""Holds: reasons why a node or a device gets no new work.
 
-A node takes work again when its last hold is gone. Lifting one hold leaves the others.
+A node or device may have several holds, and takes work again when the last one is gone. Lifting one
+hold leaves the others.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def holds_text(holds: Mapping[str, Hold]) -> str:
-    """Return in one clause why a node gets no new work; empty without holds."""
+    """Return a clause that says why a node gets no new work; empty without holds."""
     return "; ".join(_one_text(kind, hold) for kind, hold in sorted(holds.items()))
 
 
@@ -52,7 +53,7 @@ def _one_text(kind: str, hold: Hold) -> str:
 
 
 def cordoned_text(cordoned: Mapping[int, Hold]) -> str:
-    """Return in one clause which devices users have closed; empty without any."""
+    """Return a clause that names the devices that users have closed; empty if there are none."""
     devices = "1 device is" if len(cordoned) == 1 else f"{len(cordoned)} devices are"
     named = ", ".join(f"gpu{n} ({_one_text(CORDON, h)})" for n, h in sorted(cordoned.items()))
     return f"{devices} closed: {named}" if cordoned else ""

@@ -2,8 +2,8 @@
 
 A process (driver or worker) is named by 16 bytes: 6 that name its node, 6 random ones and its
 4-byte job. A task is its owner's name and an 8-byte sequence number; an object is its task and a
-4-byte index. So a process with the id of an object knows which process to ask about the object, and
-on which node that process is.
+4-byte index. So the id of an object tells which process to ask about the object, and on which node
+that process runs.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from typing import ClassVar, NewType, TypeAlias, TypeVar
 
 PROCESS_ID_BYTES = 16
 WORKER_PADDING = 12
-"""Zero bytes that make a process's id a WorkerID."""
+"""The zero bytes that follow a process's id in a WorkerID."""
 PREFIX_BYTES = 6
-"""The bytes of a process's id, and of its node's id, that name the node."""
+"""The number of bytes at the beginning of a process's id, and of a node's id, that name the
+node.
+"""
 CONTROL = bytes(PROCESS_ID_BYTES)
 """The id of the head's process."""
 INDEX_BITS = 32
-"""Bits of the index: in a process an object's number is `sequence << INDEX_BITS | index`."""
+"""The number of bits of an object's index. Within a process, an object's number is `sequence <<
+INDEX_BITS | index`.
+"""
 MAX_INDEX = (1 << INDEX_BITS) - 1
 
 GroupId = NewType("GroupId", bytes)
@@ -33,10 +37,10 @@ BundleId: TypeAlias = tuple[GroupId, int]
 for any bundle of the group.
 """
 AttemptId: TypeAlias = tuple[GroupId, int]
-"""An attempt to place bundles: their placement group, and the attempt's number."""
+"""An attempt to place the bundles of a placement group: the group, and the attempt's number."""
 JobId = NewType("JobId", str)
 """The name of a submitted job in its namespace: `default/train`, or `default/sweep[3]` for an array
-task. Ray's JobID, of 4 bytes, is a driver's.
+task. Ray's JobID of 4 bytes is something else: it names a driver.
 """
 MemberId: TypeAlias = tuple[GangId, int]
 """A member of a gang: the gang, and the member's index there."""
@@ -66,20 +70,23 @@ class BaseID(metaclass=ABCMeta):  # noqa: B024  # so that another engine's can b
 
     @classmethod
     def nil(cls: type[_Id]) -> _Id:
-        """Return the id that names nothing: all bits set."""
+        """Return the nil id, which names nothing: all its bits are set."""
         return cls(b"\xff" * cls.LENGTH)
 
     @classmethod
     def from_random(cls: type[_Id]) -> _Id:
-        """Return an id that names nothing yet. Not for deciding code: it draws randomness
-        itself."""
+        """Return a new random id. Machines must not call this method, because they have no
+        randomness of their own.
+        """
         from secrets import token_bytes
 
         return cls(token_bytes(cls.LENGTH))
 
     @classmethod
     def from_hex(cls: type[_Id], text: str) -> _Id:
-        """Return the id whose hex() is `text`. Raises ValueError on anything else."""
+        """Return the id whose hex() is `text`. Raises ValueError if `text` is not the hex of such
+        an id.
+        """
         return cls(bytes.fromhex(text))
 
     @classmethod
@@ -88,15 +95,15 @@ class BaseID(metaclass=ABCMeta):  # noqa: B024  # so that another engine's can b
         return cls(id_bytes)
 
     def binary(self) -> bytes:
-        """Return the bytes."""
+        """Return the bytes of the id."""
         return self._bytes
 
     def hex(self) -> str:
-        """Return the bytes as lower-case hex digits."""
+        """Return the bytes of the id as lower-case hex digits."""
         return self._bytes.hex()
 
     def is_nil(self) -> bool:
-        """Whether this names nothing."""
+        """Whether this is the nil id, which names nothing."""
         return self._bytes == b"\xff" * self.LENGTH
 
     def __eq__(self, other: object) -> bool:
@@ -128,7 +135,7 @@ class NodeID(BaseID):
 
 
 class WorkerID(BaseID):
-    """An identifier of 28 bytes: the process's 16 and 12 zero bytes."""
+    """An identifier of 28 bytes: the 16 bytes of the process's id, then 12 zero bytes."""
 
     __slots__ = ()
 
@@ -150,19 +157,19 @@ class JobID(BaseID):
 
 
 class ActorID(BaseID):
-    """An identifier of 16 bytes; the last four are the job's."""
+    """An identifier of 16 bytes; the last four bytes are the job's id."""
 
     LENGTH = 16
     __slots__ = ()
 
     @property
     def job_id(self) -> JobID:
-        """The job that made the actor."""
+        """Return the job that made the actor."""
         return JobID(self._bytes[-4:])
 
 
 class TaskID(BaseID):
-    """An identifier of 24 bytes: the owner's 16, then the sequence number."""
+    """An identifier of 24 bytes: the 16 bytes of the owner's id, then the sequence number."""
 
     LENGTH = 24
     __slots__ = ()
@@ -177,25 +184,25 @@ class TaskID(BaseID):
 
 
 class PlacementGroupID(BaseID):
-    """An identifier of 18 bytes; the last four are the job's."""
+    """An identifier of 18 bytes; the last four bytes are the job's id."""
 
     LENGTH = 18
     __slots__ = ()
 
     def binary(self) -> GroupId:
-        """Return the bytes."""
+        """Return the bytes of the id."""
         return GroupId(self._bytes)
 
 
 def process_id(prefix: bytes, unique: bytes, job: bytes) -> bytes:
-    """Return the 16 bytes of a process's id: the node's prefix, 6 bytes for the process, the
-    job.
+    """Return the 16 bytes of a process's id: the node's prefix, 6 bytes of the process's own, and
+    the job's id.
     """
     return prefix + unique + job
 
 
 def node_process_id(prefix: bytes) -> bytes:
-    """Return the 16 bytes of a node's own process."""
+    """Return the 16 bytes of the id of the node's own process."""
     return prefix + bytes(PROCESS_ID_BYTES - PREFIX_BYTES)
 
 
@@ -205,12 +212,12 @@ def node_prefix(node_id: str) -> bytes:
 
 
 def group_id_of(text: str) -> GroupId:
-    """Return the id of the placement group whose hex digits `text` has."""
+    """Return the id of the placement group whose hex() is `text`."""
     return GroupId(bytes.fromhex(text))
 
 
 def worker_id_of(process: bytes) -> str:
-    """Return the hex of a process's WorkerID."""
+    """Return the hex digits of a process's WorkerID."""
     return (process + bytes(WORKER_PADDING)).hex()
 
 

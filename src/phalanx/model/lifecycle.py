@@ -68,7 +68,7 @@ GROUP: Final[Mapping[str, frozenset[str]]] = {
 
 
 class IllegalTransition(AssertionError):
-    """A move that the table of this kind of thing does not allow."""
+    """Raised for a change of state that the table for this kind of thing does not allow."""
 
 
 def move(
@@ -76,7 +76,8 @@ def move(
 ) -> str:
     """Return `new` if the table allows old -> new.
 
-    Otherwise raise IllegalTransition with the story, whose text is only made in that case.
+    Otherwise raise IllegalTransition with the text that `story` returns; `story` is called only in
+    that case.
     """
     if new not in table[old]:
         raise IllegalTransition(f"{what}: {old} -> {new} is not allowed. {story}")

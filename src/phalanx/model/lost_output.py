@@ -1,8 +1,8 @@
-"""The words that a member's reason has where its output is lost."""
+"""The text that marks a member's reason when part of its output may be lost."""
 
 from __future__ import annotations
 
 from typing import Final
 
 MAY_BE_LOST: Final = "output may be lost"
-"""The part of the reason of each member whose output may be incomplete."""
+"""The text that the reason of a member contains if its output may be incomplete."""

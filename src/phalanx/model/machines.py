@@ -6,7 +6,9 @@ import msgspec
 
 
 class MachineShare(msgspec.Struct, frozen=True, array_like=True):
-    """The machine that a node runs on, and which of the node's amounts a person gave."""
+    """The machine that a node runs on, its amounts, and the resources whose amounts a person
+    gave.
+    """
 
     key: str
     """A key that is equal for nodes of one machine: it names the machine's boot and, in a

@@ -7,12 +7,14 @@ import msgspec
 from phalanx.model.rows.row import Row
 
 Pieces = list[tuple[float, float]]
-"""(seconds, mean value) of each piece of time, from the member's begin to its last sample."""
+"""The mean value of a quantity in each successive interval: (seconds, mean) pairs from the member's
+start to its last sample.
+"""
 
 
 class MemberUse(Row, frozen=True):
-    """The usage of a member since its start; empty while the member does not run, and before the
-    first sample.
+    """The usage of a member since its start. All fields are empty while the member does not run,
+    and before the first sample.
     """
 
     cpus: Pieces = msgspec.field(default_factory=list)

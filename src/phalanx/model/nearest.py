@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 MAX_LENGTH = 64
-"""The most characters of a word for which a similar word is searched: the search takes quadratic
-time.
+"""The most characters of a word for which a similar word is searched, because the search takes
+quadratic time.
 """
 
 

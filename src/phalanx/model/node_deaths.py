@@ -1,4 +1,4 @@
-"""How nodes end, and which of their deaths count against the work that ran there.
+"""The ways in which nodes end, and the deaths of nodes that count against the work that ran there.
 
 Running work can take its node down. If such work is tried again elsewhere, it takes down the next
 node, and so on, until the whole cluster is down. So work is not tried again after two nodes died
@@ -13,18 +13,18 @@ from typing import Final
 ORDERLY: Final = ""
 """The node was ended or drained on purpose: work has not caused its end."""
 LOST: Final = "lost"
-"""The node is silent or its connection ended, for an unknown reason: the machine or the network
-failed, or work that ran there brought the node down.
+"""The node is silent, or its connection ended, and the reason is unknown: the machine or the
+network failed, or work that ran there brought the node down.
 """
 KILLED: Final = "killed"
-"""The node saw that another of its own processes was killed, which only work that ran there can
-have done.
+"""The node saw that one of its other processes was killed, which only the work on the node can have
+done.
 """
 MOST: Final = 2
 """The number of nodes that may die under work before it is not tried again."""
 WITHIN_S: Final = 86_400.0
-"""Seconds between two deaths from which the deaths count as unrelated, because long-lived work sees
-machines fail.
+"""Deaths of nodes that are at least this many seconds apart count as unrelated, because work that
+runs for long sees machines fail.
 """
 
 

@@ -1,7 +1,8 @@
 """The options of tasks, actors and methods: one table, checked at the call.
 
-Keys, defaults and classes of errors are Ray's (an unknown key is a ValueError, a wrong type a
-TypeError, a wrong value a ValueError); `queue`, `priority` and `timeout_s` are Phalanx's own.
+Keys, defaults and classes of errors are those of Ray: an unknown key or a wrong value raises a
+ValueError, and a wrong type a TypeError. The keys `queue`, `priority` and `timeout_s` are Phalanx's
+own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from phalanx.model.nearest import nearest
 
 MIN_SHARE = 0.0001
 LARGEST_AMOUNT = 9e14
-"""The most of any resource: sums of 1/10000 units of more would not fit in 64 bits."""
+"""The largest amount of any resource. Sums of larger amounts, in units of 1/10000, would not fit in
+64 bits.
+"""
 LARGEST_NUMBER = 2**31 - 1
 """The largest priority or weight."""
 ACCELERATORS = ("GPU", "TPU", "neuron_cores", "HPU", "NPU", "RBLN")
@@ -35,11 +38,15 @@ devices.
 DEFAULT_RETRIES = 3
 """The retries of a task without `max_retries`."""
 Check = Callable[[Any], str | None]
-"""A check of a value: returns None for an allowed value, and otherwise what is allowed."""
+"""A check of a value. It returns None for an allowed value, and otherwise a description of the
+allowed values.
+"""
 
 
 class WrongType(str):
-    """The allowed values, for a value of a wrong type, which is raised as a TypeError."""
+    """The description that a check returns for a value of a wrong type, for which a TypeError is
+    raised.
+    """
 
     __slots__ = ()
 
@@ -83,8 +90,8 @@ def _count_or_endless(value: int) -> str | None:
 
 
 def amount_fault(resource: str, value: float) -> str | None:
-    """Return None if a request for this amount of a resource is allowed; otherwise, what is
-    allowed.
+    """Return None if a request for this amount of a resource is allowed, and otherwise a
+    description of the allowed amounts.
     """
     if (allowed := _amount(value)) is not None:
         return allowed
@@ -255,7 +262,9 @@ _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         "a function, or its name as 'package.module.name'",
     ),
 )
-"""Fields of a runtime environment: name, check of a value, and what is allowed."""
+"""The fields of a runtime environment: name, check of the value, and description of the allowed
+values.
+"""
 
 
 def _gpu_memory(value: Any) -> str | None:
@@ -341,8 +350,9 @@ _METHOD: dict[str, Option] = {
 
 
 def check_task_options(options: Mapping[str, Any], *, in_options: bool = False) -> None:
-    """Raise TypeError or ValueError for options that a task may not have. `in_options`:
-    .options()."""
+    """Raise TypeError or ValueError for options that a task may not have. `in_options`: the options
+    come from `.options()`.
+    """
     _check(_TASK, options, "task", in_options)
     _check_precision(options)
     sharing_amounts(options)
@@ -364,7 +374,9 @@ def check_actor_options(options: Mapping[str, Any], *, in_options: bool = False)
 
 
 def warn_of_object_store_memory(of: str) -> None:
-    """Warn in Ray's words, by which programs filter the warning."""
+    """Warn of the deprecated option in Ray's words, because programs filter warnings by Ray's
+    text.
+    """
     warnings.warn(
         f"Setting 'object_store_memory' for {of} is deprecated since it doesn't actually reserve "
         "the required object store memory.",
@@ -374,7 +386,9 @@ def warn_of_object_store_memory(of: str) -> None:
 
 
 def check_place(options: Mapping[str, Any]) -> None:
-    """Raise ValueError for options that name a placement group in both of Ray's ways at once."""
+    """Raise ValueError for options that name a placement group twice, both directly and by a
+    strategy.
+    """
     group = options.get("placement_group")
     if group not in (None, "default") and options.get("scheduling_strategy") is not None:
         raise ValueError(

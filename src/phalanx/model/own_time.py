@@ -1,8 +1,9 @@
 """A process's own time: a clock that stands still while the process does not run.
 
 A process reads no messages while it is stopped, its machine is suspended, or it waits for a disk.
-When the process goes on, all deadlines that it has set for others have passed, although their
-timely messages wait in its sockets. By this clock none of these messages is late.
+When the process goes on, all deadlines that it set for other processes have passed, although the
+messages that those processes sent in time wait in its sockets. By this clock none of these messages
+is late.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ COUNTED_S = 0.05
 
 
 class OwnTime:
-    """Seconds on a clock that never goes back, and that leaves out pauses.
+    """A clock that never goes back, and that leaves out pauses; it counts seconds.
 
-    It may be called from any thread, without a lock: each call computes its result from one state,
-    and two calls at once find the same.
+    Any thread may call it without a lock: each call computes its result from one immutable state,
+    and two calls at the same time compute the same next state.
     """
 
     def __init__(self, clock: Callable[[], float], pause_s: float = PAUSE_S) -> None:
-        """`clock` returns seconds that also pass during a pause. The object must be called more
-        often than every `pause_s` seconds.
+        """Set up the clock. `clock` returns seconds that also pass during a pause. The object must
+        be called more often than every `pause_s` seconds.
         """
         self._clock = clock
         self._pause_s = pause_s
         self._state = (clock(), 0.0)
-        """The time of the last look at `clock`, and the length of all pauses before it."""
+        """The value of `clock` at the last call, and the seconds of all pauses until then."""
 
     def __call__(self) -> float:
-        """Return the time now."""
+        """Return the present time in seconds."""
         now = self._clock()
         seen, paused_s = self._state
         passed_s = now - seen
@@ -45,5 +46,5 @@ class OwnTime:
 
     @property
     def paused_s(self) -> float:
-        """Return the length of all pauses together."""
+        """Return the seconds of all pauses together."""
         return self._state[1]

@@ -13,7 +13,8 @@ import msgspec
 
 UNIX, TOKEN, JOB, NODE = "unix", "token", "job", "node"
 """The kinds of principals: an account of a machine, a token, a job that acts for its owner, and a
-node that asks for itself."""
+node that acts for itself.
+"""
 GROUP = "@"
 """The mark of a group of accounts, as in `@ml`."""
 EVERYBODY = "*"
@@ -54,7 +55,7 @@ class Principal(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The words by which lists of people may name this principal."""
+        """The names under which the list of a queue may contain this principal."""
         own = (self.user,) if self.user else ()
         groups = (f"{GROUP}{group}" for group in self.groups)
         return frozenset((EVERYBODY, str(self), *own, *groups))

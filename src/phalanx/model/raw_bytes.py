@@ -17,7 +17,7 @@ import msgspec
 T = TypeVar("T")
 
 _FIRST = 0x10FF80
-"""The character that stands for the byte 0x80."""
+"""The code point of the character that stands for the byte 0x80."""
 _SHIFT = _FIRST - 0xDC80
 _HALF = re.compile("[\udc80-\udcff]")
 _STANDS_FOR_BYTE = re.compile("[\U0010ff80-\U0010ffff]")

@@ -12,7 +12,9 @@ def amount(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """Return a number of bytes in the largest unit in which it is at least 1: 1.5 GiB."""
+    """Return a number of bytes as text, in the largest unit in which it is at least 1, such as `1.5
+    GiB`.
+    """
     step = 0
     while value >= _STEP and step < len(_UNITS) - 1:
         value, step = value / _STEP, step + 1
@@ -23,9 +25,9 @@ _LENGTHS_S = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time in its two largest units, rounded down: 12s, 1h53m, 3d4h. A time
-    below one second is in tenths. `manifests.times` reads this form. The page draws the same form
-    in `page.js`.
+    """Return a duration in its two largest units, rounded down: 12s, 1h53m, 3d4h. A duration below
+    one second is in tenths. `manifests.times` reads this form. The page draws the same form in
+    `page.js`.
     """
     if seconds < 1:
         tenths = int(max(seconds, 0) * 10)
@@ -40,8 +42,8 @@ def duration(seconds: float) -> str:
 
 
 def length_text(length_s: float) -> str:
-    """Return a length exactly, in every unit that it needs, as `manifests.times` reads it:
-    1h30m, 45s, 0.5s.
+    """Return a duration exactly, in all units that it needs, in the form that `manifests.times`
+    reads: 1h30m, 45s, 0.5s.
     """
     whole, part = int(length_s), length_s - int(length_s)
     days, rest = divmod(whole, 86_400)

@@ -1,4 +1,4 @@
-"""A reservation as it is requested: the nodes, the time, and its users."""
+"""The request for a reservation: its nodes, its time and its users."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import msgspec
 from phalanx.model.jobs.timing import Moment
 
 MAX_RESERVATIONS = 1_000
-"""The most reservations at a time."""
+"""The largest number of reservations that a cluster has at a time."""
 MAX_NAMED = 1_000
-"""The most users that one reservation names; the same for queues, nodes and labels."""
+"""The largest number of users that one reservation names. The same bound applies to its queues,
+nodes and labels.
+"""
 MAX_COUNT = 1_000_000
-"""The most licenses of a kind, and nodes of a reservation."""
+"""The largest number of nodes of a reservation, and of licenses of one kind."""
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A request for a reservation.
 
-    It keeps the nodes `nodes`, or all nodes that have `labels`, or `node_count` of these nodes, or
-    a total amount of one resource (`amounts`) with an equal part of all other resources of the same
-    nodes.
+    It keeps the nodes `nodes`, or all nodes that have `labels`, or `node_count` of these nodes.
+    With `amounts` it keeps a total amount of one resource instead, with an equal part of all other
+    resources of the same nodes.
 
     It begins once, at `start`, or at each time of `schedule` (a cron schedule, in `time_zone`). It
     lasts for `length_s`, or until `end`, or until it is deleted.
@@ -30,8 +32,8 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     end: Moment | None = None
     length_s: float | None = None
     latest: Moment | None = None
-    """The latest beginning: the reservation begins as soon as its nodes are free, between `start`
-    and this moment.
+    """The latest time at which the reservation begins. It begins as soon as its nodes are free,
+    between `start` and this time.
     """
     schedule: str = ""
     time_zone: str = ""
@@ -50,6 +52,6 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     again afterwards.
     """
     ignores_jobs: bool = False
-    """Whether the reservation is accepted although jobs will still run when it begins; these jobs
-    run on.
+    """Whether the reservation is accepted although jobs will still run on its nodes when it begins.
+    These jobs run on.
     """

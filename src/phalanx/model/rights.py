@@ -9,22 +9,22 @@ class Verb(enum.Enum):
     """The kinds of requests; docs/explanation/security.md has the table of rights."""
 
     SEE = "see"
-    """Read names, states and amounts of jobs, queues and nodes."""
+    """The right to read names, states and amounts of jobs, queues and nodes."""
     READ = "read"
-    """Read the logs, the environment and the details of work."""
+    """The right to read the logs, the environment and the details of work."""
     SUBMIT = "submit"
     CHANGE = "change"
-    """Cancel, suspend, resume, requeue or change work, or run something inside it."""
+    """The right to cancel, suspend, resume, requeue or change work, or to run a step inside it."""
     RAISE = "raise"
-    """Move work ahead of other work."""
+    """The right to move work ahead of other work."""
     OPERATE = "operate"
-    """Drain nodes, open and close queues, reserve."""
+    """The right to drain nodes, open and close queues, and make reservations."""
     ADMINISTER = "administer"
-    """Change queues, rights, the configuration and the cluster itself."""
+    """The right to change queues, rights, the configuration and the cluster itself."""
     USE = "use"
-    """Make and use the actors, groups and values of programs."""
+    """The right to create and use the actors, placement groups and stored values of programs."""
     JOIN = "join"
-    """Take part in the cluster as a node."""
+    """The right to take part in the cluster as a node."""
 
 
 WORDS = {
@@ -42,4 +42,4 @@ WORDS = {
     **dict.fromkeys(("reserve", "unreserve", "set-resource"), Verb.OPERATE),
     **dict.fromkeys(("queue", "config", "role", "token", "limits", "audit"), Verb.ADMINISTER),
 }
-"""The verbs by the words that people use for them."""
+"""The verbs by the words that users write for them."""

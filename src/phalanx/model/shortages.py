@@ -1,5 +1,5 @@
-"""Errors of the operating system which mean that a machine has run out of something that all its
-processes share, whatever the failed call was.
+"""The errors of the operating system by which any call reports that the machine has run out of
+something that all its processes share.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def arity_of(function: Callable[..., Any], skip_first: bool = False) -> Arity:
 
 
 class MethodShape(msgspec.Struct, frozen=True, array_like=True):
-    """One method as a handle knows it."""
+    """The description of one method, as the handles of an actor carry it."""
 
     arity: Arity
     returns: int = 1
@@ -83,13 +83,11 @@ class MethodShape(msgspec.Struct, frozen=True, array_like=True):
     retries_exceptions: bool = False
     backpressure: int = -1
     task_events: bool | None = None
-    """Whether listings show calls of the method; None: as the actor declares."""
+    """Whether listings show calls of the method; None: the actor's `task_events` decides."""
 
 
 class ActorShape(msgspec.Struct, frozen=True, array_like=True):
-    """An actor as its handles know it. The shape travels with the handles, and the head keeps
-    it.
-    """
+    """The description of an actor that its handles carry. The head keeps a copy."""
 
     class_name: str
     methods: dict[str, MethodShape]
@@ -99,16 +97,16 @@ class ActorShape(msgspec.Struct, frozen=True, array_like=True):
     decorators: dict[str, bytes] = {}
     """By method: the pickle of the function with which the class wraps the method's `remote`."""
     concurrency: int = 0
-    """The number of the actor's calls that run at the same time; 0: as its concurrency groups
-    declare.
+    """The number of the actor's calls that may run at the same time; 0: its concurrency groups set
+    the numbers.
     """
     task_events: bool = True
     """Whether listings show calls of the actor."""
 
 
 def count_of(returns: Any) -> int:
-    """Return `num_returns` as a number: -1 for a stream of references, -2 for a reference to a list
-    of references.
+    """Return `num_returns` as a number. It is -1 for a stream of references, and -2 for one
+    reference to a list of references.
     """
     count: int = {"streaming": -1, "dynamic": -2}.get(returns, returns)
     return count

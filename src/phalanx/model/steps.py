@@ -41,32 +41,32 @@ class Step(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
     exit_code: int | None = None
     """The largest exit code of the step's tasks; None: no exit code is known."""
     nodes: tuple[str, ...] = ()
-    """The host name of each node; several nodes may share one."""
+    """The host name of each node of the step; several nodes may have the same host name."""
     cpus: float = 0.0
-    """The CPUs of the members in which the tasks ran; all steps of a job share them."""
+    """The CPUs of the members in which the tasks ran. All steps of a job share these CPUs."""
     started: float
     ended: float | None = None
     cpu_s: float = 0.0
     memory_max: float = 0.0
-    """Bytes of the task that used most; 0: unknown."""
+    """The peak memory in bytes of the task that used most; 0: unknown."""
     memory_sum: float = 0.0
-    """The sum of the mean bytes of all measured tasks."""
+    """The sum of the mean memory in bytes of all measured tasks."""
     measured: int = 0
     """The number of tasks whose memory was measured while they ran."""
     signal: int = 0
-    """The signal that ended the task whose exit code that is; 0: none, or unknown."""
+    """The signal that ended the task with the largest exit code; 0: none, or unknown."""
 
     def elapsed_s(self, now: float) -> float:
-        """Return the seconds that the step ran, until `now` if it still runs."""
+        """Return the seconds for which the step ran, or has run until `now` if it still runs."""
         return max((now if self.ended is None else self.ended) - self.started, 0.0)
 
     @property
     def memory_mean(self) -> float | None:
-        """Return the mean bytes of a task; None: unknown."""
+        """Return the mean memory of a task in bytes; None: unknown."""
         return self.memory_sum / self.measured if self.measured else None
 
     def with_task(self, code: int | None, used: Used | None, signal: int = 0) -> Step:
-        """Return the step with one more task that has ended."""
+        """Return the step's record with one more ended task added."""
         if used is None:
             used = Used()
         is_measured = used.samples > 0
@@ -94,4 +94,4 @@ class StepRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fal
 
 
 LedgerRow = AttemptRow | UsedRow | StepRow
-"""The rows that the history takes."""
+"""The kinds of rows that the history stores."""

@@ -25,22 +25,24 @@ class SystemSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     memory.
     """
     lineage_bytes: int = LINEAGE_BYTES
-    """The most bytes of its tasks' arguments that an owner keeps, to make lost results again."""
+    """The most bytes of its tasks' arguments that an owner keeps, so that it can compute lost
+    results again.
+    """
     makes_again: bool = True
-    """Whether lost results are made again."""
+    """Whether owners compute lost results again."""
     records_places: bool = False
-    """Whether processes record where in the program objects were made."""
+    """Whether processes record the line of the program that created each object."""
     dead_actors: int = DEAD_ACTORS
-    """The number of ended actors that the head still knows."""
+    """The number of ended actors that the head remembers."""
     stream_items: int = STREAM_ITEMS
     """The most items of the generator of a task or call; a generator with more items fails."""
     spread_threshold: float | None = None
-    """The used part of a node, from 0 to 1, from which tasks go to other nodes; None: tasks go
-    elsewhere once the node is full.
+    """The used part of a node, from 0 to 1, above which new tasks go to other nodes; None: they go
+    elsewhere only when the node is full.
     """
     idle_lease_ms: int | None = None
-    """Milliseconds for which a process keeps an idle worker; 0: it keeps none. None: 300, and less
-    if others may wait for the worker's resources.
+    """Milliseconds for which a process keeps an idle worker; 0: it keeps none. None: 300
+    milliseconds, or less if other work may wait for the worker's resources.
     """
     memory_limit: float | None = None
     """The share of a machine's memory above which nodes end workers, on nodes that are started with
@@ -61,18 +63,18 @@ _RAYS: Mapping[str, str] = {
     "memory_usage_threshold": "memory_limit",
     "worker_lease_timeout_milliseconds": "idle_lease_ms",
 }
-"""The names of Ray's settings that have a meaning here."""
+"""The names of Ray's settings that Phalanx follows."""
 _SHARES = ("spread_threshold", "memory_limit")
 
 
 def read_system_settings(
     given: Mapping[str, Any] | None, variables: Mapping[str, str] | None = None
 ) -> SystemSettings:
-    """Read settings by Ray's names, as in `_system_config`; settings without meaning here are
+    """Read settings by Ray's names, as in `_system_config`; settings that Phalanx does not have are
     ignored.
 
-    `variables` are environment variables, where `RAY_NAME` stands for a setting that is not given.
-    Raises ValueError for a value that a setting cannot have.
+    `variables` are environment variables; `RAY_NAME` among them is the value of a setting that
+    `given` does not have. Raises ValueError for a value that a setting cannot have.
     """
     found: dict[str, Any] = {}
     for name, field in _RAYS.items():

@@ -19,10 +19,10 @@ class Creation(msgspec.Struct, array_like=True):
     inputs: list[Payload]
     max_concurrency: int
     groups: dict[str, int]
-    """Limits of concurrency groups."""
+    """The limit of each concurrency group: the most calls that run at the same time."""
     is_async: bool
     out_of_order: bool
     sources: list[tuple[bytes, int]] = []
-    """(owner, number) of the objects whose values are the inputs, so that lost values can be
-    fetched again.
+    """(owner, number) of each object whose value is an input, so that a lost value can be fetched
+    again.
     """

@@ -1,5 +1,6 @@
-"""The two messages by which a process sends a request to its node, and a visitor to any daemon.
-They have a module of their own, so that a command need not import all other messages.
+"""The two messages of a request and its answer: between a process and its node, and between a
+visitor and any daemon. They have a module of their own, so that a command need not import all other
+messages.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from phalanx.protocol.wire_errors import WireError
 
 
 class Ask(msgspec.Struct, array_like=True, tag=30):
-    """Process to node: a request of `protocol.requests`, by its kind.
+    """Process to node: a request of `protocol.requests`, with the name of its kind.
 
-    Answered by a Reply with the same token, unless the token is 0.
+    The answer is a Reply with the same token; with token 0 there is no answer.
     """
 
     token: int
@@ -21,7 +22,7 @@ class Ask(msgspec.Struct, array_like=True, tag=30):
 
 
 class Reply(msgspec.Struct, array_like=True, tag=31):
-    """Node to process: the msgpack of the request's result, or an error."""
+    """Node to process: the answer to a request, which is the msgpack of its result or an error."""
 
     token: int
     result: msgspec.Raw

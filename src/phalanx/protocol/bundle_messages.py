@@ -13,10 +13,11 @@ from phalanx.model.member_use import MemberUse
 
 
 class BundleInventory(msgspec.Struct, array_like=True):
-    """The bundles that a node knows, for a head that restarted or that the node joins again.
+    """The bundles that a node knows. The node sends them to a head that has restarted, or when it
+    joins the cluster again.
 
     `held`: (group, bundle index, attempt, whether it is committed). `ended`: the last attempt of
-    each group that ended here.
+    each group that ended on this node.
     """
 
     held: list[tuple[GroupId, int, int, bool]]
@@ -24,7 +25,7 @@ class BundleInventory(msgspec.Struct, array_like=True):
 
 
 class PrepareBundles(msgspec.Struct, array_like=True, tag=86):
-    """Head to node: set aside these bundles of a group, all or none."""
+    """Head to node: set aside either all these bundles of a group, or none."""
 
     group: GroupId
     attempt: int
@@ -46,8 +47,8 @@ class Prepared(msgspec.Struct, array_like=True, tag=87):
 
 
 class CommitBundles(msgspec.Struct, array_like=True, tag=88):
-    """Head to node: the prepared bundles may be used. `gangs`: the view of its gang for the member
-    of each bundle (`model.jobs.gang_view`).
+    """Head to node: the prepared bundles may be used. `gangs`: for the member of each bundle, its
+    view of the gang (`model.jobs.gang_view`).
     """
 
     group: GroupId
@@ -56,7 +57,7 @@ class CommitBundles(msgspec.Struct, array_like=True, tag=88):
 
 
 class Committed(msgspec.Struct, array_like=True, tag=97):
-    """Node to head: whether the node still had the prepared bundles and has kept them."""
+    """Node to head: whether the node still had the prepared bundles, and keeps them for use."""
 
     group: GroupId
     attempt: int
@@ -82,7 +83,7 @@ class GroupKnown(msgspec.Struct, array_like=True, tag=90):
     state: str
     bundles: list[dict[str, float]]
     nodes: list[str]
-    """The node id of each bundle's node; empty if it has none."""
+    """The node id of each bundle's node; empty for a bundle without a node."""
     waits_for: str = ""
 
 
@@ -96,20 +97,26 @@ class BundlesGone(msgspec.Struct, array_like=True, tag=94):
 
 
 FILES = "\0files"
-"""Stands in a command for the directory with the job's files, which only the node knows."""
+"""A placeholder in a command for the directory with the job's files, whose path only the node
+knows.
+"""
 ERROR_FILE = "\0error"
-"""Stands in a command for the file to which the member may write why it failed."""
+"""A placeholder in a command for the path of the file to which the member may write why it
+failed.
+"""
 
 
 class Streams(msgspec.Struct, array_like=True, frozen=True):
-    """A program's input and output go over a connection to `process`, a process id of the node that
-    stands for the program. With `is_terminal` the program has a terminal.
+    """The address of a program's input and output: they go over a connection to `process`, an id
+    that the node gave to the program. With `is_terminal` the program has a terminal.
     """
 
     process: bytes
     is_terminal: bool = False
     port: int = 0
-    """If not 0, the streams belong to a connection to this port of the node, not to a program."""
+    """If not 0, the streams are those of a connection to this port of the node, instead of a
+    program's.
+    """
 
 
 class Command(msgspec.Struct, array_like=True):
@@ -128,23 +135,27 @@ class Command(msgspec.Struct, array_like=True):
 
 
 class Grant(msgspec.Struct, array_like=True, frozen=True):
-    """The head's word that a member may run as an account of its node (the mode *system*)."""
+    """The head's permission for a member to run as an account of its node (in the mode
+    *system*).
+    """
 
     user: str
     uid: int
     signed: bytes = b""
-    """The signed grant, as phalanx-launch reads it; empty where nothing may run, for `refusal`."""
+    """The signed permission, which phalanx-launch reads. Empty if the member may not run; `refusal`
+    then says why.
+    """
     refusal: str = ""
 
 
 class StartMember(msgspec.Struct, array_like=True, tag=101):
-    """Head to node: run a member's commands in its bundle. Answered by MemberNews.
+    """Head to node: run a member's commands in its bundle. The node answers with MemberNews.
 
     The commands of `before` run one after another; then the other commands run at the same time.
     `files` (by name) are written into the job's directory of files. `time_limit_s` 0: no limit.
     `signal` (see WarnMember), if not 0, is sent instead of SIGTERM when the member is evicted;
-    SIGTERM follows after half of the grace. `rest_s`: seconds until the commands begin, because the
-    member has crashed before.
+    SIGTERM follows after half of the grace. `rest_s`: seconds for which the node waits before it
+    starts the commands of a member that has crashed before.
     """
 
     group: GangId
@@ -161,20 +172,23 @@ class StartMember(msgspec.Struct, array_like=True, tag=101):
     only_shell: bool = False
     rest_s: float = 0.0
     is_followed: bool = False
-    """Whether a command in the foreground reads all output: no output is dropped before it was
-    read.
+    """Whether a command in the foreground reads all output. If so, no output is dropped before this
+    command has read it.
     """
     start: int = 0
-    """The number in the names of this attempt's files; 0: `attempt` is that number. In a bundle
-    that several array tasks used one after another, the attempts of all of them are counted.
+    """The number in the names of this attempt's files; 0: the files have the number `attempt`. In a
+    bundle that several array tasks use one after another, the number counts the attempts of all
+    these tasks.
     """
     grant: Grant | None = None
-    """The account that the member runs as; None: the account of its node."""
+    """The permission to run as another account; None: the member runs as the account of its
+    node.
+    """
 
 
 class RunTask(msgspec.Struct, array_like=True):
-    """An array task of a run: its job, its words, and those of its variables that differ from the
-    order's variables.
+    """One array task of an order to run several: its job, its words, and the variables that differ
+    from those of the order.
     """
 
     job: JobId
@@ -184,25 +198,25 @@ class RunTask(msgspec.Struct, array_like=True):
 
 class ExtendRun(msgspec.Struct, array_like=True, tag=142):
     """Head to node: run these array tasks one after another in a bundle, after the task that runs
-    there. The tasks are like the member `like`, and count as its attempts from number `first` on.
-    Each begins once the one before it has ended with exit code 0. The order may come twice: the
-    node ignores numbers that it has already taken. Ends with exit code 0 are reported in RunNews; a
-    task that runs longer, or ends otherwise, is reported in MemberNews.
+    there. The tasks are equal to the member `like`, and count as its attempts from number `first`
+    on. Each task begins when the task before it has ended with exit code 0. If the order arrives
+    twice, the node ignores the numbers that it has already taken. Ends with exit code 0 are
+    reported in RunNews; a task that runs longer, or ends otherwise, is reported in MemberNews.
     """
 
     first: int
     tasks: list[RunTask]
     like: StartMember
     behind: int = 0
-    """The number up to which the head knows how all attempts in the bundle have ended. If a later
-    attempt did not end with exit code 0, the node returns the run's tasks, because the head decides
-    what follows.
+    """The number up to which the head knows the results of all attempts in the bundle. If a later
+    attempt has not ended with exit code 0, the node returns the tasks of this order, because the
+    head must decide what follows.
     """
 
 
 class StopRun(msgspec.Struct, array_like=True, tag=143):
-    """Head to node: return the tasks of a run that have not begun. Answered by RunNews, and by
-    MemberNews of the running task.
+    """Head to node: return the tasks of a run that have not begun. The node answers with RunNews,
+    and with MemberNews of the running task.
     """
 
     group: GangId
@@ -218,10 +232,10 @@ class EndMember(msgspec.Struct, array_like=True, tag=102):
 
 
 class WarnMember(msgspec.Struct, array_like=True, tag=115):
-    """Head to node: the time of a member is nearly over, so send its commands this signal.
+    """Head to node: send this signal to the commands of a member whose time is nearly over.
 
-    Each attempt gets it once. With a shell, only what the shell has started gets the signal; with
-    `only_shell`, only the shell.
+    Each attempt gets the signal once. If a command is a shell, only the processes that the shell
+    has started get the signal; with `only_shell`, only the shell gets it.
     """
 
     group: GangId
@@ -235,14 +249,14 @@ Receivers = Literal["started", "command", "all"]
 """The receivers of a signal. For a command, `started` is the command and all processes that it has
 started, without the command itself if it is a shell; `command` is the command alone; `all` is the
 command and all processes that it has started. For a member with steps, `started` is all its steps,
-`command` its commands, and `all` both. For a member without steps, each word means its commands, as
-above.
+`command` its commands, and `all` both. For a member without steps, each word applies to its
+commands as described first.
 """
 
 
 class SignalMember(msgspec.Struct, array_like=True, tag=127):
-    """Head to node: send a signal to these processes of a running member, which goes on. The
-    message is lost if the connection ends, and is never sent again.
+    """Head to node: send a signal to these processes of a running member, which goes on. If the
+    connection ends, the message is lost: it is never sent again.
     """
 
     group: GangId
@@ -253,10 +267,10 @@ class SignalMember(msgspec.Struct, array_like=True, tag=127):
 
 
 class MemberNews(msgspec.Struct, array_like=True, tag=103):
-    """Node to head: a member's commands run (`code` None), or have ended. `ran_s`: seconds for
-    which the commands have run. `log`: the file with their output. `used`: their usage, once they
-    have ended. `is_nodes_fault`: the commands have not begun because the node is unhealthy; the
-    member waits again. `signal`: the signal that ended them; 0: none.
+    """Node to head: a member's commands now run (`code` None), or have ended. `ran_s`: seconds for
+    which the commands have run. `log`: the file with their output. `used`: their usage, known when
+    they have ended. `is_nodes_fault`: the commands have not begun because the node is unhealthy;
+    the member waits again. `signal`: the signal that ended the commands; 0: none.
     """
 
     group: GangId
@@ -270,8 +284,8 @@ class MemberNews(msgspec.Struct, array_like=True, tag=103):
     is_nodes_fault: bool = False
     signal: int = 0
     is_parent_killed: bool = False
-    """Whether the commands have ended because the parent process of one was killed, most likely by
-    the command itself.
+    """Whether the commands have ended because the parent process of one command was killed, most
+    likely by that command.
     """
 
 
@@ -284,9 +298,10 @@ class RunEnd(msgspec.Struct, array_like=True):
 
 
 class RunNews(msgspec.Struct, array_like=True, tag=144):
-    """Node to head: tasks of a run have ended with exit code 0, and others are returned. `log`: the
-    file with the output of the first ended task. `returned`: the first and the last number of the
-    attempts that will not begin; None: no attempt is returned. A repeated message changes nothing.
+    """Node to head: these tasks of a run have ended with exit code 0, and those tasks are returned
+    unstarted. `log`: the file with the output of the first ended task. `returned`: the first and
+    the last number of the attempts that will not begin; None: no attempt is returned. A repeated
+    message changes nothing.
     """
 
     group: GangId
@@ -306,10 +321,11 @@ class MemberUsed(msgspec.Struct, array_like=True, tag=126):
 
 
 class StartStep(msgspec.Struct, array_like=True, tag=116):
-    """Head to node: run one more program inside a running member. Answered by StepStarted.
+    """Head to node: run one more program inside a running member. The node answers with
+    StepStarted.
 
-    The program ends with the member; its own end does not concern the member. The order is lost if
-    the connection ends.
+    The program ends when the member ends; the member goes on when the program ends. If the
+    connection ends, the order is lost.
     """
 
     token: int
@@ -343,7 +359,7 @@ class StepEnded(msgspec.Struct, array_like=True, tag=125):
 
 
 class StepStarted(msgspec.Struct, array_like=True, tag=117):
-    """Node to head: whether a step begins; if not, why."""
+    """Node to head: whether a step begins, and if it does not, the reason."""
 
     token: int
     refusal: str = ""
@@ -356,18 +372,20 @@ class ForgetJob(msgspec.Struct, array_like=True, tag=104):
 
 
 class ReadLog(msgspec.Struct, array_like=True, tag=105):
-    """Head to node: read a member's log from `offset` on; answered by LogRead."""
+    """Head to node: read a member's log from `offset` on. The node answers with LogRead."""
 
     token: int
     path: str
     offset: int
     limit: int
     is_followed: bool = False
-    """Whether the reader has everything before the offset, and wants all that follows."""
+    """Whether the reader has read everything before the offset, and wants all output that
+    follows.
+    """
 
 
 class ReadMemberUse(msgspec.Struct, array_like=True, tag=146):
-    """Head to node: tell what the member whose log is at `path` uses; answered by
+    """Head to node: report the usage of the member whose log is at `path`. The node answers with
     MemberUseRead.
     """
 
@@ -376,7 +394,7 @@ class ReadMemberUse(msgspec.Struct, array_like=True, tag=146):
 
 
 class MemberUseRead(msgspec.Struct, array_like=True, tag=147):
-    """Node to head: the usage of a member; without points if it does not run."""
+    """Node to head: the usage of a member; all its lists are empty if the member does not run."""
 
     token: int
     use: MemberUse
@@ -386,7 +404,8 @@ class LogRead(msgspec.Struct, array_like=True, tag=106):
     """Node to head: a part of a log, and the size of the whole log in bytes; -1: there is no such
     file.
 
-    `skipped`: bytes missing from the offset on, after which `data` begins.
+    `skipped`: the number of bytes after the offset that are no longer there; `data` begins behind
+    them.
     """
 
     token: int
@@ -397,7 +416,7 @@ class LogRead(msgspec.Struct, array_like=True, tag=106):
 
 class ClaimRoom(msgspec.Struct, array_like=True, tag=108):
     """Head to node: keep these amounts free for a waiting gang, for `seconds`. Only tasks that come
-    after the gang in the node's order are held back. Without needs: keep nothing free any more.
+    after the gang in the node's order are held back. A message without `needs` ends the claim.
     """
 
     group: GangId

@@ -2,7 +2,7 @@
 
 On a single machine the head lives in the node's process: the same messages then pass through a
 queue and are never encoded. Nodes are named by the first 6 bytes of the ids of their processes, the
-*prefix*, and by their node id in hex where people see them.
+*prefix*, and, for display, by their node id in hex.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 class Via(msgspec.Struct, array_like=True, tag=70):
-    """A message from or to a process of another node, which this node passes on.
+    """The messages that a node passes on, from or to a process of another node.
 
     `body` is the msgpack list of messages that a frame carries.
     """
@@ -38,7 +38,7 @@ class Via(msgspec.Struct, array_like=True, tag=70):
 class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
     """Node to head: an unchanged request of the process `origin` (empty: a visitor).
 
-    Answered by ForwardedReply.
+    The head answers with ForwardedReply.
     """
 
     token: int
@@ -46,15 +46,15 @@ class ForwardedAsk(msgspec.Struct, array_like=True, tag=71):
     kind: int
     body: msgspec.Raw
     is_again: bool = False
-    """Whether the request was sent before over a connection that ended without an answer, so that
-    the head may already have carried it out.
+    """Whether the request was sent before, over a connection that ended without an answer. The head
+    may then have carried it out already.
     """
     principal: Principal | None = None
     """The asker as the node has authenticated it; None for the node itself."""
 
 
 class ForwardedReply(msgspec.Struct, array_like=True, tag=72):
-    """Head to node: the reply to a forwarded request, as in Reply."""
+    """Head to node: the reply to a forwarded request; the fields are as in Reply."""
 
     token: int
     result: msgspec.Raw
@@ -71,9 +71,9 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     Amounts are by resource. `devices`: the units of 1/10000 left on each numbered device. `queued`:
     (resources, workers wanted) for each class that waits. `run_s` is the mean run time in seconds
     and `bandwidth` is in bytes a second; both are exponential averages. `total`: set only when it
-    has changed. `yields`: the amounts held by ordinary tasks whose workers serve others after the
-    running task. `unwell`: the GPUs that are suspect or bad. `trouble`: why nothing is known about
-    the GPUs now. `checks`: the checks that are not ok.
+    has changed. `yields`: the amounts held by ordinary tasks whose workers are free for other
+    owners after the running task. `unwell`: the GPUs that are suspect or bad. `trouble`: why
+    nothing is known about the GPUs now. `checks`: the checks that are not ok.
     """
 
     available: dict[str, float]
@@ -88,9 +88,11 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     trouble: str = ""
     checks: list[CheckState] = []
     directories: str = ""
-    """The trouble with the directories in which the node works, in one clause; empty: none."""
+    """A clause that says what is wrong with the directories in which the node works; empty:
+    nothing.
+    """
     shortage: str = ""
-    """The reason why the node can start no command now: what the node has run out of; empty: it can
+    """The things that the node has run out of, so that it can start no command now; empty: it can
     start commands.
     """
     command_groups: str = ""
@@ -98,14 +100,14 @@ class NodeReport(msgspec.Struct, array_like=True, tag=73):
     parts_killed: int = 0
     """The number of times that another of the node's own processes was killed and started again."""
     last_killed: str = ""
-    """The last of these events, in one clause."""
+    """A clause that describes the last of these events."""
     cards: Cards = PLAIN
-    """The facts about its GPUs beyond what is left on each."""
+    """The facts about the node's GPUs other than the free part of each."""
 
 
 class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
-    """Node to head: the latest samples of its GPUs, which replace earlier ones; the message may be
-    lost. `holders`: the names of the holders of each device.
+    """Node to head: the latest samples of the node's GPUs, which replace earlier samples. The
+    message may be lost. `holders`: the names of the holders of each device.
     """
 
     samples: list[DeviceSample]
@@ -115,7 +117,8 @@ class DevicesSeen(msgspec.Struct, array_like=True, tag=122):
 
 
 class MachineSeen(msgspec.Struct, array_like=True, tag=145):
-    """Node to head: the use of its machine, which replaces earlier reports; may be lost.
+    """Node to head: the use of the node's machine, which replaces earlier reports. The message may
+    be lost.
 
     `cpus`: CPUs that were busy on average since the report before. `memory_bytes`: memory in use.
     """
@@ -125,8 +128,8 @@ class MachineSeen(msgspec.Struct, array_like=True, tag=145):
 
 
 class CloseDevices(msgspec.Struct, array_like=True, tag=123):
-    """Head to node: exactly these GPUs are cordoned and get no new work. `excused`: GPUs that a
-    user has declared healthy; only later errors count against them.
+    """Head to node: these GPUs, and no others, are cordoned and get no new work. `excused`: GPUs
+    that a user has declared healthy; only later errors count against them.
     """
 
     cordoned: list[int]
@@ -136,8 +139,8 @@ class CloseDevices(msgspec.Struct, array_like=True, tag=123):
 class EndWork(msgspec.Struct, array_like=True, tag=124):
     """Head to node: end the workers of tasks and actors, since the node must be empty now.
 
-    The workers get SIGTERM; with `by_force` they are killed. The order may come twice. Members of
-    jobs and gangs are ended by other orders.
+    The workers get SIGTERM; with `by_force` they are killed. The order may arrive twice. It does
+    not end members of jobs and gangs, which other orders end.
     """
 
     reason: str
@@ -145,7 +148,7 @@ class EndWork(msgspec.Struct, array_like=True, tag=124):
 
 
 class ViewRow(msgspec.Struct, array_like=True):
-    """One node as the others know it."""
+    """The facts about one node that the other nodes know."""
 
     node_id: str
     prefix: bytes
@@ -162,16 +165,16 @@ class ViewRow(msgspec.Struct, array_like=True):
     ports: str = ""
     """The ports that gangs may use on the node, if its configuration names them."""
     limits: dict[str, int] = {}
-    """The most numbered devices that the node can have, by resource, if its environment shows it
-    only some of the machine's.
+    """The most numbered devices that the node can have, by resource. Set if the node's environment
+    shows it only some of the machine's devices.
     """
     cards: Cards = PLAIN
-    """As in NodeReport."""
+    """The facts about the node's GPUs, as in NodeReport."""
 
 
 class View(msgspec.Struct, array_like=True, tag=74):
-    """Head to nodes: the rows that changed, or all rows; nodes that are missing among all rows are
-    forgotten.
+    """Head to nodes: the rows of nodes that changed, or all rows. A node that is missing in a
+    message with all rows is forgotten.
     """
 
     rows: list[ViewRow]
@@ -179,8 +182,8 @@ class View(msgspec.Struct, array_like=True, tag=74):
 
 
 class NodeDied(msgspec.Struct, array_like=True, tag=75):
-    """Head to nodes, and nodes to their processes: that node is dead, and nothing more comes from
-    it.
+    """Head to nodes, and nodes to their processes: this node is dead, and no more messages come
+    from it.
     """
 
     prefix: bytes
@@ -205,9 +208,9 @@ class PlaceActor(msgspec.Struct, array_like=True, tag=76):
     strategy: dict[str, Any]
     priority: int
     restarts: bool = False
-    """Whether the actor is made again when its worker ends."""
+    """Whether the actor restarts when its worker ends."""
     lived_before: bool = False
-    """Whether the actor is now made again, because its former worker has ended."""
+    """Whether this is a restart of the actor, whose former worker has ended."""
 
 
 class WithdrawActor(msgspec.Struct, array_like=True, tag=77):
@@ -217,7 +220,9 @@ class WithdrawActor(msgspec.Struct, array_like=True, tag=77):
 
 
 class EndActor(msgspec.Struct, array_like=True, tag=78):
-    """Head to node: end the actor's worker, after its calls unless `force`."""
+    """Head to node: end the actor's worker, after its calls have ended or, with `force`, at
+    once.
+    """
 
     worker: bytes
     reason: str
@@ -251,8 +256,8 @@ class ActorLost(msgspec.Struct, array_like=True, tag=80):
 
 
 class ActorRefused(msgspec.Struct, array_like=True, tag=81):
-    """Node to head: the node has no worker for the actor. With the code of an error, it will never
-    have one; without a code, it has none for now.
+    """Node to head: the node has no worker for the actor. With the code of an error, the node can
+    never run the actor; without a code, it may have a worker later.
     """
 
     actor: bytes
@@ -261,7 +266,7 @@ class ActorRefused(msgspec.Struct, array_like=True, tag=81):
 
 
 class ProcessEnded(msgspec.Struct, array_like=True, tag=82):
-    """Node to head: a driver or worker of the node is gone."""
+    """Node to head: a driver or worker of the node has ended."""
 
     process: bytes
     is_driver: bool
@@ -271,7 +276,7 @@ class JobEnded(msgspec.Struct, array_like=True, tag=83):
     """Head to nodes: end a job's workers and drop its driver's objects.
 
     `keep`: the detached actors whose workers stay. `files`: the files that stay, too, because these
-    actors can be made again from them.
+    actors need them to restart.
     """
 
     job: bytes
@@ -282,7 +287,7 @@ class JobEnded(msgspec.Struct, array_like=True, tag=83):
 
 class JobKnown(msgspec.Struct, array_like=True, tag=84):
     """The description of a job for its workers, sent to a node before the node's first work for the
-    job. `driver` is the process that gets the workers' output.
+    job. `driver`: the process that gets the workers' output.
     """
 
     job: bytes
@@ -300,7 +305,7 @@ class JobKnown(msgspec.Struct, array_like=True, tag=84):
     authkey: bytes = b""
     umask: int = -1
     principal: Principal | None = None
-    """The driver, as its node has authenticated it."""
+    """The principal of the driver, as its node has authenticated it."""
 
 
 class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
@@ -313,14 +318,16 @@ class EnvironmentKnown(msgspec.Struct, array_like=True, tag=85):
 
 
 class Reported(msgspec.Struct, array_like=True, tag=95):
-    """Node to head: the body of a frame, `body`, which the head confirms with Acked."""
+    """Node to head: messages that the head confirms with Acked; `body` is the body of their
+    frame.
+    """
 
     token: int
     body: bytes
 
 
 class Acked(msgspec.Struct, array_like=True, tag=96):
-    """Head to node: the node's report was written to the store."""
+    """Head to node: the changes of the node's Reported message are in the store."""
 
     token: int
 
@@ -332,7 +339,7 @@ class SetTotals(msgspec.Struct, array_like=True, tag=91):
 
 
 class CopyMade(msgspec.Struct, array_like=True, tag=92):
-    """Node to node: the sender has a copy of this object, and must be told when the object is
+    """Node to node: the sender has a copy of this object, and wants a message when the object is
     deleted.
     """
 
@@ -340,8 +347,8 @@ class CopyMade(msgspec.Struct, array_like=True, tag=92):
 
 
 class WantSource(msgspec.Struct, array_like=True, tag=134):
-    """Node to node: the sender wants a copy of this large object, which the receiver has written,
-    and asks from which node to take the copy.
+    """Node to node: from which node can the sender copy this large object? The receiver is the node
+    that wrote the object.
     """
 
     name: str
@@ -358,14 +365,14 @@ class SourceFor(msgspec.Struct, array_like=True, tag=135):
 
 
 class SourceFree(msgspec.Struct, array_like=True, tag=136):
-    """Node to node: the sender has stopped taking this object, and does not have it."""
+    """Node to node: the sender has stopped copying this object, and has no copy."""
 
     name: str
 
 
 class Prefetch(msgspec.Struct, array_like=True, tag=93):
-    """Process to its node: these objects (name, bytes) will be read on this node; some lie on other
-    nodes.
+    """Process to its node: these objects, as (name, bytes), will be read on this node. Some of them
+    lie on other nodes.
     """
 
     objects: list[tuple[str, int]]
@@ -378,7 +385,9 @@ class Happened(msgspec.Struct, array_like=True, tag=98):
 
 
 class GatherEvents(msgspec.Struct, array_like=True, tag=99):
-    """Head to nodes: report your cluster events. Answered by EventsReported with this number."""
+    """Head to nodes: report your cluster events. Nodes answer with EventsReported and the same
+    number.
+    """
 
     number: int
 
@@ -404,12 +413,13 @@ class ActorHere(NamedTuple):
 
 
 class Join(msgspec.Struct, array_like=True, tag=109):
-    """Node to head, the node's first message: it joins, for the first time or again. Answered by
-    Joined or Expelled. `epoch`: the epoch of the node's last stay; 0: it was never there. `actors`:
-    the actors on the node. `cluster`: the name of the node's cluster; empty if it has not joined
-    before, or if its head keeps nothing. `given_up`: the prefixes of nodes that a head has declared
-    dead, which a restarted head may not know. `hostname`: the name of the node's machine or, if a
-    name was given to the node, that name, which is then also in `name`.
+    """Node to head, the node's first message: the node joins the cluster, for the first time or
+    again. The head answers with Joined or Expelled. `epoch`: the epoch of the node's last stay in
+    the cluster; 0: it never belonged to the cluster. `actors`: the actors on the node. `cluster`:
+    the name of the node's cluster; empty if the node has not joined before, or if its head has no
+    lasting store. `given_up`: the prefixes of nodes that a head has declared dead, which a
+    restarted head may not know. `hostname`: the name of the node's machine or, if a name was given
+    to the node, that name, which is then also in `name`.
     """
 
     row: ViewRow
@@ -427,9 +437,11 @@ class Join(msgspec.Struct, array_like=True, tag=109):
     is_system: bool = False
     """Whether the node runs jobs as their submitters."""
     formers: list[str] = []
-    """The ids of earlier processes of this node, whose members it goes on with."""
+    """The ids of earlier processes of this node, whose members this process has taken over."""
     keeps_commands: bool = False
-    """Whether members go on when this node ends, for its next process."""
+    """Whether members go on when this node's process ends, so that its next process can take them
+    over.
+    """
 
 
 class Joined(msgspec.Struct, array_like=True, tag=110):
@@ -447,8 +459,8 @@ class Joined(msgspec.Struct, array_like=True, tag=110):
 class Expelled(msgspec.Struct, array_like=True, tag=111):
     """Head to node: the node does not belong to the cluster.
 
-    `is_stale`: the node was declared dead, and may come back as a new node. `is_foreign`: the node
-    belongs to another cluster, whose head may come back at this address.
+    `is_stale`: the node was declared dead, and may join again as a new node. `is_foreign`: the node
+    belongs to another cluster, whose head may return to this address.
     """
 
     reason: str
@@ -467,7 +479,8 @@ class Leave(msgspec.Struct, array_like=True, tag=112):
 class GatherState(msgspec.Struct, array_like=True, tag=113):
     """Head to node: report the rows of the node and its processes for a listing.
 
-    Answered by StateReported within `within_s` seconds. `ip`: the node's address in the cluster.
+    The node answers with StateReported within `within_s` seconds. `ip`: the node's address in the
+    cluster.
     """
 
     number: int
@@ -494,7 +507,7 @@ class ReadNodeLog(msgspec.Struct, array_like=True, tag=118):
     """Head to node: read the log of the node or of a worker, from `offset` in `file` on (see
     LogPiece).
 
-    Answered by NodeLogRead.
+    The node answers with NodeLogRead.
     """
 
     number: int

@@ -23,10 +23,10 @@ class Fork(msgspec.Struct, array_like=True, tag=0):
 
 
 class RunCommand(msgspec.Struct, array_like=True, tag=1):
-    """Start a command in its own process group. Answered with Began. The command gets these
-    variables in addition to the fork server's own. Its output is appended to the file `log`.
-    `memory_bytes`: the most memory that the command may use together with all processes that it
-    starts; 0: any amount.
+    """Start a command in its own process group. The fork server answers with Began. The command
+    gets these variables in addition to the fork server's own. Its output is appended to the file
+    `log`. `memory_bytes`: the most memory that the command may use together with all processes that
+    it starts; 0: any amount.
     """
 
     process: bytes
@@ -36,12 +36,12 @@ class RunCommand(msgspec.Struct, array_like=True, tag=1):
     log: str
     memory_bytes: int
     streams: Streams | None = None
-    """The streams of the command's input and output; the output also goes to the log."""
+    """The streams for the command's input and output; the output also goes to the log."""
     umask: int = -1
-    """The umask for its files, as in Command."""
+    """The umask for the command's files, as in `bundle_messages.Command`."""
     grace_s: float = 0.0
-    """With streams: seconds that the command has to end after the last connection to the streams
-    has ended.
+    """With streams: the seconds that the command gets for its end after the last connection to the
+    streams has ended.
     """
     exit_file: str = ""
     """The path of the command's exit file; a command with one goes on when its node ends. "": the
@@ -65,7 +65,9 @@ class SignalCommand(msgspec.Struct, array_like=True, tag=4):
 
 
 class ReadOutput(msgspec.Struct, array_like=True, tag=3):
-    """Pass on all output that workers have printed so far. Answered with OutputRead."""
+    """Pass on all output that workers have printed so far. The fork server answers with
+    OutputRead.
+    """
 
 
 class EndKept(msgspec.Struct, array_like=True, tag=5):
@@ -84,8 +86,8 @@ class Began(msgspec.Struct, array_like=True, tag=10):
 
 
 class Forked(msgspec.Struct, array_like=True, tag=13):
-    """A worker was forked. `shield`: the pid of its shield. The fork server has the reading ends of
-    the worker's output open under these numbers.
+    """A worker was forked. `shield`: the pid of its shield. The other fields are the file
+    descriptors from which the fork server reads the worker's output.
     """
 
     worker: bytes
@@ -96,10 +98,10 @@ class Forked(msgspec.Struct, array_like=True, tag=13):
 
 
 class Exited(msgspec.Struct, array_like=True, tag=11):
-    """A process has ended; `code` is negative for a signal. `reason`: why the process could not be
-    started (`pid` is then 0), or why the kernel ended it, as far as known. `cpu_s`: the CPU seconds
-    of the process and of the children that it waited for. `memory`: bytes of the largest of these
-    processes; 0 if unknown.
+    """A process has ended; `code` is the negative number of the signal if a signal ended it.
+    `reason`: why the process could not be started (`pid` is then 0), or why the kernel ended it, as
+    far as known. `cpu_s`: the CPU seconds of the process and of the children that it waited for.
+    `memory`: bytes of the largest of these processes; 0 if unknown.
     """
 
     process: bytes

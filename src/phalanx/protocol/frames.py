@@ -28,7 +28,9 @@ _decoder = msgspec.msgpack.Decoder(list[Message])
 
 
 def encode_frame(messages: list[msgspec.Struct]) -> bytes:
-    """Return the bytes of one frame. Raises ProtocolError for too many; see `split_frames`."""
+    """Return the bytes of one frame. Raises ProtocolError if they are too large for one frame;
+    `split_frames` then makes several.
+    """
     buffer = bytearray(HEADER_BYTES)
     try:
         try:
@@ -53,8 +55,8 @@ class Unsendable(NamedTuple):
 
 
 def split_frames(messages: list[msgspec.Struct]) -> tuple[list[bytes], list[Unsendable]]:
-    """Return the frames for messages that have too many bytes for one frame, and the messages that
-    are too large for any frame.
+    """Return several frames for messages that together are too large for one, and a list of the
+    messages that are too large for any frame.
     """
     frames: list[bytes] = []
     unsendable: list[Unsendable] = []
@@ -99,7 +101,7 @@ def decode_body(body: bytes | bytearray | memoryview) -> list[Message]:
 
 
 def decode_asks(body: bytes | bytearray | memoryview) -> list[Message]:
-    """Return the requests of one frame's body, from a peer that may send nothing else.
+    """Return the requests of one frame's body, from a peer that may send only requests.
 
     Raises ProtocolError for any other bytes.
     """
@@ -120,9 +122,9 @@ class FrameReader:
         first_limit: int | None = None,
         decode: Callable[[Any], list[Any]] = decode_body,
     ) -> None:
-        """`limit`: the most bytes of a frame. `first_limit`: the limit of the first frame, if it
-        differs. `decode`: the function that decodes a body, for sockets with another set of
-        messages.
+        """Set up a reader. `limit`: the most bytes of a frame. `first_limit`: the limit of the
+        first frame, if it differs. `decode`: the function that decodes a body, for sockets with
+        another set of messages.
         """
         self._decode = decode
         self._buffer = bytearray()

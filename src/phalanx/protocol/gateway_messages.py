@@ -23,11 +23,11 @@ class AddressBook(msgspec.Struct, array_like=True, tag=0):
 
 
 class Pull(msgspec.Struct, array_like=True, tag=1):
-    """Fetch an object's file of `size` bytes from the first of these nodes that gives it.
+    """Fetch an object's file of `size` bytes from the first of these nodes that can send it.
 
-    `on_disk`: write the file where spilled objects lie, not into shared memory. `spare`: an object
-    that is gone. Its file, named by `spare_file`, may be overwritten with the new object; if it is
-    not, it is deleted.
+    `on_disk`: write the file where spilled objects lie, not into shared memory. `spare`: a deleted
+    object, whose file is `spare_file`. The gateway may overwrite this file with the new object;
+    otherwise it deletes the file.
     """
 
     name: str
@@ -38,7 +38,9 @@ class Pull(msgspec.Struct, array_like=True, tag=1):
 
 
 class CancelPull(msgspec.Struct, array_like=True, tag=2):
-    """Stop fetching this object, because no process waits for it. Answered by `Pulled`."""
+    """Stop fetching this object, because no process waits for it. The gateway answers with
+    `Pulled`.
+    """
 
     name: str
 
@@ -50,13 +52,13 @@ class LetGo(msgspec.Struct, array_like=True, tag=3):
 
 
 class KnowTokens(msgspec.Struct, array_like=True, tag=4):
-    """The tokens of people and robots: the hashes of each token by its id. They replace all earlier
-    ones.
+    """The tokens of people and robots: the hashes of each token by its id. These tokens replace all
+    earlier ones.
     """
 
     tokens: dict[str, list[bytes]]
     nodes: list[str] = []
-    """The ids of those that are keys of nodes."""
+    """The ids of the tokens that are keys of nodes."""
 
 
 # ---- from the gateway --------------------------------------------------------------------------

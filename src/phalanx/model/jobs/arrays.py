@@ -11,14 +11,14 @@ import msgspec
 from phalanx.model.ids import JobId
 
 MAX_ELEMENTS = 1_000_000
-"""The most array tasks of one array."""
+"""The largest number of array tasks in one array."""
 MAX_INDEX = 2**31 - 1
 MAX_RANGES = 10_000
-"""The most ranges into which the indices of one array fall."""
+"""The largest number of ranges into which the indices of one array may fall."""
 
 _LISTED = 10
-"""Ranges with a step whose last index is at most this much above the first are written out, as in
-Slurm.
+"""The largest distance between the first and the last index of a range with a step for which the
+indices are written out, as in Slurm.
 """
 
 Range = tuple[int, int, int]
@@ -50,7 +50,7 @@ class ArraySpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Indices:
-    """The indices of ranges by their position, and the other way round."""
+    """The indices of an array's ranges by position, and the positions by index."""
 
     def __init__(self, ranges: tuple[Range, ...]) -> None:
         self._ranges = [range(first, last + 1, step) for first, last, step in ranges]
@@ -92,7 +92,7 @@ class Indices:
 
 
 class ArrayTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The array of an array task, as the task's job knows it."""
+    """The array to which an array task belongs, and the task's place in the array."""
 
     array: JobId
     """The array's `namespace/name`."""

@@ -15,7 +15,7 @@ AFTER_NOT_OK: Final = "afternotok"
 AFTER_CORR: Final = "aftercorr"
 SINGLETON: Final = "singleton"
 KINDS: Final = (AFTER_OK, AFTER_ANY, AFTER_NOT_OK, AFTER, AFTER_CORR, SINGLETON)
-"""Slurm's kinds, by their names there."""
+"""The kinds of dependencies, under Slurm's names."""
 
 MAX_DEPENDENCIES = 1_000
 """The most dependencies of one job."""
@@ -26,19 +26,19 @@ NEVER: Final = "never"
 
 
 class Dependency(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Another job that must begin or end, and in which way. `job` is that job's `namespace/name`.
-    For a singleton it is `namespace/word`: the jobs that give this word, or have it as their name,
-    run one at a time, in the order of their submission.
+    """A condition on another job: it must begin, or end in a certain way. `job` is that job's
+    `namespace/name`. For a singleton, `job` is `namespace/word`: the jobs that give this word, or
+    that have it as their name, run one at a time, in the order of their submission.
     """
 
     kind: str
     job: str
     delay_s: float = 0.0
-    """For `after`: seconds after the other job began."""
+    """For the kind `after`: seconds that must pass after the other job began."""
 
 
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """All dependencies of a job; with `is_any`, one of them is enough."""
+    """All dependencies of a job; with `is_any`, it is enough that one dependency holds."""
 
     needs: tuple[Dependency, ...]
     is_any: bool = False
@@ -49,8 +49,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     state: str = WAITS
     since: float | None = None
-    """For a dependency that holds: the wall-clock time from which the dependency counts; None: at
-    once.
+    """For a dependency that holds: the wall-clock time from which the job counts it as met; None:
+    at once.
     """
     why: str = ""
-    """For a dependency that can never hold: the end of a sentence about the other job."""
+    """For a dependency that can never hold: the reason, as the end of a sentence about the other
+    job.
+    """

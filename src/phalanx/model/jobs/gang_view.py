@@ -1,5 +1,5 @@
-"""A gang as one of its members sees it: the own rank, the other members, and the address at which
-all meet.
+"""A gang as one of its members sees it: the member's rank, the other members, and the address at
+which all members meet.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from typing import NewType
 import msgspec
 
 EncodedView = NewType("EncodedView", bytes)
-"""The msgpack of a GangView, from the head to the process that runs the member.
+"""The msgpack of a GangView, which travels from the head to the process that runs the member.
 
-Nodes pass it on and never read it: each view names all members of the gang, so the time for
-decoding all views at each hop would grow with the square of the gang's size.
+Nodes pass the bytes on and never decode them. Each view names all members of the gang, so decoding
+every view at each node would take time quadratic in the gang's size.
 """
 NO_VIEW = EncodedView(b"")
-"""Stands for the view of a task or actor that is in no gang."""
+"""The empty bytes in place of a view, for a task or actor that is in no gang."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -30,10 +30,11 @@ class GangMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class GangView(msgspec.Struct, frozen=True, kw_only=True):
-    """The gang as one member sees it, from the moment at which it was placed.
+    """A placed gang as one of its members sees it.
 
-    `address` is rank 0's. `ports` are free on every node of the gang; the first is MASTER_PORT.
-    `env` has the variables that programs of torch.distributed and similar libraries read.
+    `address` is the address of rank 0's node. `ports` are free on every node of the gang; the first
+    is MASTER_PORT. `env` has the variables that programs of torch.distributed and similar libraries
+    read.
     """
 
     name: str
@@ -52,10 +53,10 @@ class GangView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_view(view: GangView) -> EncodedView:
-    """Return the bytes in which a view travels."""
+    """Return a view as bytes, for messages."""
     return EncodedView(_encode(view))
 
 
 def decode_view(encoded: EncodedView) -> GangView | None:
-    """Return the view of these bytes; None for NO_VIEW."""
+    """Return the view that these bytes encode; None for NO_VIEW."""
     return msgspec.msgpack.decode(encoded, type=GangView) if encoded else None

@@ -28,8 +28,8 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
-    """A member of a job. `attempt` counts the member's starts; news of an earlier attempt are
-    outdated.
+    """A member of a job. `attempt` counts the member's starts; a message about an earlier attempt
+    is outdated.
     """
 
     group: str
@@ -48,18 +48,16 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
     shrunk.
     """
     node_deaths: list[float] = []
-    """The times (seconds since the epoch) at which nodes died under the member, as far as these
-    deaths count against it.
-    """
+    """The times (seconds since the epoch) of the deaths of nodes that count against the member."""
     parents_killed: int = 0
-    """The number of these deaths in which only the member's parent process was killed, not the
-    node.
+    """The number of deaths in `node_deaths` in which only the member's parent process was killed,
+    not the node.
     """
     signal: int = 0
     """The signal that ended the member; 0: none, or unknown."""
     asked_s: float = 0.0
-    """The time of the gang's clock at which the member was requested; the member began then or
-    later.
+    """The time, by the clock of gangs, at which the member was requested. The member started at
+    this time or later.
     """
     crashes: int = 0
     """How often in a row the member crashed soon after its start (see `head.jobs.resting`)."""
@@ -74,7 +72,7 @@ class MemberRecord(msgspec.Struct, kw_only=True, eq=False):
 
 
 class DueAction(msgspec.Struct, frozen=True, kw_only=True):
-    """An action of a policy with a timeout. It is taken at `at`, unless the cause of the action is
+    """An action of a policy with a timeout. The head takes the action at `at`, unless its cause is
     gone by then.
     """
 
@@ -90,16 +88,14 @@ class DueAction(msgspec.Struct, frozen=True, kw_only=True):
 class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     """One job.
 
-    `version` counts the times that all its members were ended together; `retries` counts restarts
-    that a failure caused.
+    `version` counts how often all members were ended together; `retries` counts the restarts that a
+    failure caused.
     """
 
     spec: JobSpec
     submitted: float
     recorded: float | None = None
-    """The time of submission as the clock showed it at that time; None in records of earlier
-    versions.
-    """
+    """The time of submission as the clock showed it then; None in records of earlier versions."""
     request: bytes = b""
     """The id of the request that created the record."""
     state: str = PENDING
@@ -109,20 +105,20 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     groups: dict[str, list[MemberRecord]] = {}
     """The members of each group, by index."""
     tally: dict[str, dict[str, int]] = {}
-    """The number of members in each state, by group; `set_state` updates it."""
+    """The number of members in each state, by group; `set_state` keeps these numbers."""
     restarts: dict[str, int] = {}
-    """The number of processes restarted in place, by group, since the group's members were last
-    made.
+    """The number of processes of each group that were restarted in place since the group's members
+    were last made.
     """
     retired: dict[str, int] = {}
-    """The last attempt of any retired member, by group: a later member of the same name counts on
-    from it.
+    """The number of the last attempt of any retired member, by group. A later member with the same
+    name numbers its attempts from there.
     """
     due: list[DueAction] = []
     history: list[Transition] = []
     changed: float = 0.0
     started: float | None = None
-    """The time at which the minimum of members first ran."""
+    """The time at which the minimum number of members first ran."""
     run_started: float | None = None
     """The time at which the gang began its present run; None if it has not begun."""
     ran_s: float = 0.0
@@ -134,8 +130,8 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     requeues: int = 0
     """How often the requeue rule restarted the job for a reason that counts against its maximum."""
     revision: int = 0
-    """How often the job's queue, priority or time was changed. Each change makes the earlier gang
-    useless.
+    """How often the job's queue, priority or time was changed. After each change the job needs a
+    new gang.
     """
     is_held: bool = False
     """Whether the job waits until a user releases it."""
@@ -148,19 +144,19 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
     stepped_s: float = 0.0
     """Seconds by which the clock was stepped since the submission, as far as a head noticed."""
     outcomes: list[Outcome] = []
-    """The outcomes of the job's dependencies, in the order of the job's spec."""
+    """The outcome of each of the job's dependencies, in the order in which the spec lists these."""
     queued: float | None = None
-    """The time from which the dependencies hold: the job counts as waiting from then on."""
+    """The time at which the last dependency was met; the job counts as waiting from then on."""
     released: float | None = None
-    """The time at which the job was last released: the time before that does not count as
+    """The time at which the job was last released. The time before its release does not count as
     waiting.
     """
     reserved_until: float | None = None
     """For a job that runs in a reservation: the end of the reservation."""
     step_count: int = 0
-    """The number of steps that were given a number."""
+    """The number of steps that the job has started so far, which is the number of the next step."""
     is_warned: bool = False
-    """Whether the members were sent the signal before the end in the present run."""
+    """Whether the members have got the signal before the end in the present run."""
     ends_as: str = ""
     """The final state of a job that is being terminated; empty: Terminated."""
     crashes: int = 0
@@ -177,8 +173,8 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
 
     @cached_property
     def uid(self) -> JobId:
-        """The job's name in all tables. The text is computed once, because a head needs it a dozen
-        times for each job.
+        """The job's name in all tables. The property computes the text once, because a head needs
+        it a dozen times for each job.
         """
         return self.spec.uid
 
@@ -218,13 +214,13 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
         member.state = state
 
     def count_element(self, old: str, new: str, elements: int = 1) -> None:
-        """Count array tasks that have left one state for another."""
+        """Count `elements` array tasks that have moved from the state `old` to `new`."""
         tally = self.tally[""]
         tally[old] = tally.get(old, 0) - elements
         tally[new] = tally.get(new, 0) + elements
 
     def replace_group(self, group: str, members: list[MemberRecord]) -> None:
-        """Give a group these members, and count them."""
+        """Replace the members of a group, and count the states of the new ones."""
         self.groups[group] = members
         tally = self.tally[group] = dict[str, int]()
         for member in members:
@@ -232,14 +228,15 @@ class JobRecord(msgspec.Struct, kw_only=True, eq=False, dict=True):
 
     @property
     def ahead_s(self) -> float:
-        """Seconds by which the wall-clock time is ahead of the submission plus the time that really
-        passed."""
+        """Seconds by which the wall-clock time is ahead of the time of submission plus the time
+        that has really passed since.
+        """
         return max(self.stepped_s, 0.0)
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move by a step of the clock all times from which lengths of time count.
+        """Move all times from which durations are counted by a step of the clock.
 
-        The history stays, since it tells what the clock showed.
+        The history is left as it is, since it records what the clock showed.
         """
         self.stepped_s += step_s
         self.submitted += step_s
@@ -273,7 +270,7 @@ class StepRecord(msgspec.Struct, kw_only=True, eq=False):
     members: dict[str, dict[str, int]] = {}
     """The numbers of members of the step's job by group and state, for probes."""
     passed: list[int] = []
-    """Which of the step's own probes have passed."""
+    """The indices of the step's own probes that have passed."""
 
 
 class FlowRecord(msgspec.Struct, kw_only=True, eq=False):
@@ -303,9 +300,9 @@ class CronRecord(msgspec.Struct, kw_only=True, eq=False):
     last_scheduled: float | None = None
     last_success: float | None = None
     acted: list[tuple[float, float]] = []
-    """Spans of scheduled times that were each acted on or skipped, in that order.
+    """Spans of scheduled times that the cron job has acted on or skipped, oldest first.
 
-    Because of them, no time is acted on again after the clock was set back a little.
+    They prevent a second job for the same time after the clock was set back a little.
     """
     history: list[Transition] = []
 

@@ -23,7 +23,7 @@ DEFAULT_QUEUE = "default"
 DEFAULT_MAX_RETRY = 3
 DEFAULT_GRACE_S = 30.0
 MAX_REPLICAS = 100_000
-"""The most members of each group."""
+"""The largest number of members in each group."""
 UNLIMITED = -1
 """The `max_retry` of a group whose retries are unlimited."""
 
@@ -39,7 +39,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One command, made from a container of a manifest.
 
     `command` and `args` are joined; amounts are in whole resources by Phalanx's names (CPU, GPU,
-    memory in bytes). If there is a limit but no request, the limit is the request.
+    memory in bytes). Where a limit is given without a request, the limit serves as the request.
     """
 
     name: str = ""
@@ -61,8 +61,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def needs(self) -> dict[str, float]:
-        """The amounts reserved for the process: its requests, and its limits where nothing is
-        requested.
+        """The amounts reserved for the process: its requests, and its limit of each resource that
+        it does not request.
         """
         return dict(self.limits) | dict(self.requests)
 
@@ -87,8 +87,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def needs(self) -> dict[str, float]:
-        """The amounts that one member holds: the sum over its processes, or more if a process of
-        `before` requests more.
+        """The amounts that one member holds: the sum over its processes, or the request of a
+        process of `before` where that is larger.
         """
         total: dict[str, float] = {}
         for process in self.processes:
@@ -173,7 +173,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     array: ArraySpec | None = None
     """For an array: the indices; the job runs once for each."""
     element: ArrayTask | None = None
-    """For a job that the head makes for a task of an array: that array task."""
+    """For a job that the head makes for a task of an array: the array and the task's place in
+    it.
+    """
     user: str = ""
     """The owner of the job, which the head sets; "": unknown. In a manifest: the user for whom an
     admin submits the job.
@@ -189,7 +191,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     this command.
     """
     reservation: str = ""
-    """The reservation in which the job runs while the reservation lasts; empty: none."""
+    """The reservation in which the job runs; empty: none. The job runs only while the reservation
+    lasts.
+    """
     licenses: tuple[tuple[str, int], ...] = ()
     """The number of licenses of each kind that the job holds while it runs."""
     labels: Pairs = ()

@@ -25,20 +25,20 @@ FINISHED: Final = frozenset({COMPLETED, FAILED, TERMINATED, TIMED_OUT, DEADLINE,
 """States that a job never leaves."""
 
 SETTLED: Final = FINISHED | {ABORTED}
-"""States in which nothing of a job runs, and in which nothing will start without a command."""
+"""States in which no member of a job runs, and in which none will start without a command."""
 
 OUT_OF_TIME: Final = frozenset({TIMED_OUT, DEADLINE})
-"""The finished states of jobs whose time had run out."""
+"""The finished states of jobs whose time ran out."""
 
 ENDING: Final[Mapping[str, str]] = {
     ABORTING: ABORTED,
     COMPLETING: COMPLETED,
     TERMINATING: TERMINATED,
 }
-"""States in which the members are being ended, with the state that follows when none is left.
+"""States in which the members are being ended, with the state that follows when no member is left.
 
-For a job that is terminated because its time has run out or a dependency failed, another state
-follows (`JobRecord.ends_as`).
+A job that is terminated because its time has run out, or because a dependency failed, gets the
+state `JobRecord.ends_as` instead.
 """
 
 _LEAVING = frozenset({RESTARTING, ABORTING, COMPLETING, TERMINATING, COMPLETED, FAILED})
@@ -103,13 +103,15 @@ POLICY_ACTIONS: Final = (
 """The actions that a policy may take."""
 
 WAITING: Final = "Waiting"
-"""The state of a member that is not requested yet: its group waits for others, or the job is
-held.
+"""The state of a member for which no place is requested yet, because its group waits for other
+groups or the job is held.
 """
 BLOCKED: Final = "Blocked"
 """The state of an array task that waits for the same array task of another array."""
 ENDED: Final = "Ended"
-"""The state of a member that was ended on purpose; the member starts again only with its job."""
+"""The state of a member that was ended on purpose, and that starts again only when its whole job
+does.
+"""
 
 MEMBER: Final[Mapping[str, frozenset[str]]] = {
     WAITING: frozenset({PENDING, ENDED}),

@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 
 DEFAULT_WARNING_S = 60.0
-"""Seconds before the end at which a signal without a time is sent, as in Slurm."""
+"""Seconds before the end at which a warning signal without a given time is sent, as in Slurm."""
 DEFAULT_REQUEUES = 3
 LONGEST_S = 1e9
-"""The longest length of time in seconds: 31 years."""
+"""The longest duration in seconds that a job may give: 31 years."""
 LATEST_S = 253_402_300_799.0
 """The latest wall-clock time, in seconds since the epoch: the end of the year 9999."""
 
@@ -20,8 +20,8 @@ TIMEOUT: Final = "timeout"
 PREEMPTED: Final = "preempted"
 NODE: Final = "node"
 REQUEUE_REASONS: Final = (TIMEOUT, PREEMPTED, NODE)
-"""Reasons for which a job may start again without having failed: its time limit was reached, it was
-preempted, or its node was lost.
+"""Reasons for which a job may wait again although it has not failed: its time limit was reached, it
+was preempted, or its node was lost.
 """
 
 SIGNALS: Final = {
@@ -46,9 +46,9 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class WarningSignal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A signal that members get `before_s` seconds before the end.
 
-    If a command is a shell, everything that it started gets the signal and the shell itself does
-    not; with `only_shell` it is the other way round. A command that is not a shell gets the signal
-    together with everything that it started.
+    If a command is a shell, all processes that it started get the signal, and the shell itself does
+    not. With `only_shell`, only the shell gets it. A command that is not a shell gets the signal
+    together with all processes that it started.
     """
 
     name: str
@@ -61,9 +61,9 @@ class WarningSignal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Requeue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The cases in which a job waits again instead of ending: reasons, and exit codes of a member.
-    Restarts after preemption and the loss of a node are unlimited; at most `most` restarts have
-    other causes.
+    """The rule by which a job waits again instead of ending: for which reasons, and after which
+    exit codes of a member. Restarts after preemption or the loss of a node are unlimited. At most
+    `most` restarts may have other causes.
     """
 
     reasons: tuple[str, ...] = (PREEMPTED, NODE)
@@ -72,7 +72,7 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The times that a job requests; a field that is left out requests nothing."""
+    """The limits and dates that a job requests; a field that is left out sets none."""
 
     limit_s: float | None = None
     """Seconds that the gang may run after each start; None: without limit."""

@@ -1,4 +1,4 @@
-"""The closeness of a gang's members in the network."""
+"""A job's request to have the members of its gang close to each other in the network."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import msgspec
 
 
 class NetworkTopology(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How close together a gang must be placed (hard) or should be placed (soft); at most one of
-    the two bounds is set.
+    """How close to each other in the network the members of a gang must be placed (hard), or should
+    be (soft). At most one of the two bounds is set.
     """
 
     mode: Literal["hard", "soft"] = "hard"

@@ -13,14 +13,14 @@ class ActorInfo(Row, frozen=True):
     state: str
     job_id: str
     name: str
-    """Empty for an actor without a name."""
+    """The actor's name; empty if it has none."""
     ray_namespace: str
     node_id: str
-    """The id of the actor's node; empty while the actor has no place."""
+    """The id of the actor's node; empty while the actor is on no node."""
     pid: int
     is_detached: bool
     num_restarts: int
     required_resources: dict[str, float]
     placement_group_id: str | None
     death_cause: str
-    """Why the actor is dead, or restarts."""
+    """The reason why the actor is dead or restarts."""

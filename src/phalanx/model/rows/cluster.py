@@ -30,37 +30,38 @@ class NodeInfo(Row, frozen=True):
     available: dict[str, float]
     labels: dict[str, str]
     running: int
-    """The number of leases that the node has granted, and of members of jobs there."""
+    """The number of granted leases and of members of jobs on the node."""
     waiting: int
-    """The number of workers for which processes wait there."""
+    """The number of workers for which processes wait on the node."""
     devices: dict[str, list[int]]
-    """Units of 1/10000 left on each numbered device, by resource; 0 for a device that is bad or
-    cordoned.
+    """The free part of each numbered device in units of 1/10000, by resource; 0 for a device that
+    is bad or cordoned.
     """
     holds: list[tuple[str, str, str, float, float]] = msgspec.field(default_factory=list)
-    """The reasons for which the node drains. Each is (cordon, drain, maintenance, health or check;
-    why; who asked for it; since when; when the remaining work is ended), in seconds since the
-    epoch, 0: never.
+    """The holds for which the node gets no new work. Each hold is a tuple of its kind (such as
+    cordon, drain, maintenance, health or check), its reason, the user who asked for it, the time at
+    which it began, and the time at which the remaining work is ended (0: never). Times are in
+    seconds since the epoch.
     """
     unwell: list[tuple[int, str, str, str]] = msgspec.field(default_factory=list)
     """(number, state: suspect or bad, needed action, reason) of each GPU that is not ok."""
     closed: list[int] = msgspec.field(default_factory=list)
     """The GPUs that get no new work: bad ones, and those that users have closed."""
     trouble: str = ""
-    """The reason why nothing is known about the node's GPUs now; empty if they are known."""
+    """The reason why the state of the node's GPUs is unknown now; empty if it is known."""
     checks: list[tuple[str, str, str]] = msgspec.field(default_factory=list)
-    """(name, suspect, bad or pending, its output) of each check that is not ok."""
+    """(name, state: suspect, bad or pending, output) of each health check that is not ok."""
     name: str = ""
     """The name given to the node, if any."""
     command_groups: str = ""
-    """The way in which the node finds all processes of a job's command: delegated, scope or none,
-    and the processes that this way cannot find.
+    """The way in which the node finds all processes of a job's command (delegated, scope or none),
+    and the processes that it cannot find in this way.
     """
 
 
 def given_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels that tell nodes apart: without those that each node has by itself, which
-    are its id and the facts about its machine under Kubernetes' names.
+    """Return the labels that users gave to a node. The labels that every node has by default are
+    left out: its id, and the facts about its machine under Kubernetes' names.
     """
     return {
         name: value
@@ -73,18 +74,18 @@ class DriverInfo(Row, frozen=True):
     """A program that uses the cluster."""
 
     job_id: str
-    """The number of the driver's job, in hex, with which the ids of all its work end."""
+    """The number of the driver's job, in hex. The ids of all its work end with this number."""
     number: int
     start_time: float
-    """In seconds since the epoch."""
+    """When the driver started, in seconds since the epoch."""
     end_time: float = 0.0
-    """0 while it runs."""
+    """When the driver ended, in seconds since the epoch; 0 while it runs."""
     state: str = "RUNNING"
     """RUNNING or ENDED."""
     pid: int = 0
     node_id: str = ""
-    """The beginning of the id of its node, with which the ids of the node's processes also
-    begin.
+    """The beginning of the id of the driver's node. The ids of the node's processes begin with it,
+    too.
     """
     driver_id: str = ""
     """The id of the driver's process."""
@@ -112,7 +113,7 @@ class StatusInfo(Row, frozen=True):
     address: str
     """HOST:PORT of the head; empty for a cluster of one machine."""
     store: str
-    """The place where the head keeps its tables."""
+    """The store in which the head keeps its tables."""
     nodes: list[NodeInfo]
     actors: dict[str, int]
     """The number of actors in each state."""
@@ -121,19 +122,20 @@ class StatusInfo(Row, frozen=True):
     jobs: list[DriverInfo]
     """The running drivers."""
     gangs: dict[str, int]
-    """The numbers of gangs, including those of jobs: running, waiting, and quarantined because the
-    scheduler failed with an internal error on them.
+    """The number of gangs that run, that wait, and that are quarantined because the scheduler
+    failed on them with an internal error. Gangs of jobs are included.
     """
     troubles: list[str]
-    """Problems of the head, a sentence each; empty when all is well."""
+    """The problems of the head, each as a sentence; empty when all is well."""
     defects: dict[str, DefectInfo]
-    """By kind: gang, plugin, cycle, job, flow, cron, actor, request, message, connection or tick.
+    """The internal errors of the head by kind: gang, plugin, cycle, job, flow, cron, actor,
+    request, message, connection or tick.
 
     Empty when all is well.
     """
     stranded: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
-    """Stranded amounts by node and resource: amounts that are free although work waits, because no
-    waiting work fits.
+    """The amounts that are free although work waits, because no waiting work fits; by node and
+    resource.
     """
     lost_nodes: list[str] = msgspec.field(default_factory=list)
     """The nodes that died unexpectedly within the last hour, each with its reason."""

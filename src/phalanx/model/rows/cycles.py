@@ -18,8 +18,8 @@ class PlacedInfo(Row, frozen=True):
     """The ids of the first 16 nodes of these members."""
     node_count: int
     first: str = ""
-    """The node of the gang's first member, to which the fields below refer. It is recorded for the
-    first 32 gangs of a cycle, and empty for others.
+    """The node of the gang's first member; the fields below refer to this node. It is recorded for
+    the first 32 gangs of a cycle, and empty for the others.
     """
     among: int = 0
     """The number of nodes on which that member could have been placed."""
@@ -38,16 +38,16 @@ class EvictedInfo(Row, frozen=True):
     action: str
     """The action or plugin that decided on the eviction: preempt, reclaim, ..."""
     claimant: str
-    """The gang that gets the freed resources; empty if none does."""
+    """The gang that gets the freed resources; empty if no gang does."""
 
 
 class RefusedInfo(Row, frozen=True):
-    """A plugin's refusal of a gang as a whole, so that no node was asked for it."""
+    """The refusal of a whole gang by a plugin, after which the scheduler tried no node."""
 
     gang: str
     plugin: str
     code: str
-    """The code, as in `explain`."""
+    """The code of the reason, as `phalanx explain` shows it."""
     sentence: str
 
 
@@ -57,7 +57,7 @@ class CycleInfo(Row, frozen=True):
     """
 
     number: int
-    """The number of the cycle, counted from 1 since the head began."""
+    """The number of the cycle; the first cycle after the head's start is 1."""
     at: float
     """When the cycle began, in seconds since the epoch; for several cycles, when the last one
     began.
@@ -69,28 +69,28 @@ class CycleInfo(Row, frozen=True):
     several cycles, the longest time.
     """
     read_s: float
-    """The part of `took_s` in which the snapshot was updated."""
+    """The seconds of `took_s` in which the snapshot was updated."""
     actions: dict[str, float]
-    """Seconds of each action."""
+    """The seconds that each action took, by its name."""
     may_evict: bool
-    """Whether the cycle ran actions that evict, which not every cycle does."""
+    """Whether the cycle ran the actions that evict. Not every cycle runs these."""
     considered: int
     """The number of gangs that waited."""
     placed: list[PlacedInfo]
     evicted: list[EvictedInfo]
     promised: list[str]
-    """Gangs that get resources once the evicted members have gone."""
+    """Gangs that get resources as soon as the evicted members have ended."""
     left: list[str]
-    """Gangs that were left waiting."""
+    """Gangs that the cycle left waiting."""
     counts: dict[str, int]
-    """The number of gangs in each of these lists.
+    """The full length of each of the lists above, which name at most 200 gangs each.
 
-    At most 200 gangs are named in each, and none in a list of cycles.
+    In a list of cycles they name none.
     """
     warnings: list[str]
     refused: list[RefusedInfo] = msgspec.field(default_factory=list)
     """The gangs left waiting that a plugin refused.
 
-    Why no node took the other gangs is computed on request (`explain`), from the state at that
-    time.
+    No node took the other gangs: `explain` computes the reasons on request, from the state at the
+    time of the request.
     """

@@ -12,12 +12,12 @@ STRANGER = "of no job here"
 
 
 class DeviceInfo(Row, frozen=True):
-    """A GPU. A value is None if the GPU's driver does not report it, or nothing was read yet."""
+    """A GPU. A value is None if the GPU's driver does not report it, or if it was not read yet."""
 
     node_id: str
     """The node's id in hex."""
     number: int
-    """The number by which the node assigns the GPU, whose name is `NODE/gpuNUMBER`."""
+    """The number by which the node assigns the GPU. The GPU's name is `NODE/gpuNUMBER`."""
     state: str
     """ok, suspect or bad."""
     action: str
@@ -29,30 +29,30 @@ class DeviceInfo(Row, frozen=True):
     left: float
     """The free part of the GPU, from 0 to 1."""
     holders: list[str]
-    """The holders of the GPU, in words."""
+    """The descriptions of the GPU's holders."""
     uuid: str = ""
     minor: int | None = None
     """The number in the name of the GPU's file, /dev/nvidiaMINOR."""
     model: str = ""
     busy: float | None = None
-    """The recent part of time in which anything ran on the GPU, from 0 to 1."""
+    """The part of the recent time in which anything ran on the GPU, from 0 to 1."""
     memory_used: int | None = None
     memory_total: int | None = None
-    """Bytes of its memory."""
+    """The bytes of the GPU's memory."""
     power_w: float | None = None
     power_limit_w: float | None = None
     temperature_c: float | None = None
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None
     processes: list[tuple[int, int | None, str]] = msgspec.field(default_factory=list)
-    """(pid, bytes on the device, holder of the process; empty: the node has not started the
-    process).
+    """(pid, bytes on the device, holder) of each process on the GPU. The holder is empty for a
+    process that the node has not started.
     """
 
     mode: str = ""
-    """How it is shared: time or mps; empty if nobody shares it."""
+    """The mode in which the GPU is shared: time or mps; empty if the GPU is not shared."""
     profile: str = ""
-    """The profile of a part of a split GPU (MIG)."""
+    """The profile, if this GPU is a part of a split GPU (MIG); else empty."""
     sharers: list[tuple[str, int | None, int | None, int | None]] = msgspec.field(
         default_factory=list
     )
@@ -60,7 +60,7 @@ class DeviceInfo(Row, frozen=True):
 
     @property
     def sharers_text(self) -> list[str]:
-        """Return each of its sharers with its memory, in words."""
+        """Return a description of each sharer and its memory."""
         return [
             f"{holder} ({_size(used)} used, {_size(held)} held"
             + ("" if limit in (held, None) else f", limit {_size(limit)}")
@@ -70,7 +70,7 @@ class DeviceInfo(Row, frozen=True):
 
     @property
     def processes_text(self) -> list[str]:
-        """Return each process on the GPU, in words."""
+        """Return a description of each process on the GPU."""
         return [
             f"{pid} {holder or STRANGER}" + ("" if memory is None else f", {size(memory)}")
             for pid, memory, holder in self.processes
@@ -78,7 +78,7 @@ class DeviceInfo(Row, frozen=True):
 
     @property
     def strangers(self) -> int:
-        """Return how many processes on the GPU the node has not started."""
+        """Return the number of processes on the GPU that the node has not started."""
         return sum(not holder for _, _, holder in self.processes)
 
 

@@ -6,14 +6,14 @@ from phalanx.model.rows.row import Row
 
 
 class EventInfo(Row, frozen=True):
-    """An event. Fields that do not apply to its kind are empty."""
+    """An event. Fields that do not apply to the event's kind are empty."""
 
     number: int
     """The number of the event, which grows from one event to the next, also across restarts of the
     head.
     """
     at: float
-    """In seconds since the epoch, by the head's clock."""
+    """When it happened, in seconds since the epoch by the head's clock."""
     kind: str
     """One of `observe.events.KINDS`."""
     job: str = ""
@@ -26,8 +26,8 @@ class EventInfo(Row, frozen=True):
     host: str = ""
     """The host name of that node's machine."""
     name: str = ""
-    """Any other thing that the event concerns: a reservation, an actor, or a file with a scheduler
-    configuration.
+    """The name of any other thing that the event concerns: a reservation, an actor, or a file with
+    a scheduler configuration.
     """
     by: str = ""
     """The user who caused the event, as given to the command, or the job that got the freed
@@ -39,6 +39,6 @@ class EventInfo(Row, frozen=True):
     members: int = 0
     """The number of members that the event concerns."""
     places: tuple[tuple[str, str, int], ...] = ()
-    """The nodes on which these members are or were: (node, host, number of members) of at most 256
+    """The nodes on which these members run or ran, as (node, host, number of members); at most 256
     nodes.
     """

@@ -1,4 +1,4 @@
-"""Why something waits, as data and in words."""
+"""The reasons why a job, gang, task or actor waits, as data and as text."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ OTHERS = "others/"
 BYTES = ("memory", "object_store_memory", "gpu_memory", "gpu_memory_limit")
 """Resources that are counted in bytes."""
 _SUBJECTS = ("resource", "queue", "who", "labels", "license", "role", "policy", "task")
-"""Details that tell two reasons of one kind apart."""
+"""The details by which two reasons with the same code differ."""
 _SHOWN = 3
-"""The largest number of tasks that are named."""
+"""The largest number of tasks that a text names."""
 _EPOCHS = 1e9
-"""A number of seconds from which a time is taken as one since the epoch; the text leaves such a
-time out, and `at_s` has it.
+"""Times of at least this many seconds are wall-clock times. The text leaves them out; `at_s` has
+them.
 """
 
 
@@ -49,9 +49,9 @@ class AlikeTasks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
-    """The start of a podgroup if the assumed run times are right: the wall-clock time in seconds,
-    the seconds until then, the number of tasks that end before it, and the basis of the estimate.
-    `earliest_s` is as in PlannedStart.
+    """The start of a podgroup if the assumed run times are right. The fields are the wall-clock
+    time in seconds, the seconds until then, the number of tasks that end before it, and the basis
+    of the estimate. `earliest_s` means the same as in PlannedStart.
     """
 
     at_s: float
@@ -59,15 +59,15 @@ class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
     after_tasks: int
     basis: Basis
     is_promised: bool
-    """Whether cycles keep these places for the podgroup; if not, others may fill the places, and
-    the podgroup starts later.
+    """Whether cycles keep these places for the podgroup. If not, other podgroups may take the
+    places, and this one starts later.
     """
     earliest_s: float | None = None
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """A podgroup that holds resources for which another one waits. `ends_in_s`: seconds after which
-    it will have ended at the latest (None: unknown).
+    """A podgroup that holds resources for which another one waits. `ends_in_s`: seconds until it
+    ends at the latest (None: unknown).
     """
 
     podgroup: str
@@ -85,8 +85,8 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Holders(msgspec.Struct, frozen=True, kw_only=True):
-    """The holders of the resources for which a podgroup waits: those that hold most, and the number
-    of others.
+    """The holders of the resources for which a podgroup waits: the largest holders, and the number
+    of the others.
     """
 
     most: list[Holder]
@@ -98,7 +98,7 @@ class Holders(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a podgroup or task waits. Fields that do not apply are not set."""
+    """The explanation of why a podgroup or task waits. Fields that do not apply are not set."""
 
     snapshot: str
     name: str
@@ -109,16 +109,16 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     node: str | UnsetType = UNSET
     """The node on which the task runs, or ran until it was evicted."""
     state: str | UnsetType = UNSET
-    """The activity of a podgroup or task that does not wait, such as "runs"."""
+    """The state of a podgroup or task that does not wait, as a verb such as "runs"."""
     evicted: bool | UnsetType = UNSET
     expected_start: ExpectedStart | UnsetType = UNSET
     queue: str | UnsetType = UNSET
     tasks: list[AlikeTasks] | UnsetType = UNSET
-    """For a podgroup: its waiting tasks."""
+    """For a podgroup: the waiting tasks, grouped by their reasons."""
     position: int | UnsetType = UNSET
-    """The position in the queue; 1 for the first that waits."""
+    """The position in the queue; 1 for the first waiting podgroup or task."""
     because: list[Reason] = []
-    """The reasons without which the podgroup or task would not wait."""
+    """The main reasons: if none of them applied, the podgroup or task would not wait."""
     holders: Holders | UnsetType = UNSET
 
     @property
@@ -133,7 +133,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def apart(self) -> list[AlikeTasks]:
-        """Return the tasks that have further reasons besides the main ones."""
+        """Return the tasks that have reasons other than the main ones."""
         return [
             AlikeTasks(names=alike.names, reasons=own)
             for alike in self.tasks or ()
@@ -141,7 +141,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def lines(self, *, several: bool = False) -> list[str]:
-        """Return the explanation in words; `several` adds the name of its snapshot."""
+        """Return the explanation as lines of text; `several` adds the name of its snapshot."""
         where = f"{self.snapshot}: " if several and self.snapshot else ""
         of = f" of queue {self.queue}" if self.queue is not UNSET else ""
         why = f": {self.main}" if self.because else ""
@@ -192,7 +192,7 @@ def _when(expected: ExpectedStart) -> str:
 
 
 def _is_among(one: Reason, because: Sequence[Reason]) -> bool:
-    """Whether a reason is one of these, whatever number of tasks has it."""
+    """Whether `because` contains the reason `one`, no matter how many tasks have it."""
     return any(
         one.reason == main.reason
         and all(one.detail.get(name) == main.detail.get(name) for name in _SUBJECTS)

@@ -9,8 +9,8 @@ from phalanx.model.rows.row import cells_html, text_html
 
 
 class Basis(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The basis of an expected start: the number of jobs that must end first and whose end is known
-    from their limits, and the number of those whose end was estimated from `past_runs` past runs.
+    """The basis of an expected start, which counts the jobs that must end first: the jobs whose end
+    is known from their limits, and the jobs whose end was estimated from `past_runs` past runs.
     """
 
     by_limit: int = 0
@@ -42,8 +42,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The start of a waiting podgroup, in seconds on the same clock as the snapshot's `now`, and
-    its end. `ends_s` None: unknown.
+    """The start and the end of a waiting podgroup, in seconds on the same clock as the snapshot's
+    `now`. `ends_s` None: unknown.
     """
 
     podgroup: str
@@ -58,8 +58,8 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cluster keeps promises.
     """
     fills: bool
-    """Whether the podgroup starts before another that is ahead of it, on resources that the other
-    does not need.
+    """Whether the podgroup starts before another podgroup that is ahead of it in the queue, on
+    resources that the other podgroup does not need.
     """
     places: tuple[Place, ...]
     earliest_s: float | None = None
@@ -79,7 +79,7 @@ class RunningPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class TimePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is planned, in the order of planning."""
+    """The planned starts and the running work, in the order of planning."""
 
     now: float
     starts: tuple[PlannedStart, ...]

@@ -14,7 +14,7 @@ class ReservationInfo(Row, frozen=True):
     begin: float
     """The beginning of the present window, or of the next one."""
     end: float | None
-    """The end of that window; None: when the reservation is deleted."""
+    """The end of that window; None: the reservation lasts until it is deleted."""
     schedule: str
     """The cron schedule of a reservation that recurs; "" for one that does not."""
     time_zone: str
@@ -26,9 +26,7 @@ class ReservationInfo(Row, frozen=True):
     """The reserved amounts of each node, by id, under the names of leases; empty: the whole
     node."""
     hosts: list[str]
-    """The names of these nodes' machines, with the nodes' ids where one machine has several
-    nodes.
-    """
+    """The host names of these nodes. A node's id is added where several nodes share one machine."""
     running: list[str]
     """Jobs that run in the reservation."""
     waiting: list[str]
@@ -40,7 +38,7 @@ class ReservationInfo(Row, frozen=True):
 
 
 class LicenseInfo(Row, frozen=True):
-    """A license: a count that the whole cluster has."""
+    """A kind of license: its number in the whole cluster, and the jobs that hold or want some."""
 
     name: str
     total: int

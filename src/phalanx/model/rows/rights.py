@@ -1,4 +1,4 @@
-"""Rows about rights: decisions, the audit log, and roles."""
+"""Rows about rights: answers to "may this user do that?", entries of the audit log, and roles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from phalanx.model.rows.row import Row
 
 
 class RightInfo(Row, frozen=True, kw_only=True):
-    """Whether the asker may do something, and by which rule."""
+    """The answer to the question whether the asker may do something, with the rule that decides
+    it.
+    """
 
     principal: str
     role: str
@@ -25,7 +27,7 @@ class AuditInfo(Row, frozen=True, kw_only=True):
     user: str
     """The user for whom the principal asked."""
     origin: str
-    """The place from which the request came: a process of this machine, or a node."""
+    """The origin of the request: a process of this machine, or a node."""
     verb: str
     what: str
     """The request and the object that it concerns."""

@@ -26,7 +26,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         return name in self.__struct_fields__
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the field of that name, or `default`."""
+        """Return the field `name`, or `default` if there is no such field."""
         return getattr(self, name) if name in self.__struct_fields__ else default
 
     def keys(self) -> KeysView[str]:

@@ -6,7 +6,7 @@ from phalanx.model.rows.row import Row
 
 
 class ShareInfo(Row, frozen=True):
-    """A user of a queue: the user's shares, and past use."""
+    """A user's shares in a queue, and the user's past use of the queue."""
 
     queue: str
     user: str
@@ -14,14 +14,16 @@ class ShareInfo(Row, frozen=True):
     is_set: bool
     """Whether the shares were set; a user without set shares has one."""
     part: float
-    """The part of the shares of all users of the queue, from 0 to 1."""
+    """The user's shares as a part of the shares of all users of the queue, from 0 to 1."""
     use: float
-    """Billing units × seconds; the value halves with every half-life."""
+    """The past use in billing units × seconds, which halves with every half-life."""
     use_part: float
-    """The part of the use of all users of the queue, from 0 to 1."""
+    """The user's use as a part of the use of all users of the queue, from 0 to 1."""
     level_fairshare: float | None
     """`part` divided by `use_part`; None: infinite, because nothing was used."""
     rank: int
-    """The rank: the user with the highest rank is next; users with equal ranks are tied."""
+    """The user's rank. The work of the user with the highest rank starts first; users of equal rank
+    are tied.
+    """
     rate: float
-    """Billing units that the user's work holds now."""
+    """The billing units that the user's work holds now."""

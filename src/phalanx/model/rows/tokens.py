@@ -18,4 +18,4 @@ class TokenInfo(Row, frozen=True, kw_only=True):
     last_used: float
     """The last use, to the minute; 0: never."""
     secrets: int
-    """The number of secrets that are valid now: two after a rotation."""
+    """The number of secrets that are valid now; there are two after a rotation."""

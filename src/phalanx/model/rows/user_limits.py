@@ -6,11 +6,11 @@ from phalanx.model.rows.row import Row
 
 
 class UserLimitInfo(Row, frozen=True, kw_only=True):
-    """The limits of a user in a queue; None: no such limit."""
+    """The limits of a user in a queue. A field that is None sets no limit."""
 
     queue: str
     user: str
-    """`*` for users without a row of their own."""
+    """The user's name; `*` for the users without a row of their own."""
     running: int | None
     waiting: int | None
     gpus: float | None

@@ -116,8 +116,8 @@ class JobInfo(Row, frozen=True):
     """The position in the queue, 1 for the first that waits; None for a job that does not wait."""
     submitted: float
     recorded_as: float
-    """The time of submission in records of the history. Unlike `submitted`, it does not change when
-    the clock is stepped.
+    """The time of submission under which the history records the job. Unlike `submitted`, this time
+    does not change when the clock is stepped.
     """
     started: float | None
     finished: float | None
@@ -128,18 +128,18 @@ class JobInfo(Row, frozen=True):
     ran_s: float
     """Seconds of the gang's present run; for an ended job, of its last run."""
     ends: float | None
-    """For a running job: the time at which its limit or its deadline is reached."""
+    """For a running job: the time at which it reaches its limit or its deadline."""
     begins: float | None
     """The earliest time at which the job starts."""
     deadline: float | None
     """The time at which the job is ended if it still waits or runs."""
     is_held: bool
     restarts: int
-    """The number of earlier runs of the gang, whatever ended them."""
+    """The number of earlier runs of the gang, for whatever reason they ended."""
     annotations: dict[str, str]
     """Notes from its manifest, or from its submitter."""
     after: str
-    """Other jobs that must begin or end before this job requests resources."""
+    """The dependencies: other jobs that must begin or end before this job requests resources."""
     array: str
     """For an array: the indices of its array tasks. The numbers of members then count array
     tasks.
@@ -153,9 +153,9 @@ class JobInfo(Row, frozen=True):
     licenses: dict[str, int]
     """The number of licenses of each kind that the job holds while it runs."""
     queued: float | None
-    """The time from which the job counts as waiting: its submission, its beginning, its release, or
-    the time at which its dependencies held. None while the job is held or has dependencies that do
-    not hold.
+    """The time from which the job counts as waiting: the latest of its submission, its earliest
+    start, its release, and the time at which its dependencies were met. None while the job is held
+    or has unmet dependencies.
     """
     gpus: float
     """The number of GPUs that all members together request; for an array, those of one array
@@ -164,7 +164,7 @@ class JobInfo(Row, frozen=True):
 
 
 class ArrayTaskInfo(Row, frozen=True):
-    """Successive array tasks of an array that are in the same state."""
+    """Neighbouring array tasks of one array that are in the same state."""
 
     name: str
     """The name of these array tasks, such as NAME[3-5]."""
@@ -190,7 +190,7 @@ class MemberInfo(Row, frozen=True):
     name: str
     state: str
     attempt: int
-    """How often the member was started."""
+    """The number of times that the member was started."""
     node: str
     devices: dict[str, list[int]]
     """The numbers of the member's devices, by resource."""
@@ -199,7 +199,9 @@ class MemberInfo(Row, frozen=True):
     started: float | None
     ended: float | None
     logs: list[LogFile]
-    """The files with the output of the member's starts, as far as they are kept."""
+    """The files with the output of the member's starts; only files that are still kept are
+    listed.
+    """
     signal: int = 0
     """The signal that ended the member; 0: none, or unknown."""
 
@@ -256,6 +258,6 @@ class AppliedInfo(Row, frozen=True):
     kind: str
     name: str
     namespace: str
-    """Empty for an object without a namespace."""
+    """The object's namespace; empty for an object without one."""
     done: str
     """created or updated."""
