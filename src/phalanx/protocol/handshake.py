@@ -51,26 +51,29 @@ _NOTHING = b"\x00" * PROOF_BYTES
 
 
 class Role(enum.IntEnum):
-    """The purpose of a dial."""
+    """The purpose for which a gateway is dialled."""
 
     DIAL = 1
-    """To be connected to a process of the gateway's node, the target."""
+    """Connect to a process of the gateway's node; the target is the process's id."""
     TRANSFER = 2
-    """To transfer bytes of objects that lie on the node."""
+    """Transfer the bytes of objects that lie on the gateway's node."""
     KNOCK = 3
-    """To report that the dialler, whose own id is the target, lives and speaks another version."""
+    """Report that the dialler lives and speaks another version of the protocol; the target is the
+    dialler's own id.
+    """
     CLIENT = 4
-    """To send requests to the head with the token of a person or robot; the target is the token's
+    """Send requests to the head with the token of a person or robot; the target is the token's
     id.
     """
     NODE_KEY = 5
-    """To join the head as the node whose key has the id that is the target."""
+    """Join the head as a node with a key of its own; the target is the id of the key."""
 
 
 class Status(enum.IntEnum):
     """The outcome of a dial.
 
-    Gateways send each other the first five and the last; the gate sends all of them to processes.
+    Gateways send each other the first five values and the last one; the gate sends all values to
+    processes.
     """
 
     OK = 0
@@ -90,7 +93,7 @@ class OtherVersionError(ProtocolError):
 
 
 class ClientHello(msgspec.Struct, frozen=True):
-    """The first message of a dialler."""
+    """The first message of the dialling side."""
 
     version: int
     role: Role
@@ -117,7 +120,7 @@ def read_hello(raw: bytes) -> ClientHello:
 
 
 def challenge(nonce: bytes, status: Status = Status.OK, version: int = PROTOCOL_VERSION) -> bytes:
-    """Return the gateway's answer to a hello; a `status` other than OK is a refusal."""
+    """Return the gateway's answer to a hello. A `status` other than OK is a refusal."""
     return _CHALLENGE.pack(MAGIC, version, status, nonce)
 
 
@@ -139,7 +142,7 @@ class DiallersHandshake:
         self._role = role
         self._transcript = b""
         self.their_version = version
-        """The version that the gateway speaks; known from `proof` on."""
+        """The version that the gateway speaks; `proof` sets it."""
         self.hello = _HELLO.pack(MAGIC, version, role, nonce, target)
 
     def proof(self, raw_challenge: bytes, binding: bytes = NO_BINDING) -> bytes:
@@ -185,7 +188,9 @@ class DiallersHandshake:
 
 
 class GatewaysHandshake:
-    """The side of the gateway, after a knock or a hello of the gateway's own version."""
+    """The gateway's side of the handshake, after a knock or after a hello of the gateway's own
+    version.
+    """
 
     def __init__(
         self,
@@ -213,7 +218,7 @@ class GatewaysHandshake:
         raise AuthenticationError("the dialler's token is not this cluster's")
 
     def verdict(self, status: Status) -> bytes:
-        """Return the last message to a dialler whose proof was right."""
+        """Return the last message to a dialler with a right proof."""
         proof = _prove(self._token, b"gateway", self._transcript + bytes([status]))
         return _VERDICT.pack(status, proof)
 
@@ -221,9 +226,10 @@ class GatewaysHandshake:
 class ClientsHandshake(DiallersHandshake):
     """The side of a person, robot or node that holds the secret of a token of its own.
 
-    The head keeps only the secret's hash. Both sides use the hash as their key, and the proof is
-    the secret under a pad that the key and the transcript make: a gateway that has the hash can
-    remove the pad and hash the secret, but a reader of the hash alone cannot make a proof.
+    The head keeps only the secret's hash. Both sides use the hash as their key. The proof is the
+    secret, encrypted with a pad that is computed from the key and the transcript. A gateway that
+    has the hash can remove the pad and hash the secret, but somebody who has only the hash cannot
+    make a proof.
     """
 
     def __init__(
@@ -241,7 +247,9 @@ class ClientsHandshake(DiallersHandshake):
 
 
 class ClientAtGateway(GatewaysHandshake):
-    """The side of the gateway for a person or robot. `keys` are the token's present hashes."""
+    """The gateway's side of the handshake with a person, robot or node that holds a token of its
+    own. `keys` are the token's present hashes.
+    """
 
     def __init__(
         self,

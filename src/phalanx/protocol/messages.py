@@ -1,9 +1,9 @@
 """Messages between drivers and workers, and the union of all messages, as msgspec structs.
 
-Other modules have the messages between a process and its node (`node_messages`), and those of nodes
-and the head (`cluster_messages`, `bundle_messages`). A frame carries a list of messages. Users'
-values travel as opaque bytes: only owners and workers unpickle them, never the node or the head.
-Objects are named by (owner, number), see `phalanx.model.ids`. Times are seconds since the epoch.
+Messages between a process and its node are in `node_messages`; messages between nodes and the head
+are in `cluster_messages` and `bundle_messages`. A frame carries a list of messages. Users' values
+travel as opaque bytes: only owners and workers unpickle them, never the node or the head. Objects
+are named by (owner, number), see `phalanx.model.ids`. Times are seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Value(msgspec.Struct, array_like=True, gc=False):
     """A value that is more than a single pickle, because it has buffers, contains references, or is
     an error.
 
-    kind INLINE: `data` is the pickle, `buffers` its out-of-band buffers. kind SHARED: `data` is the
-    ASCII name of the object's file in shared memory, `size` its bytes. kind FAILED: `data` is a
-    pickled exception. `refs` are the objects that the value refers to, in order.
+    `kind` tells its form. INLINE: `data` is the pickle, `buffers` its out-of-band buffers. SHARED:
+    `data` is the ASCII name of the object's file in shared memory, and `size` its bytes. FAILED:
+    `data` is a pickled exception. `refs` are the objects that the value refers to, in order.
     """
 
     kind: int
@@ -38,7 +38,7 @@ class Value(msgspec.Struct, array_like=True, gc=False):
 
 
 Payload = bytes | Value
-"""Plain bytes are a single pickle, by far the most frequent case."""
+"""A value on the wire. Plain bytes are a single pickle, by far the most frequent case."""
 
 
 class Hello(msgspec.Struct, array_like=True, tag=0):
@@ -49,7 +49,7 @@ class Hello(msgspec.Struct, array_like=True, tag=0):
     kind: str  # driver, worker, node
     pid: int
     again: bool = False
-    """Whether these two processes had an earlier connection, which has ended."""
+    """Whether the two processes had an earlier connection, which has ended."""
 
 
 # ---- owner to worker -------------------------------------------------------------------------
@@ -65,13 +65,13 @@ class Lease(msgspec.Struct, array_like=True, tag=1):
     placement_group: GroupId | None = None
     capture: bool = False
     gang: EncodedView = NO_VIEW
-    """The gang as the member sees it (`model.jobs.gang_view`)."""
+    """The gang as the member that holds the lease sees it (`model.jobs.gang_view`)."""
     variables: dict[str, str] = {}
-    """Those that tell the work what it may use of shared GPUs."""
+    """The environment variables that tell the work what it may use of shared GPUs."""
 
 
 class Function(msgspec.Struct, array_like=True, tag=2):
-    """A function's or class's definition, sent once per connection."""
+    """The definition of a function or class, sent once per connection."""
 
     function: bytes
     pickle: bytes
@@ -80,22 +80,24 @@ class Function(msgspec.Struct, array_like=True, tag=2):
 
 
 class Task(msgspec.Struct, array_like=True, tag=3, gc=False):
-    """Run `function`. `args` is empty when there are none; `inputs`: values of top-level refs."""
+    """Owner to worker: run a function. `args` is empty for a call without arguments. `inputs`: the
+    values of the references that are arguments themselves.
+    """
 
     number: int
     function: bytes
     args: Payload = b""
     inputs: list[Payload] = []
     returns: int = 1
-    """Number of results; -1: a stream, -2: a dynamic generator."""
+    """The number of results; -1: a stream; -2: a dynamic generator."""
     name: str = ""
     attempt: int = 0
     backpressure: int = -1
 
 
 class Call(msgspec.Struct, array_like=True, tag=4, gc=False):
-    """Run an actor's method; the fields are as in Task. `name`: the caller's name for the call, if
-    any.
+    """Owner to worker: run an actor's method. The fields are as in Task. `name`: the caller's name
+    for the call, if any.
     """
 
     number: int
@@ -126,7 +128,7 @@ class Consumed(msgspec.Struct, array_like=True, tag=6):
 
 
 class Recall(msgspec.Struct, array_like=True, tag=7):
-    """Return the tasks that have not started."""
+    """Return to me the tasks that have not started."""
 
 
 class Unlease(msgspec.Struct, array_like=True, tag=8):
@@ -137,7 +139,9 @@ class Unlease(msgspec.Struct, array_like=True, tag=8):
 
 
 class Done(msgspec.Struct, array_like=True, tag=10, gc=False):
-    """Task `number` gave `value` (a list for several returns, the count for a stream)."""
+    """Task `number` returned `value`: the result, a list of several results, or the number of items
+    of a stream.
+    """
 
     number: int
     value: bytes | Value
@@ -147,11 +151,11 @@ class Done(msgspec.Struct, array_like=True, tag=10, gc=False):
 
 
 class Failed(msgspec.Struct, array_like=True, tag=11):
-    """Task `number` raised, or did not run.
+    """Task `number` raised an error, or did not run.
 
-    `error` is pickled. `kind` is `cancelled` if the task was asked to stop. It is `lost` if values
-    of its arguments were missing: then `error` names their files, and the task did not run.
-    `values`: the first results of a generator with a fixed number of results.
+    `error` is the pickled error. `kind` is `cancelled` if the task was asked to stop. `kind` is
+    `lost` if values of its arguments were missing: the task did not run, and `error` names the
+    missing files. `values`: the first results of a generator with a fixed number of results.
     """
 
     number: int
@@ -172,7 +176,7 @@ class Item(msgspec.Struct, array_like=True, tag=12, gc=False):
 
 
 class Returned(msgspec.Struct, array_like=True, tag=13):
-    """These tasks were not started, and belong to the owner again."""
+    """These tasks were not started. The owner may send them again."""
 
     numbers: list[int]
 
@@ -185,7 +189,7 @@ class Leaving(msgspec.Struct, array_like=True, tag=14):
 
 
 class Fetch(msgspec.Struct, array_like=True, tag=20):
-    """Send the value of your object `number` when it is ready."""
+    """Send me the value of the receiver's object `number` when it is ready."""
 
     number: int
 
@@ -198,7 +202,7 @@ class Fetched(msgspec.Struct, array_like=True, tag=21):
 
 
 class Borrow(msgspec.Struct, array_like=True, tag=22):
-    """The sender holds references to these objects of yours."""
+    """The sender holds references to these objects of the receiver."""
 
     numbers: list[int]
 
@@ -232,7 +236,9 @@ class Synced(msgspec.Struct, array_like=True, tag=25):
 
 
 class Taken(msgspec.Struct, array_like=True, tag=26):
-    """The receiver of result `number` has registered with the owners of the refs in it."""
+    """The receiver of result `number` has registered with the owners of the references in that
+    result.
+    """
 
     number: int
 
@@ -246,9 +252,9 @@ class CancelOwned(msgspec.Struct, array_like=True, tag=27):
 
 
 class Recover(msgspec.Struct, array_like=True, tag=61):
-    """A reader did not find file `name`, the value of your object `number`.
+    """A reader did not find the file `name` with the value of the receiver's object `number`.
 
-    Make the value again, unless it was already made again, and answer with Fetched.
+    Compute the value again, unless this was already done, and answer with Fetched.
     """
 
     number: int
@@ -260,7 +266,7 @@ class Recover(msgspec.Struct, array_like=True, tag=61):
 
 class Handed(msgspec.Struct, array_like=True, tag=60):
     """Gateway to process: the socket passed with this frame leads to a process of another node.
-    `token`: the id of the token, if a person or robot is at the other end instead.
+    `token`: the id of a token, if a person or robot with this token is at the other end instead.
     """
 
     address: str

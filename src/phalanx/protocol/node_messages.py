@@ -1,4 +1,5 @@
-"""Messages between a process and its node: leases, actors, files of objects, ends.
+"""Messages between a process and its node, about leases, actors, files of objects and ends of
+processes.
 
 A driver asks its node for workers and for everything that the head knows. A worker gets its work
 from its node, and reports the outcome.
@@ -23,12 +24,14 @@ retry.
 
 
 OVER = -1
-"""Stands for a number of workers: the class will never want workers again, and can be forgotten."""
+"""The value of `LeaseWanted.count` which means that the class will never want workers again, and
+can be forgotten.
+"""
 
 
 class LeaseWanted(msgspec.Struct, array_like=True, tag=32):
-    """The sender wants `count` more workers of this class (0 withdraws the wish; OVER: see there).
-    `seen`: the number of grants that the sender knew of; later grants count against `count`.
+    """The sender wants `count` more workers of this class (0: no more workers; OVER: never again).
+    `seen`: the number of grants that the sender had received; later grants count against `count`.
     """
 
     scheduling_class: int
@@ -40,7 +43,7 @@ class LeaseWanted(msgspec.Struct, array_like=True, tag=32):
     queue: str = ""
     seen: int = 0
     retriable: bool = True
-    """Whether the tasks run again when their worker is ended for lack of memory."""
+    """Whether the tasks are retried when their worker is ended for lack of memory."""
 
 
 class Granted(msgspec.Struct, array_like=True, tag=33):
@@ -53,12 +56,13 @@ class Granted(msgspec.Struct, array_like=True, tag=33):
     devices: dict[str, list[int]]
     gang: EncodedView = NO_VIEW
     variables: dict[str, str] = {}
-    """Those that tell its work what it may use of shared GPUs."""
+    """The environment variables that tell the work what it may use of shared GPUs."""
 
 
 class Refused(msgspec.Struct, array_like=True, tag=34):
-    """There is no worker for this class. This is a warning (the tasks wait) or `fatal` (the tasks
-    fail). `code`: the error with which they fail (`protocol.wire_errors`).
+    """There is no worker for this class. With `fatal` the tasks fail; without it the message is a
+    warning, and the tasks wait. `code`: the code of the error with which tasks fail
+    (`protocol.wire_errors`).
     """
 
     scheduling_class: int
@@ -68,14 +72,14 @@ class Refused(msgspec.Struct, array_like=True, tag=34):
 
 
 class LeaseReturned(msgspec.Struct, array_like=True, tag=35):
-    """The sender no longer needs lease `lease`. `reusable`: the worker may serve others."""
+    """The sender no longer needs lease `lease`. `reusable`: the worker may serve other owners."""
 
     lease: int
     reusable: bool = True
 
 
 class LeaseDue(msgspec.Struct, array_like=True, tag=36):
-    """Others wait: give lease `lease` back when its running task is done."""
+    """Other owners wait: give lease `lease` back when its running task has ended."""
 
     lease: int
 
@@ -94,8 +98,8 @@ PARENT = "parent"
 class WorkerDied(msgspec.Struct, array_like=True, tag=39):
     """A worker is gone.
 
-    `reason` is for display; `kind` is crashed, oom, exited, killed, preempted or parent (its parent
-    process was killed, most likely by itself).
+    `reason` is for display; `kind` is crashed, oom, exited, killed, preempted or parent (the
+    worker's parent process was killed, most likely by the worker).
     """
 
     worker: bytes
@@ -124,9 +128,9 @@ class CreateActor(msgspec.Struct, array_like=True, tag=41):
     capture: bool = False
     gang: EncodedView = NO_VIEW
     lived_before: bool = False
-    """Whether the actor was made before and now restarts, which its program may ask."""
+    """Whether the actor existed before and now restarts. Its program may ask for this."""
     variables: dict[str, str] = {}
-    """As in Granted."""
+    """The environment variables, as in Granted."""
 
 
 class ActorReady(msgspec.Struct, array_like=True, tag=42):
@@ -140,14 +144,14 @@ class ActorReady(msgspec.Struct, array_like=True, tag=42):
 
 
 class ActorFailed(msgspec.Struct, array_like=True, tag=43):
-    """Worker to node: the constructor raised `error` (pickled)."""
+    """Worker to node: the constructor raised an error; `error` is its pickle."""
 
     actor: bytes
     error: bytes
 
 
 class ActorLeaving(msgspec.Struct, array_like=True, tag=44):
-    """Worker to node: the actor ends itself; do not restart it."""
+    """Worker to node: the actor ends itself, and must not be restarted."""
 
     actor: bytes
     reason: str
@@ -168,7 +172,7 @@ class WorkerEnding(msgspec.Struct, array_like=True, tag=141):
 class ActorUpdate(msgspec.Struct, array_like=True, tag=45):
     """Node to watchers: the worker of the actor, or the reason why there is none.
 
-    `error`: what its constructor raised (pickled). `code`: the code of the error that
+    `error`: the pickled error that its constructor raised. `code`: the code of the error that
     prevented the actor's placement. `repr_name`: the actor's name for itself.
     """
 
@@ -202,7 +206,7 @@ class Sealed(msgspec.Struct, array_like=True, tag=48):
 
 
 class Dropped(msgspec.Struct, array_like=True, tag=49):
-    """An object's file is gone, or may be deleted; its `size` in bytes is free in the store
+    """An object's file is gone, or may be deleted. Its `size` bytes are free in the object store
     again.
     """
 
@@ -211,7 +215,7 @@ class Dropped(msgspec.Struct, array_like=True, tag=49):
 
 
 class Spilled(msgspec.Struct, array_like=True, tag=50):
-    """Node to the writer: these objects are now on disk, or gone; unmap their memory."""
+    """Node to the writer: these objects are now on disk or gone, so unmap their memory."""
 
     names: list[str]
 
@@ -223,13 +227,15 @@ class Used(msgspec.Struct, array_like=True, tag=57):
 
 
 class Unwanted(msgspec.Struct, array_like=True, tag=128):
-    """The sender has given up a copy of this object: it neither waits for the copy nor maps it."""
+    """The sender no longer needs a copy of this object: it neither waits for the copy nor maps
+    it.
+    """
 
     name: str
 
 
 class GivenBack(msgspec.Struct, array_like=True, tag=129):
-    """Owner to node, and node to the writer: this object is gone; the writer may use its file
+    """Owner to node, and node to the writer: this object is gone, and the writer may use its file
     again.
     """
 
@@ -255,7 +261,7 @@ class JobSetup(msgspec.Struct, array_like=True, tag=53):
     """Node to worker: a job's import path, working directory and environment, and the settings.
 
     With the driver's `authkey` the worker can connect to processes that the driver started by
-    multiprocessing, like the driver's own children.
+    multiprocessing, as the driver's own children can.
     """
 
     job: bytes
@@ -269,7 +275,7 @@ class JobSetup(msgspec.Struct, array_like=True, tag=53):
     authkey: bytes = b""
     settings: SystemSettings = SystemSettings()
     umask: int = -1
-    """The driver's umask, for files that its work makes; -1: unknown."""
+    """The driver's umask, for files that the driver's work creates; -1: unknown."""
 
 
 class Events(msgspec.Struct, array_like=True, tag=54):
@@ -295,7 +301,7 @@ class Settled(msgspec.Struct, array_like=True, tag=56):
 
 
 class ReadersReported(msgspec.Struct, array_like=True, tag=58):
-    """Process to node, after another node's death: the sender has named by Used every object of the
+    """Process to node, after another node's death: the sender has sent Used for every object of the
     dead node that it may still read.
     """
 
@@ -303,8 +309,8 @@ class ReadersReported(msgspec.Struct, array_like=True, tag=58):
 
 
 class GatherRows(msgspec.Struct, array_like=True, tag=59):
-    """Node to process: report rows for a listing. Answered by RowsReported. `ip`: the node's
-    address.
+    """Node to process: report rows for a listing. The process answers with RowsReported. `ip`: the
+    node's address.
     """
 
     number: int
@@ -320,18 +326,18 @@ class RowsReported(msgspec.Struct, array_like=True, tag=62):
 
 
 class ProcessNumbers(msgspec.Struct, array_like=True, tag=121):
-    """Process to node: the sender's counts since its last such message, and the gauges that were
-    set.
+    """Process to node: the sender's counts since its last such message, and the values of the
+    gauges that were set since.
 
-    A list of `observe.metrics.definitions.Numbers`, as msgpack.
+    They are a list of `observe.metrics.definitions.Numbers`, as msgpack.
     """
 
     numbers: bytes
 
 
 class Kept(msgspec.Struct, array_like=True, tag=132):
-    """Process to node: an object that the sender wrote is gone; the sender keeps the file for its
-    next object, until the memory is needed.
+    """Process to node: an object that the sender wrote is gone. The sender keeps the file for its
+    next object, until the node needs the memory.
     """
 
     name: str

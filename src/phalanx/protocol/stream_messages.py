@@ -1,8 +1,8 @@
 """Messages between a program whose input and output go over a connection, and the client at the
 other end.
 
-The frames are those of `protocol.frames`; the messages are a set of their own, of bytes and
-numbers: nothing in them is ever unpickled.
+The frames are those of `protocol.frames`. The messages are a set of their own and contain only
+bytes and numbers: nothing in them is ever unpickled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from phalanx.errors import ProtocolError
 
 
 class Begin(msgspec.Struct, array_like=True, tag=0):
-    """Start the program. With a terminal: its size and kind (TERM)."""
+    """Start the program. For a program with a terminal, the message has the terminal's size and
+    kind (TERM).
+    """
 
     rows: int = 0
     columns: int = 0
@@ -52,7 +54,9 @@ class Printed(msgspec.Struct, array_like=True, tag=10):
 
 
 class Ended(msgspec.Struct, array_like=True, tag=11):
-    """The program has ended with this exit code, counted as shells do."""
+    """The program has ended with this exit code, which follows the convention of shells: 128 + N
+    for signal N.
+    """
 
     code: int
 

@@ -12,8 +12,8 @@ Field = str | int | None
 
 
 class WireError(msgspec.Struct, array_like=True, frozen=True):
-    """An exception as it travels. `details`: the arguments of the class's constructor, by name;
-    empty if the constructor takes only the message.
+    """An exception as a message carries it. `details`: the arguments of the class's constructor, by
+    name; empty if the constructor takes only the message.
     """
 
     code: str
@@ -80,8 +80,8 @@ ERROR_CLASSES: dict[str, type[Exception]] = {
     "invalid_value": ValueError,
     "invalid_type": TypeError,
 }
-"""The class that each code stands for. A code is never used again for another class, because codes
-are on the wire.
+"""The class of exceptions for each code. A code is never used again for another class, because
+codes are on the wire.
 """
 
 _FIELDS: dict[type[Exception], tuple[str, ...]] = {
@@ -98,15 +98,16 @@ _CODES = {made: code for code, made in ERROR_CLASSES.items()}
 
 
 def code_of(kind: type[Exception]) -> str:
-    """Return the code of a class in the table. Raises KeyError for another class."""
+    """Return the code of a class of exceptions. Raises KeyError for a class that has no code."""
     return _CODES[kind]
 
 
 def to_wire(error: BaseException) -> WireError:
-    """Return an exception ready to travel, as its nearest class in the table.
+    """Return an exception in the form for messages, with the code of its nearest class that has
+    one.
 
-    An exception with no class in the table, such as a KeyError, travels as a SystemFailureError
-    that names its class.
+    An exception without such a class, such as a KeyError, travels as a SystemFailureError that
+    names its class.
     """
     for kind in type(error).__mro__:
         if kind is errors.PhalanxError and type(error) is not kind:
@@ -127,7 +128,9 @@ def is_defect(error: BaseException) -> bool:
 
 
 def from_wire(error: WireError) -> Exception:
-    """Return the exception; for an unknown code, a PhalanxError that names the code."""
+    """Return the exception that a message carries; for an unknown code, a PhalanxError that names
+    the code.
+    """
     made = ERROR_CLASSES.get(error.code)
     if made is None:
         return errors.PhalanxError(f"{error.message} (an error of the unknown code {error.code!r})")

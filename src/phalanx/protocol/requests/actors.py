@@ -13,11 +13,12 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class ActorSpec(msgspec.Struct, array_like=True):
-    """An actor to be made. A node with room for `place` is chosen; the actor holds `hold` while it
-    lives. `environment` is the key of its runtime environment; `strategy` limits the nodes on which
-    it may be. `handle` describes the actor's methods for programs that find the actor by its name;
-    it is opaque here. `max_restarts` -1: any number. `call_site`: the place in the program that
-    makes the actor, if it is recorded. `task_events`: whether listings of tasks show its creation.
+    """The description of an actor to be created. The head chooses a node with room for `place`; the
+    actor holds `hold` while it lives. `environment` is the key of its runtime environment;
+    `strategy` limits the nodes on which it may be. `handle` describes the actor's methods for
+    programs that find the actor by its name; the head does not read it. `max_restarts` -1: any
+    number. `call_site`: the line of the program that creates the actor, if lines are recorded.
+    `task_events`: whether listings of tasks show the actor's creation.
     """
 
     actor: bytes
@@ -61,9 +62,9 @@ class KnownActor(msgspec.Struct, array_like=True):
 
 
 class RegisterActor(Request[KnownActor]):
-    """Make an actor. `creation` is the description for the actor's worker, opaque here; the worker
-    reads `files` in shared memory. Raises ActorAlreadyExistsError for a name that is taken, unless
-    `get_if_exists`: then the answer is the actor of that name.
+    """Create an actor. `creation` is the description for the actor's worker, which the head does
+    not read. The worker reads `files` in shared memory. Raises ActorAlreadyExistsError for a name
+    that is taken; with `get_if_exists`, returns the actor of that name instead.
     """
 
     kind: ClassVar[int] = 40
@@ -89,7 +90,7 @@ class AnnounceActor(Request[None]):
 
 
 class GetActor(Request[KnownActor]):
-    """Return the living actor of a name. Raises ValueError when there is none."""
+    """Return the living actor with a name. Raises ValueError when there is none."""
 
     kind: ClassVar[int] = 42
     verb: ClassVar[Verb] = Verb.USE
@@ -100,7 +101,7 @@ class GetActor(Request[KnownActor]):
 
 
 class GetActorHandle(Request[KnownActor]):
-    """Return the actor with this id. Raises ValueError when it is not known."""
+    """Return the actor with this id. Raises ValueError for an unknown id."""
 
     kind: ClassVar[int] = 43
     verb: ClassVar[Verb] = Verb.USE
@@ -110,7 +111,7 @@ class GetActorHandle(Request[KnownActor]):
 
 
 class WatchActor(Request[None]):
-    """Tell the asker the actor's worker (`ActorUpdate`), now and whenever it changes."""
+    """Send the asker the actor's worker (`ActorUpdate`), now and whenever the worker changes."""
 
     kind: ClassVar[int] = 44
     verb: ClassVar[Verb] = Verb.USE
@@ -119,8 +120,8 @@ class WatchActor(Request[None]):
 
 
 class KillActor(Request[None]):
-    """Kill an actor at once; without `no_restart` the actor may restart. Answered when its process
-    has ended.
+    """Kill an actor at once; without `no_restart` the actor may restart. The answer comes when the
+    actor's process has ended.
     """
 
     kind: ClassVar[int] = 45
@@ -131,7 +132,7 @@ class KillActor(Request[None]):
 
 
 KILLED = "The actor is dead because it was killed by `ray.kill` (phalanx.kill)."
-"""The reason for the end of a killed actor, in the words that programs for Ray look for."""
+"""The reason for the end of a killed actor, in the words for which programs for Ray search."""
 
 
 class ListActors(Request[list[ActorInfo]]):
@@ -144,7 +145,9 @@ class ListActors(Request[list[ActorInfo]]):
 
 
 class ListNamedActors(Request[list[tuple[str, str]]]):
-    """List (namespace, name) of the living actors with names; namespace None: of all namespaces."""
+    """List the living actors with names, each as (namespace, name). Namespace None: all
+    namespaces.
+    """
 
     kind: ClassVar[int] = 46
     verb: ClassVar[Verb] = Verb.SEE

@@ -38,7 +38,9 @@ class GetClusterResources(Request[dict[str, float]]):
 
 
 class GetAvailableResources(Request[dict[str, float]]):
-    """Return what is free on nodes that do not drain; used-up resources are left out."""
+    """Return the free amounts of all nodes that do not drain. Resources of which nothing is free
+    are left out.
+    """
 
     kind: ClassVar[int] = 24
     verb: ClassVar[Verb] = Verb.SEE
@@ -57,7 +59,7 @@ class ListClusterEvents(Request[list[dict[str, Any]]]):
 class DrainNode(Request[bool]):
     """Drain a node: give it no new work. Returns False if the node already drains. Raises
     ValueError for an unknown node. `within_s`: seconds after which the node's work is ended; 0: the
-    work goes on, and an earlier deadline stays. `by`: the asking user, as USER@HOST.
+    work is not ended, and an earlier deadline stays. `by`: the asking user, as USER@HOST.
     """
 
     kind: ClassVar[int] = 26
@@ -71,8 +73,8 @@ class DrainNode(Request[bool]):
 
 
 class UndrainNode(Request[bool]):
-    """Let a node take new work again, unless something else keeps it closed. Returns False if the
-    node does not drain.
+    """Let a node take new work again, unless it has holds of other kinds. Returns False if the node
+    does not drain.
 
     Raises ValueError for an unknown node.
     """

@@ -14,13 +14,12 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class CreateGang(Request[str]):
-    """Create a gang, which waits in a queue from now on. Returns the gang's name in listings.
-    `needs`: the request of each member. Members start only when at least `min_members` of them are
-    placed. `topology`: the word for the required closeness; "" for none. `ports`: the number of
-    ports that must be free on every node of the gang. `grace_s`: seconds between SIGTERM and
-    SIGKILL when members are evicted. A request that is repeated after a restart of the head changes
-    nothing. Raises QueueUnavailableError, GangInfeasibleError, and ValueError for an unknown
-    topology.
+    """Create a gang, which then waits in a queue. Returns the gang's name in listings. `needs`: the
+    request of each member. Members start only when at least `min_members` of them are placed.
+    `topology`: the word for the required closeness; "" for none. `ports`: the number of ports that
+    must be free on every node of the gang. `grace_s`: seconds between SIGTERM and SIGKILL when
+    members are evicted. A request that is repeated after a restart of the head changes nothing.
+    Raises QueueUnavailableError, GangInfeasibleError, and ValueError for an unknown topology.
     """
 
     kind: ClassVar[int] = 60
@@ -72,8 +71,8 @@ class Explain(Request[Explanation]):
 
 
 class TakeSnapshot(Request[bytes]):
-    """Return everything that a scheduling cycle looks at, as a snapshot file in JSON.
-    `has_past_runs`: estimate the run time of jobs without a time limit from past runs.
+    """Return all that a scheduling cycle reads, as a snapshot file in JSON. `has_past_runs`:
+    estimate the run time of jobs without a time limit from past runs.
     """
 
     kind: ClassVar[int] = 64
@@ -96,9 +95,9 @@ class ShowPlan(Request[TimePlan]):
 
 
 class ListCycles(Request[list[CycleInfo]]):
-    """List the last cycles, the oldest first, without names of gangs. With a number: return the
-    cycle before it and the cycle itself, with names. Raises JobNotFoundError for a number that is
-    not known (any more).
+    """List the last cycles, the oldest first, without the names of gangs. With a number: return the
+    cycle with this number and the one before it, with names. Raises JobNotFoundError for a number
+    that the head does not know, or no longer knows.
     """
 
     kind: ClassVar[int] = 32
@@ -119,7 +118,8 @@ class GetRules(Request[RulesInfo]):
 
 
 class SetRules(Request[RulesInfo]):
-    """Set the scheduler's configuration, in Volcano's form; None: the default. Returns the new one.
+    """Set the scheduler's configuration, in Volcano's form; None: the default. Returns the new
+    configuration.
 
     Raises JobCommandError with `file`, line and reason.
     """

@@ -12,10 +12,10 @@ from phalanx.protocol.requests.request import EVERYBODY, NODES, Effect, Request,
 
 
 class CreateGroup(Request[None]):
-    """Reserve these bundles, all of them or none, by a strategy of Ray's. `selectors`: the required
-    labels for each bundle, or an empty list. `soft_target`: the node that STRICT_PACK prefers. A
-    request that is repeated after a restart of the head changes nothing. Raises ValueError for
-    invalid bundles.
+    """Reserve either all these bundles or none, by one of Ray's strategies. `selectors`: the
+    required labels for each bundle, or an empty list. `soft_target`: the node that STRICT_PACK
+    prefers. A request that is repeated after a restart of the head changes nothing. Raises
+    ValueError for invalid bundles.
     """
 
     kind: ClassVar[int] = 50
@@ -30,11 +30,11 @@ class CreateGroup(Request[None]):
     selectors: list[dict[str, str]]
     soft_target: str | None = None
     namespace: str = ""
-    """The namespace, within which names are unique."""
+    """The namespace of the name. Names are unique within their namespace."""
 
 
 class WatchGroup(Request[bool]):
-    """Tell the asking node about a group (`GroupKnown`), now and whenever the group changes.
+    """Send the asking node the state of a group (`GroupKnown`), now and whenever the group changes.
     Returns False if there is no such group.
     """
 
@@ -46,8 +46,8 @@ class WatchGroup(Request[bool]):
 
 
 class WaitGroup(Request[bool]):
-    """Wait until work may run in a group (returns True), or until the group is removed (returns
-    False).
+    """Wait until work may run in a group, which returns True, or until the group is removed, which
+    returns False.
     """
 
     kind: ClassVar[int] = 52
@@ -57,7 +57,7 @@ class WaitGroup(Request[bool]):
 
 
 class RemoveGroup(Request[None]):
-    """Give a group's bundles back. Answered when the work in them has ended."""
+    """Give a group's bundles back. The answer comes when the work in the bundles has ended."""
 
     kind: ClassVar[int] = 53
     verb: ClassVar[Verb] = Verb.USE
@@ -75,14 +75,14 @@ class ListGroups(Request[list[dict[str, Any]]]):
 
 
 class NamedGroup(msgspec.Struct, array_like=True):
-    """A group's id, and what each of its bundles reserves."""
+    """A group's id, and the amounts that each of its bundles reserves."""
 
     group: GroupId
     bundles: list[dict[str, float]]
 
 
 class GetNamedGroup(Request[NamedGroup]):
-    """Return the living group of a name in a namespace. Raises ValueError when there is none."""
+    """Return the living group with a name in a namespace. Raises ValueError when there is none."""
 
     kind: ClassVar[int] = 55
     verb: ClassVar[Verb] = Verb.USE

@@ -13,8 +13,8 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 class Cordon(Request[bool]):
     """Keep new work away from a node, or only from these GPUs of the node, until it is uncordoned.
-    Running work goes on. Returns False if everything named is already cordoned. Raises ValueError
-    for an unknown node or device. `by`: the asking user, as USER@HOST.
+    Running work goes on. Returns False if the node, or all named GPUs, are already cordoned. Raises
+    ValueError for an unknown node or device. `by`: the asking user, as USER@HOST.
     """
 
     kind: ClassVar[int] = 35
@@ -29,8 +29,8 @@ class Cordon(Request[bool]):
 
 class Uncordon(Request[bool]):
     """Let a node, or only these GPUs of the node, take new work again. A bad GPU then counts as
-    healthy until it has a new error. Returns False if nothing named was cordoned or bad. Raises
-    ValueError for an unknown node or device.
+    healthy until it has a new error. Returns False if neither the node nor a named GPU was cordoned
+    or bad. Raises ValueError for an unknown node or device.
     """
 
     kind: ClassVar[int] = 36

@@ -23,7 +23,7 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 class Manifest(msgspec.Struct, array_like=True):
     """An object of a manifest: Job, JobTemplate, JobFlow, CronJob, Queue, PriorityClass, HyperNode.
 
-    `spec` is the msgpack of the kind's own struct, which nodes on the way need not know.
+    `spec` is the msgpack of the struct for this kind, which nodes pass on without decoding it.
     """
 
     kind: str
@@ -31,10 +31,10 @@ class Manifest(msgspec.Struct, array_like=True):
 
 
 class ApplyManifests(Request[list[AppliedInfo]]):
-    """Create or change the objects of manifests, in order. The first object that fails raises its
-    error; the objects before it stay created. Errors of a job: QueueUnavailableError,
-    GangInfeasibleError, JobCommandError for a name that is taken, BatchFileError for an invalid
-    placement, and ValueError for an unknown priority class.
+    """Create or change the objects of manifests, in order. If an object fails, its error is raised;
+    the objects before it stay created. A job raises QueueUnavailableError, GangInfeasibleError,
+    JobCommandError for a name that is taken, BatchFileError for an invalid placement, and
+    ValueError for an unknown priority class.
     """
 
     kind: ClassVar[int] = 80
@@ -44,9 +44,9 @@ class ApplyManifests(Request[list[AppliedInfo]]):
 
     manifests: list[Manifest]
     id: bytes = b""
-    """The id of this request. By the id, a head recognizes a job, flow or cron job that an earlier
-    head created before it could answer, when nodes repeat the request. Empty: the object counts as
-    a new one with the same name.
+    """The id of this request. Nodes repeat a request that a head did not answer. By the id, the
+    next head recognizes a job, flow or cron job that the earlier head created before it could
+    answer. Empty: a repeated object counts as a new one with the same name.
     """
 
 
@@ -54,7 +54,7 @@ Command = Literal["suspend", "resume", "cancel", "hold", "release", "requeue"]
 
 
 class CommandJob(Request[None]):
-    """Suspend, resume, cancel, hold, release or requeue a job, or suspend and resume a cron job.
+    """Suspend, resume, cancel, hold, release or requeue a job, or suspend or resume a cron job.
 
     Held jobs wait until they are released; requeued jobs end and wait again. Raises
     JobNotFoundError, and JobCommandError for a command that does not fit the job's state.
@@ -69,10 +69,10 @@ class CommandJob(Request[None]):
 
 
 class ResizeJob(Request[JobInfo]):
-    """Change the size of a living job, and return the job's row. `replicas`: the new size by group,
-    with "" for the only group. The job's minimum stays, unless `min_members` sets another or the
-    size falls below it. Raises JobNotFoundError, JobCommandError, and GangInfeasibleError for a
-    minimum that the cluster could never hold.
+    """Change the size of a living job, and return the job's row. `replicas`: the new number of
+    members by group; the name "" stands for the job's only group. The job's minimum stays unless
+    `min_members` sets another one, or the new size is smaller. Raises JobNotFoundError,
+    JobCommandError, and GangInfeasibleError for a minimum that the cluster could never hold.
     """
 
     kind: ClassVar[int] = 82
@@ -89,7 +89,7 @@ class UpdateJob(Request[JobInfo]):
     """Change the queue, priority, time limit, reservation or notes of a waiting job.
 
     None leaves a value unchanged. Returns the job's row. Raises JobNotFoundError, JobCommandError
-    for a job that does not wait and for a time above the queue's limit, QueueUnavailableError, and
+    for a job that does not wait or for a time limit above the queue's, QueueUnavailableError, and
     GangInfeasibleError for a queue that could never hold it.
     """
 
@@ -103,13 +103,14 @@ class UpdateJob(Request[JobInfo]):
     priority: int | None = None
     time_limit_s: float | None = None
     reservation: str | None = None
-    """The name of the new reservation; "": the job uses no reservation any more."""
+    """The name of the new reservation; "": the job no longer uses a reservation."""
     annotations: dict[str, str] | None = None
-    """Notes to set; notes that are not named stay."""
+    """Notes to set; the job keeps its other notes."""
 
 
 class DeleteJob(Request[None]):
-    """Delete a job, flow or cron job, which is ended first if it lives; or delete a network domain.
+    """Delete a job, flow, cron job or network domain. A job, flow or cron job that still lives is
+    ended first.
 
     Raises JobNotFoundError.
     """
@@ -139,9 +140,7 @@ class ListJobs(Request[list[JobInfo]]):
 
 
 class GetJob(Request[JobDescription]):
-    """Return everything about one job, with its members and its history. Raises
-    JobNotFoundError.
-    """
+    """Return all facts about one job, with its members and its history. Raises JobNotFoundError."""
 
     kind: ClassVar[int] = 85
     verb: ClassVar[Verb] = Verb.READ
@@ -152,12 +151,12 @@ class GetJob(Request[JobDescription]):
 
 
 MAX_ROWS = 10_000
-"""The most rows for array tasks in one answer."""
+"""The most rows of array tasks in one answer."""
 
 
 class ListElements(Request[list[ArrayTaskInfo]]):
     """List the array tasks of an array, `NAME`, or of a part of it, `NAME[3-5]`, by index.
-    Consecutive equal array tasks share a row; there are at most `MAX_ROWS` rows. Raises
+    Neighbouring array tasks that are alike share a row; there are at most `MAX_ROWS` rows. Raises
     JobNotFoundError if there is no such array, and JobCommandError for invalid indices.
     """
 
@@ -199,7 +198,8 @@ class ListHyperNodes(Request[list[HyperNodeInfo]]):
 class LogPart(msgspec.Struct, array_like=True):
     """A part of a member's log. `size`: bytes of the whole log; -1 if the log is gone.
 
-    `skipped`: bytes missing from the offset on, after which `data` begins.
+    `skipped`: the number of bytes after the offset that are no longer there; `data` begins behind
+    them.
     """
 
     data: bytes
@@ -208,7 +208,7 @@ class LogPart(msgspec.Struct, array_like=True):
 
 
 class GetMemberUse(Request[MemberUse]):
-    """Get what a running member of a job uses over time. Raises JobNotFoundError."""
+    """Return the usage over time of a running member of a job. Raises JobNotFoundError."""
 
     kind: ClassVar[int] = 96
     verb: ClassVar[Verb] = Verb.READ
@@ -236,8 +236,8 @@ class ReadJobLog(Request[LogPart]):
     attempt: int = -1
     offset: int = 0
     limit: int | None = None
-    """The most bytes to read; None: as many as one answer takes."""
+    """The most bytes to read; None: as many as fit into one answer."""
     is_followed: bool = False
-    """Whether the reader has everything before the offset, and wants all that follows. The members
-    of a job with `JobSpec.is_followed` wait for this reader.
+    """Whether the reader has read everything before the offset, and wants all output that follows.
+    The members of a job with `JobSpec.is_followed` wait for this reader.
     """

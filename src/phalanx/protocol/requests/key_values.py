@@ -11,8 +11,8 @@ from phalanx.protocol.requests.request import Effect, Request
 class PutValue(Request[bool]):
     """Keep a value under a key of a namespace. Returns whether the key had a value.
 
-    An existing value stays unless `overwrite`. Raises ValueError above the limits of one value and
-    of all values together.
+    An existing value stays unless `overwrite`. Raises ValueError if the value is too large, or if
+    all values together would be.
     """
 
     kind: ClassVar[int] = 110
@@ -26,7 +26,7 @@ class PutValue(Request[bool]):
 
 
 class GetValue(Request[bytes | None]):
-    """Return the value of a key; None where there is none."""
+    """Return the value of a key; None if the key has no value."""
 
     kind: ClassVar[int] = 111
     verb: ClassVar[Verb] = Verb.USE
@@ -37,7 +37,9 @@ class GetValue(Request[bytes | None]):
 
 
 class DeleteValues(Request[int]):
-    """Delete the value of a key, or of all keys with this prefix. Returns the number deleted."""
+    """Delete the value of a key, or of all keys with this prefix. Returns the number of deleted
+    values.
+    """
 
     kind: ClassVar[int] = 112
     verb: ClassVar[Verb] = Verb.USE

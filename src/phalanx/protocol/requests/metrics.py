@@ -15,8 +15,8 @@ MAX_NODES = 1_000
 
 
 class MetricsSince(msgspec.Struct, array_like=True, frozen=True):
-    """The metrics of nodes that the asker already has. `head` identifies the head that answered;
-    another head sends everything again.
+    """The metrics of nodes that the asker already has. `head` identifies the head that answered
+    last; a different head sends all metrics again.
     """
 
     head: float = 0.0
@@ -36,9 +36,9 @@ class MetricsNews(msgspec.Struct, array_like=True):
 
     since: MetricsSince
     is_new: bool
-    """Whether the asker must forget everything that it knew about nodes."""
+    """Whether the asker must forget all metrics of nodes that it had."""
     is_more: bool
-    """Whether there is more news than MAX_NODES nodes, so that the asker must ask again."""
+    """Whether more than MAX_NODES nodes have news, so that the asker must ask again."""
     own: list[Numbers]
     nodes: list[NodeMetrics]
     gone: list[str]

@@ -1,4 +1,4 @@
-"""Requests by which clients that follow a cluster learn from the head what has changed."""
+"""Requests for the changes in a cluster, for clients that follow the cluster."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MAX_ROWS = 1_000
 
 
 class Since(msgspec.Struct, array_like=True, frozen=True):
-    """The news that the follower already has. `head` identifies the head that answered; another
-    head sends everything again.
+    """The news that the follower already has. `head` identifies the head that answered last; a
+    different head sends all rows again.
     """
 
     head: float = 0.0
@@ -31,9 +31,9 @@ class Since(msgspec.Struct, array_like=True, frozen=True):
 class ClusterNews(msgspec.Struct, array_like=True):
     """The nodes, jobs and gangs that have changed or are gone, and all queues.
 
-    Rows of jobs lack the values that change without an event: why the jobs wait, their position and
-    their expected start (see `ListWaiting`). `is_new`: the follower must forget everything that it
-    knew.
+    Rows of jobs lack the values that change without an event: the reason for waiting, the position
+    in the queue and the expected start (see `ListWaiting`). `is_new`: the follower must forget all
+    its earlier rows.
     """
 
     since: Since
@@ -66,7 +66,7 @@ class GetNews(Request[ClusterNews]):
 
 
 class WaitInfo(msgspec.Struct, array_like=True, frozen=True):
-    """Why a job waits, in brief, with its position in its queue and its expected start."""
+    """A waiting job's reason in brief, its position in its queue and its expected start."""
 
     job: str
     """NAMESPACE/NAME."""

@@ -1,4 +1,4 @@
-"""Requests that the node itself answers to the processes of its machine."""
+"""Requests of a machine's processes that their node answers itself, without the head."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Introduction(msgspec.Struct, array_like=True):
     address: str
     settings: SystemSettings = SystemSettings()
     protocol: int = 0
-    """The version that the node speaks."""
+    """The version of the messages that the node speaks."""
 
 
 class RegisterDriver(Request[Introduction]):
-    """Register a program as a driver. Answered when its first workers are ready.
+    """Register a program as a driver. The answer comes when its first workers are ready.
 
     `path`, `directory`, `namespace`, `hook` (pickled, run at the start) and `authkey`
     (multiprocessing's) are for the driver's workers. `queue` and `priority` are the defaults of the
     driver's work. Raises ValueError if the node runs another version of `python` (such as 3.11),
-    since one version cannot run what another has pickled, and if the node speaks another version of
-    the `protocol`.
+    because one version cannot run functions that another has pickled. Also raises ValueError if the
+    node speaks another version of the `protocol`.
     """
 
     kind: ClassVar[int] = 1
@@ -59,7 +59,9 @@ class RegisterDriver(Request[Introduction]):
 
 
 class ExplainTask(Request[Explanation]):
-    """Explain why the asker's tasks of this class wait for a worker. `name`: the tasks' name."""
+    """Explain why the asker's tasks of this scheduling class wait for a worker. `name`: the tasks'
+    name.
+    """
 
     kind: ClassVar[int] = 10
     verb: ClassVar[Verb] = Verb.USE
@@ -83,8 +85,8 @@ class GetNodeLabels(Request[dict[str, str]]):
 
 
 class ReserveMemory(Request[int]):
-    """Reserve shared memory. Answered when there is room. Returns the number of bytes that the
-    asker may write before it must ask again. Raises ObjectStoreFullError and OutOfDiskError.
+    """Reserve shared memory. The answer comes when there is room. Returns the number of bytes that
+    the asker may write before it must ask again. Raises ObjectStoreFullError and OutOfDiskError.
     """
 
     kind: ClassVar[int] = 4
@@ -125,7 +127,8 @@ class GetStoreCounts(Request[dict[str, int]]):
 
 
 class PullObject(Request[None]):
-    """Copy an object's file from another node to this one. Answered when the copy is here.
+    """Copy an object's file from another node to this one. The answer comes when the copy is
+    complete.
 
     The file has `size` bytes. With `will_map`, the copy stays until the asker sends Used or
     Unwanted. Raises ObjectLostError.

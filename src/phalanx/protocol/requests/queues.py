@@ -12,8 +12,8 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The settings of a queue; None: unchanged or, for a new queue, the default. Amounts are by
-    resource, as in the options of tasks: {"CPU": 8, "GPU": 2}.
+    """The settings of a queue. A setting that is None keeps its value or, in a new queue, gets the
+    default. Amounts are by resource, as in the options of tasks: {"CPU": 8, "GPU": 2}.
     """
 
     weight: int | None = None
@@ -25,7 +25,7 @@ class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
     guarantee: dict[str, float] | None = None
     default_time_s: float | None = None
     max_time_s: float | None = None
-    """The longest time limit of a job in seconds, also the limit of jobs that set none; 0: no such
+    """The longest time limit of a job in seconds, and the limit of jobs that give none; 0: no
     limit.
     """
     idle_gpus: str | None = None
@@ -37,7 +37,9 @@ class QueueFields(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class CreateQueue(Request[QueueInfo]):
-    """Create a queue. Returns its row. Raises JobCommandError with all reasons against it."""
+    """Create a queue. Returns its row. Raises JobCommandError, which lists all reasons against the
+    queue.
+    """
 
     kind: ClassVar[int] = 70
     verb: ClassVar[Verb] = Verb.ADMINISTER
@@ -51,8 +53,8 @@ class CreateQueue(Request[QueueInfo]):
 class UpdateQueue(Request[QueueInfo]):
     """Change a queue's settings. Returns its row.
 
-    Raises QueueUnavailableError for an unknown queue, and JobCommandError with all reasons against
-    the change.
+    Raises QueueUnavailableError for an unknown queue, and JobCommandError, which lists all reasons
+    against the change.
     """
 
     kind: ClassVar[int] = 71
@@ -117,8 +119,8 @@ class ListQueues(Request[list[QueueInfo]]):
 
 
 class AdmitQueue(Request[None]):
-    """Check that a queue takes work; if not, raise QueueUnavailableError. `makes`: create the queue
-    if it is unknown.
+    """Check that a queue takes work. Raises QueueUnavailableError for a closed queue, and for an
+    unknown one unless `makes` asks to create it.
     """
 
     kind: ClassVar[int] = 76

@@ -1,4 +1,4 @@
-"""Requests to the scheduler of a Ray cluster, in addition to those to every head."""
+"""Requests that only the scheduler of a Ray cluster answers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ class GangPlace(msgspec.Struct, array_like=True):
 
 
 class ListGangPlaces(Request[dict[int, GangPlace]]):
-    """Return the places of all members of a gang that have one; an empty list for an unknown
-    gang.
-    """
+    """Return the places of the placed members of a gang; an empty list for an unknown gang."""
 
     kind: ClassVar[int] = 100
     verb: ClassVar[Verb] = Verb.USE
@@ -47,8 +45,9 @@ class GetMemberState(Request[str]):
 
 
 class ListStages(Request[list[dict[str, float]]]):
-    """Return the times at which each of these gangs was decided and was reserved by Ray, as far as
-    known, in seconds of the scheduler's monotonic clock.
+    """Return two times for each of these gangs, as far as known: when the scheduler decided to
+    place it, and when Ray had reserved its places. Times are in seconds of the scheduler's
+    monotonic clock.
     """
 
     kind: ClassVar[int] = 102
@@ -58,8 +57,8 @@ class ListStages(Request[list[dict[str, float]]]):
 
 
 class AdmitBatch(Request[None]):
-    """Wait until a batch of `size` equal tasks may start in its turn in the queue. `size` 0: the
-    number of tasks is reported later. Raises QueueUnavailableError.
+    """Wait until it is the turn of a batch of `size` equal tasks in the queue. `size` 0: the number
+    of tasks is reported later. Raises QueueUnavailableError.
     """
 
     kind: ClassVar[int] = 103
@@ -96,7 +95,7 @@ class RunningBatch(msgspec.Struct, array_like=True):
 
 
 class ReportBatches(Request[None]):
-    """Report on the asker's batches, and that the asker lives.
+    """Report the progress of the asker's batches. The report also shows that the asker lives.
 
     `sized`: the final sizes of batches. `done`: the tasks of each batch that have ended since the
     last report.

@@ -6,8 +6,9 @@
         namespace: str
 
 For a type checker, `engine.ask(GetActor(name, namespace))` is a KnownActor, and the handler must
-return one (`GetActor.handled_by(handler)`). On the wire a request is its kind and the msgpack array
-of its fields, which only its answerer decodes: a node that passes it on copies bytes.
+return one (`GetActor.handled_by(handler)`). On the wire a request is the number of its kind and the
+msgpack array of its fields. Only the process that answers it decodes the fields; a node that passes
+it on copies bytes.
 """
 
 from __future__ import annotations
@@ -48,15 +49,15 @@ class Effect(enum.Enum):
     """The effect of a request on what the head keeps."""
 
     READS = "nothing"
-    """The request is answered even when nothing can be written."""
+    """The request only reads, and is answered even when nothing can be written."""
     CHANGES = "something changes or goes"
-    """The answer waits until the change is written."""
+    """The request changes something. The answer waits until the change is written."""
     ADDS = "there is more"
-    """The request is refused when the store is short of room."""
+    """The request adds something, and is refused when the store is short of space."""
 
 
 class Request(msgspec.Struct, Generic[R], array_like=True):
-    """A question that is answered with R, or with an error."""
+    """A request, which is answered with a value of type R or with an error."""
 
     kind: ClassVar[int]
     """The number of this type on the wire. Each type has its own number, and a number is never used
@@ -72,7 +73,9 @@ class Request(msgspec.Struct, Generic[R], array_like=True):
     def handled_by(
         cls: type[Q], handler: Callable[[Asker[R], Q], R | Later]
     ) -> tuple[type[Q], Handler]:
-        """Return an entry for `RequestHandlers`."""
+        """Return the entry for `RequestHandlers` that makes `handler` answer this type of
+        request.
+        """
         return cls, handler
 
 
@@ -84,7 +87,7 @@ class Later(enum.Enum):
 
 LATER = Later.LATER
 Send = Callable[[msgspec.Raw, WireError | None], None]
-"""Takes a request's reply: its result, or its error."""
+"""The function that sends a reply: the result of a request, or its error."""
 Handler = Callable[["Asker[Any]", Any], Any]
 Entry = tuple[type[Request[Any]], Handler]
 """A type of requests, and its handler."""
@@ -128,7 +131,9 @@ def reply_type(request_type: type[Request[Any]]) -> Any:
 
 
 def _decoders_of(request_type: type[Request[Any]]) -> tuple[msgspec.msgpack.Decoder[Any], ...]:
-    """Return decoders of a request and its reply, made at first use: most processes use few."""
+    """Return the decoders of a request and its reply. They are made at first use, because most
+    processes need few of them.
+    """
     found = _decoders.get(request_type)
     if found is None:
         types = (request_type, reply_type(request_type))
@@ -159,7 +164,7 @@ class Asker(Generic[R]):
         node: bytes = b"",
         is_again: bool = False,
     ) -> None:
-        """`send` takes the reply; None: nobody waits for one."""
+        """Set up the asker. `send` takes the reply; None: nobody waits for a reply."""
         self.role = role
         self.process = process
         """The id of the asking process; empty for a visitor."""
@@ -170,13 +175,15 @@ class Asker(Generic[R]):
         out.
         """
         self.principal: Principal | None = None
-        """The authenticated asker, with the user for whom it asks; None: in an engine without
+        """The authenticated asker, with the user for whom it asks. None in an engine without
         identities.
         """
         self.about = ""
         """The names of the request's objects for the audit log, if the handler sets them."""
         self.within = ""
-        """The job, or the driver's job, from which the request came; empty: from none."""
+        """The submitted job, or the driver's job, from which the request came; empty: it came from
+        no job.
+        """
         self.names_owners = True
         """Whether the asker may submit work that belongs to another user."""
         self._send = send
@@ -193,7 +200,7 @@ class Asker(Generic[R]):
 
 
 class RequestHandlers:
-    """The handlers of requests, one for each type that is answered here."""
+    """The handlers of one daemon, one for each type of request that it answers."""
 
     def __init__(
         self,
@@ -201,8 +208,8 @@ class RequestHandlers:
         *entries: tuple[type[Request[Any]], Handler],
         on_defect: Callable[[Exception, str], None] | None = None,
     ) -> None:
-        """`who`: the name of the answering daemon, for error messages. `entries`: see
-        `Request.handled_by`. `on_defect` gets the internal errors of handlers, each with the
+        """Set up the table. `who`: the name of the answering daemon, for error messages. `entries`:
+        see `Request.handled_by`. `on_defect` gets the internal errors of handlers, each with the
         request's name.
         """
         self._who = who

@@ -24,7 +24,9 @@ class Reserve(Request[ReservationInfo]):
 
     spec: Reservation
     fields: tuple[str, ...] = ()
-    """The fields of `spec` to change in an existing reservation. Empty: make a new one."""
+    """The names of the fields of `spec` to change in an existing reservation. Empty: make a new
+    reservation.
+    """
 
 
 class DeleteReservation(Request[None]):

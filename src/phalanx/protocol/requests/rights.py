@@ -10,7 +10,7 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class AskRight(Request[RightInfo]):
-    """Return whether the asker may do something, and by which rule.
+    """Return whether the asker may do something, with the rule that decides it.
 
     `word` is one of `model.rights.WORDS`; `object` is the name of a queue or of work, or empty
     for the cluster. Raises ValueError for another word, and JobNotFoundError or
@@ -29,7 +29,7 @@ class AskRight(Request[RightInfo]):
 class ListAudit(Request[list[AuditInfo]]):
     """Return the latest changes and refusals of the audit log, oldest first.
 
-    `principal`: only those of this principal or user; empty: all.
+    `principal`: list only entries of this principal or user; empty: list all.
     """
 
     kind: ClassVar[int] = 12
@@ -44,7 +44,8 @@ class ListAudit(Request[list[AuditInfo]]):
 
 
 class SetRole(Request[list[RoleInfo]]):
-    """Give a user a role; an empty role removes the given one. Returns all roles that were given.
+    """Give a user a role; an empty role removes the user's role. Returns the roles of all users
+    that have one.
 
     Raises ValueError for an unknown role.
     """

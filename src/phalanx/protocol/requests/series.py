@@ -1,4 +1,4 @@
-"""Requests for numbers over time, which curves are drawn from."""
+"""Requests for numbers over time, from which pages draw curves."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ class NumberOverTime(msgspec.Struct, array_like=True):
 
 
 class SeriesNews(msgspec.Struct, array_like=True):
-    """The head's numbers over time that are new."""
+    """The new points of the head's numbers over time."""
 
     at: float
-    """The head's time, in seconds since the epoch: the next request's `after`."""
+    """The head's time in seconds since the epoch, for `after` of the next request."""
     numbers: list[NumberOverTime]
 
 
 class GetSeries(Request[SeriesNews]):
-    """Return numbers over time: changes since `after`, by the head's clock; 0: all."""
+    """Return the points of numbers over time that are later than `after` by the head's clock; 0:
+    all points.
+    """
 
     kind: ClassVar[int] = 39
     verb: ClassVar[Verb] = Verb.SEE

@@ -12,8 +12,8 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 class QueryState(Request[StateAnswer]):
     """Return the rows that a query selects.
 
-    Answered when all nodes and processes with such rows have answered, or the query's time is up.
-    Raises ValueError for an invalid query (`check_query`).
+    The answer comes when all nodes and processes with such rows have answered, or when the query's
+    time is over. Raises ValueError for an invalid query (`check_query`).
     """
 
     kind: ClassVar[int] = 29

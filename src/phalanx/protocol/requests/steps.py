@@ -15,7 +15,8 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class BeginStep(Request[int]):
-    """Begin a step of a running job. Returns its number, which no other step of the job ever has.
+    """Begin a step of a running job. Returns the step's number, which no other step of the job
+    gets.
 
     RunStep then starts the step's tasks. The step is recorded in the history once its tasks have
     ended. Raises JobNotFoundError, JobCommandError for a job that does not run, and ValueError for
@@ -35,7 +36,7 @@ class BeginStep(Request[int]):
 
 class RunStep(Request[bytes]):
     """Run one more program inside a running member ("": the first member). The program has the
-    member's devices, variables and directory; values given here replace them. The program begins
+    member's devices, variables and directory, unless this request gives others. The program begins
     when a client connects to its streams, and ends with the member. Returns the process id that
     stands for its input and output. Raises JobNotFoundError, and JobCommandError for a member that
     does not run.
@@ -53,10 +54,10 @@ class RunStep(Request[bytes]):
     variables: dict[str, str] = msgspec.field(default_factory=dict)
     directory: str = ""
     port: int = 0
-    """If not 0: connect to this port of the member's node instead of running a program."""
+    """If not 0: run no program, but connect to this port of the member's node."""
     step: int = -1
-    """The step that the program is a task of, as BeginStep returned it; -1: no step, and no record
-    in the history.
+    """The step that the program is a task of, as BeginStep returned it; -1: the program belongs to
+    no step, and the history does not record it.
     """
     umask: int = -1
     """The umask for the program's files; -1: the umask of the member's first program."""
@@ -64,9 +65,9 @@ class RunStep(Request[bytes]):
 
 class SignalJob(Request[int]):
     """Send a signal to the running members of a job or, for an array, of all its array tasks.
-    Returns the number of members to which it was sent. The members decide what follows: the job
-    goes on as long as they do. Raises JobNotFoundError, JobCommandError where no member runs or a
-    node is not connected, and ValueError for an invalid signal.
+    Returns the number of members to which it was sent. The members decide what the signal does: the
+    job goes on as long as its members go on. Raises JobNotFoundError, JobCommandError where no
+    member runs or a node is not connected, and ValueError for an invalid signal.
     """
 
     kind: ClassVar[int] = 38
@@ -84,7 +85,7 @@ class SignalJob(Request[int]):
 class AttachMember(Request[bytes]):
     """Return the process id that stands for the input and output of a member with streams.
 
-    Raises JobNotFoundError, and JobCommandError for a member without streams, or that does not run.
+    Raises JobNotFoundError, and JobCommandError for a member that has no streams or does not run.
     """
 
     kind: ClassVar[int] = 92

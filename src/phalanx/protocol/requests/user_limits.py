@@ -10,10 +10,11 @@ from phalanx.protocol.requests.request import EVERYBODY, Effect, Request, Role
 
 
 class SetLimits(Request[list[UserLimitInfo]]):
-    """Set limits of a user in a queue, by their names in `model.user_limits`; None removes one.
+    """Set limits of a user in a queue, by their names in `model.user_limits`.
 
-    Limits that are not named stay. Returns the queue's rows. Raises QueueUnavailableError for an
-    unknown queue, and JobCommandError for a limit that does not exist or is not allowed.
+    A limit of None is removed. The user's other limits stay. Returns the queue's rows. Raises
+    QueueUnavailableError for an unknown queue, and JobCommandError for a limit that does not exist
+    or is not allowed.
     """
 
     kind: ClassVar[int] = 15

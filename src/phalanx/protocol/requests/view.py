@@ -1,4 +1,4 @@
-"""The request by which a driver's node learns which nodes have changed."""
+"""The request for the nodes that have changed since an earlier view of the cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phalanx.protocol.requests.request import NODES, Effect, Request, Role
 
 
 class ViewChanges(msgspec.Struct, array_like=True):
-    """The nodes that changed, and the version of the view that has these changes."""
+    """The nodes that have changed, and the version of the view that contains the changes."""
 
     version: int
     rows: list[ViewRow]
