@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -67,6 +68,19 @@ def test_a_session_whose_owner_is_dead_is_swept_by_the_next(root, session):
         assert not os.path.exists(session.shared)
     finally:
         sessions.remove(other)
+
+
+def test_what_must_not_outlive_a_session_is_ended_with_its_directories(root, session):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    daemon = subprocess.Popen(["sleep", "1000"])
+    sessions.note_helper(session.directory, daemon.pid)
+    sessions.sweep(str(root))
+    assert daemon.poll() is None
+    record = json.loads(owner_of(session).read_text())
+    owner_of(session).write_text(json.dumps({**record, "pid": dead.pid}))
+    sessions.sweep(str(root))
+    assert daemon.wait() == -signal.SIGKILL
 
 
 def test_a_pid_that_was_given_again_is_not_taken_for_the_owner(root, session):

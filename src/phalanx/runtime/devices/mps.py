@@ -15,6 +15,7 @@ import subprocess
 from pathlib import Path
 
 from phalanx.runtime.os.environment import child_environment
+from phalanx.runtime.os.session import note_helper
 
 PROGRAM = "nvidia-cuda-mps-control"
 START_WITHIN_S = 5.0
@@ -48,7 +49,9 @@ class MpsControl:
         (place / _PID_FILE).unlink(missing_ok=True)
         self._control(place, ["-d"], {"CUDA_VISIBLE_DEVICES": name})
         try:
-            self._running[number] = os.pidfd_open(int((place / _PID_FILE).read_text()))
+            pid = int((place / _PID_FILE).read_text())
+            self._running[number] = os.pidfd_open(pid)
+            note_helper(self._directory, pid)  # the daemon would outlive a node that is killed
         except ValueError as error:
             raise OSError(f"{PROGRAM} wrote no pid into {place}: {error}") from None
         return str(place)

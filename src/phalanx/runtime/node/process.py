@@ -112,7 +112,7 @@ class NodeForkServers:
         session = self._config.session
         sock, pid = restarted.start(session, self._config.preload, self._lifeline)
         if self._config.keeps_commands:
-            kept_records.note_helper(session.kept, pid)
+            sessions.note_helper(session.kept, pid)
         return sock, pid
 
     def keeper(self, sock: socket.socket, helpers: Callable[[], set[int]]) -> SurvivorKeeper:
@@ -127,9 +127,9 @@ def begin_keeping(config: NodeConfig, fork_server: int) -> None:
     them from now on.
     """
     kept = config.session.kept
-    kept_records.end_helpers(kept)
+    sessions.end_helpers(kept)
     formers = kept_records.identify(kept, config.address, config.node_name, config.node_id)
-    kept_records.note_helper(kept, fork_server)
+    sessions.note_helper(kept, fork_server)
     assert config.member is not None
     config.member.formers = formers
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Callable, Collection
 
@@ -18,12 +17,10 @@ import msgspec
 from phalanx.node.kept_members import AttemptOf, KeptMember
 from phalanx.protocol.bundle_messages import Command, StartMember
 from phalanx.runtime.os.kept_identity import IDENTITY, RECORD, Identity, read_identity
-from phalanx.runtime.os.session import started_at
 from phalanx.runtime.os.system import boot_id
 
-_HELPERS, EXIT = "helpers", "exit-"
+EXIT = "exit-"
 _NEW = ".new"
-_WAIT_S = 0.01
 
 
 def processes_in(directory: str) -> list[bytes]:
@@ -128,26 +125,6 @@ def settle(directory: str) -> None:
     if known is not None and len(known.nodes) > 1:
         known.nodes = known.nodes[-1:]
         _write(os.path.join(directory, IDENTITY), msgspec.json.encode(known))
-
-
-def note_helper(directory: str, pid: int) -> None:
-    """Note a process of the node that starts commands."""
-    with open(os.path.join(directory, _HELPERS), "a") as file:
-        file.write(f"{pid} {started_at(pid)}\n")
-
-
-def end_helpers(directory: str) -> None:
-    """End the noted processes, so that no command of an earlier node begins from now on."""
-    path = os.path.join(directory, _HELPERS)
-    with contextlib.suppress(OSError):
-        with open(path) as file:
-            noted = [line.split() for line in file if line.count(" ") == 1]
-        for pid, started in noted:
-            while started_at(int(pid)) == started:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
-                time.sleep(_WAIT_S)
-        os.unlink(path)
 
 
 def _write(path: str, data: bytes) -> None:

@@ -58,6 +58,7 @@ def _go_on(directory: str) -> Session:
         spill=old.spill.replace(old.name, name),
     )
     os.rename(directory, new.directory)
+    sessions.end_helpers(new.directory)  # such as the daemons that share GPUs
     for path in (new.sockets, old.shared, old.spill):
         shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(FileNotFoundError):
@@ -103,7 +104,7 @@ def end_members(root: str) -> None:
     with _claiming(root):
         for directory in _dead(root):
             kept = os.path.join(directory, sessions.KEPT)
-            kept_records.end_helpers(kept)
+            sessions.end_helpers(kept)
             for process in kept_records.processes_in(kept):
                 path = os.path.join(kept, kept_records.EXIT + process.hex())
                 if (begun := read_exit_file(path)) is not None:

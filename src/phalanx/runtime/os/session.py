@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import stat
+import time
 from collections.abc import Iterator
 
 import msgspec
@@ -16,6 +19,8 @@ SHM = "/dev/shm"
 PASSABLE = 0o711
 KEPT = "kept"
 """The name of the directory of records of members that outlive their node."""
+_HELPERS = "helpers"
+_WAIT_S = 0.01
 _SOCKET_PATH = 107
 _LONGEST_ROOT = _SOCKET_PATH - len("/" + 16 * "0" + "/s/" + 32 * "0")
 
@@ -267,10 +272,31 @@ def sweep(root: str) -> None:
         if not alive:
             from shutil import rmtree
 
+            end_helpers(directory)
             rmtree(record["shared"], ignore_errors=True)
             for kind in ("spill", "disk"):
                 rmtree(record.get(kind, directory), ignore_errors=True)
             rmtree(directory, ignore_errors=True)
+
+
+def note_helper(directory: str, pid: int) -> None:
+    """Note a process that must not outlive the session in this directory, or in its parent."""
+    with open(os.path.join(directory, _HELPERS), "a") as file:
+        file.write(f"{pid} {started_at(pid)}\n")
+
+
+def end_helpers(directory: str) -> None:
+    """End the processes that were noted in this directory. Return when they have ended."""
+    path = os.path.join(directory, _HELPERS)
+    with contextlib.suppress(OSError):
+        with open(path) as file:
+            noted = [line.split() for line in file if line.count(" ") == 1]
+        for pid, started in noted:
+            while started_at(int(pid)) == started:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+                time.sleep(_WAIT_S)
+        os.unlink(path)
 
 
 def started_at(pid: int) -> str | None:
