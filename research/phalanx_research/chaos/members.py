@@ -20,7 +20,7 @@ _FORK_S = 0.02
 
 
 class SimCommands:
-    """The commands of one node; used as job_members.CommandEffects."""
+    """The commands of one node; used as member_effects.CommandEffects."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class SimCommands:
 
 
 class NoJobFiles:
-    """Stands in for job_members.JobFiles; it has no files."""
+    """Stands in for member_effects.JobFiles; it has no files."""
 
     def make(self, order: StartMember) -> str:
         """Return no path, since no file is made."""

@@ -20,8 +20,9 @@ from phalanx.model.node_deaths import PARENT_KILLED
 from phalanx.node import followed_logs
 from phalanx.node.bundle_table import BundleTable
 from phalanx.node.directories import Directories, DirectorySample
-from phalanx.node.job_members import LOOK_AT_LOGS_EVERY_S, JobMembers
+from phalanx.node.job_members import JobMembers
 from phalanx.node.member_effects import CommandEnd, MemberEffects
+from phalanx.node.member_logs import LOOK_EVERY_S
 from phalanx.node.memory_limits import LOOK_AT_MEMORY_EVERY_S
 from phalanx.node.shortage import Shortage
 from phalanx.node.usage import NoUsageMeter
@@ -301,7 +302,7 @@ def test_of_a_log_without_end_the_last_part_is_kept(node, tmp_path, monkeypatch)
     with open(log, "ab", buffering=0) as file:
         for _ in range(20):
             file.write(line * 1024)
-            node.later(LOOK_AT_LOGS_EVERY_S)
+            node.later(LOOK_EVERY_S)
             assert os.stat(log).st_blocks * 512 <= 80 << 10
     length = 20 * 1024 * len(line)
     files = JobDirectories(str(tmp_path))

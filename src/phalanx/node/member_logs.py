@@ -1,0 +1,109 @@
+"""The logs of members: bounded in size, read from afar, kept for a time, or lost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from phalanx.model.lost_output import MAY_BE_LOST
+from phalanx.node.directories import Directories
+from phalanx.node.followed_logs import FollowedLogs
+from phalanx.node.kept_logs import KeptLogs
+from phalanx.node.member import Member
+from phalanx.node.member_effects import JobFiles
+from phalanx.node.member_processes import MemberProcesses
+from phalanx.protocol.bundle_messages import ForgetJob, LogRead, ReadLog
+
+LOOK_EVERY_S = 0.1
+"""Seconds between two looks: a program can print a few hundred megabytes in a second."""
+
+
+class MemberLogs:
+    """The logs of the members that are on this node, and of those that have ended here."""
+
+    def __init__(
+        self, files: JobFiles, processes: MemberProcesses, directories: Directories
+    ) -> None:
+        self._files = files
+        self._processes = processes
+        self._directories = directories
+        self._kept = KeptLogs(files)
+        self._followed = FollowedLogs()
+        self._look_at = 0.0
+        directories.make_room = self._kept.drop_oldest
+
+    def begin(self, log: str, is_followed: bool, now: float) -> None:
+        """Keep the log of a member that begins, or begins again, for as long as the member runs.
+
+        `is_followed`: whether a command reads the log whole.
+        """
+        self._kept.begins_again(log)
+        if is_followed:
+            self._followed.begin(log, now)
+
+    def read(self, message: ReadLog, now: float) -> LogRead:
+        """Return a part of a log."""
+        if message.is_followed:
+            self._followed.read(message.path, message.offset, now)
+        data, size, skipped = self._files.read(message.path, message.offset, message.limit)
+        return LogRead(message.token, data, size, skipped)
+
+    def ended(self, member: Member, now: float) -> None:
+        """Keep the log of a member that has ended, and add to the member's reason if the log is
+        lost.
+        """
+        self._bound(member.log)
+        self._kept.ended(member.order.job, member.log, now)
+        self._note_loss(member)
+
+    def forget(self, message: ForgetJob) -> None:
+        """Delete the files of a job that is gone."""
+        self._files.remove(message.job)
+        self._kept.forget(message.job)
+
+    def tick(self, now: float, members: Collection[Member]) -> None:
+        """Shorten logs that are too large, stop members whose followed output is not read fast
+        enough, and drop old logs.
+        """
+        if (members or self._followed) and now >= self._look_at:
+            self._look_at = now + LOOK_EVERY_S
+            self._look(now, members)
+        self._kept.tick(now)
+
+    def _look(self, now: float, members: Collection[Member]) -> None:
+        by_log = {member.log: member for member in members}
+        for path in self._followed.silent(now):
+            if path in by_log:
+                self.go_on(by_log[path])
+            self._followed.forget(path)
+            self._files.shorten(path)
+        for path, member in by_log.items():
+            self._bound(path)
+            if self._followed.read_to(path) is not None and not member.is_ending:
+                _, size, _ = self._files.read(path, 0, 0)
+                self._processes.signal(member.running, self._followed.signal(path, size))
+
+    def go_on(self, member: Member) -> None:
+        """Let a member that was stopped because of its unread output go on."""
+        self._processes.signal(member.running, self._followed.go_on(member.log))
+
+    def _bound(self, log: str) -> None:
+        """Drop the oldest part of a log that is too large. Output that a command has not read
+        stays.
+        """
+        self._files.shorten(log, self._followed.read_to(log))
+
+    def _note_loss(self, member: Member) -> None:
+        """Add to the reason that output was lost: programs write their logs themselves, so nobody
+        else notices.
+        """
+        self._directories.seen()
+        if not member.has_begun:
+            return
+        if self._files.is_lost(member.log):
+            lost = f"its log was removed or moved, and its {MAY_BE_LOST}"
+        elif self._directories.was_full_since(member.began_at):
+            lost = f"the disk of its log had no room, and {MAY_BE_LOST}"
+        else:
+            return
+        how = member.reason or (f"exit code {member.code}" if member.code else "")
+        member.reason = f"{how}; {lost}" if how else lost

@@ -1,0 +1,158 @@
+"""The head's news of members: which run, how each has ended, and how far runs of tasks are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from phalanx.model.exit_codes import NOT_STARTED
+from phalanx.model.ids import MemberId
+from phalanx.node.head_link import HeadLink
+from phalanx.node.kept_members import AttemptOf, KeptMember
+from phalanx.node.member import Member, Step
+from phalanx.node.member_effects import CommandEnd
+from phalanx.node.member_records import MemberRecords
+from phalanx.node.member_runs import MemberRuns
+from phalanx.node.usage import MemberUsage
+from phalanx.protocol.bundle_messages import MemberNews, MemberUsed, RunNews, StepEnded
+
+REMEMBERED = 10_000
+"""The number of members that ended here and are still remembered."""
+
+
+class MemberReports:
+    """Reports members, and remembers the attempts that are over."""
+
+    def __init__(
+        self,
+        head: HeadLink,
+        clock: Callable[[], float],
+        runs: MemberRuns,
+        records: MemberRecords,
+        report_health: Callable[[], None],
+    ) -> None:
+        """`report_health` tells the head at once about the node's health, before the head hears
+        that a member could not begin here.
+        """
+        self._head = head
+        self._clock = clock
+        self._runs = runs
+        self._records = records
+        self._report_health = report_health
+        self._over: dict[MemberId, int] = {}
+        """The last attempt of each member that ended here or never began.
+
+        Such an attempt does not begin again if the head repeats its order before it has heard of
+        the end.
+        """
+
+    def is_over(self, place: MemberId, attempt: int) -> bool:
+        """Whether an attempt, or a later one of the same member, is over."""
+        return attempt <= self._over.get(place, 0)
+
+    def note_end(self, place: MemberId, attempt: int) -> None:
+        """Remember that an attempt is over, because orders may be repeated."""
+        self._over.pop(place, None)
+        self._over[place] = attempt
+        if len(self._over) > REMEMBERED:
+            del self._over[next(iter(self._over))]
+
+    # ---- members -------------------------------------------------------------------------------
+
+    def running(self, member: Member) -> None:
+        """Report that a member runs, unless it rests."""
+        if member.rests:
+            return
+        member.is_quiet = False
+        self.run(member.place)
+        ran_s = max(self._clock() - member.began_at, 0.0)
+        self._head.notify(MemberNews(*member.attempt, log=member.log, ran_s=ran_s))
+
+    def never_began(
+        self, place: MemberId, attempt: int, reason: str, is_nodes_fault: bool = False
+    ) -> None:
+        """Report an attempt that did not begin."""
+        self.note_end(place, attempt)
+        self.stop_run(place, attempt)
+        if is_nodes_fault:
+            self._report_health()
+        self._head.notify(
+            MemberNews(*place, attempt, NOT_STARTED, reason, is_nodes_fault=is_nodes_fault)
+        )
+
+    def ended(self, member: Member) -> None:
+        """Report how a member has ended. The end of a task of a run that ended well may wait for
+        others.
+        """
+        used = member.usage.total(self._clock())
+        ended = [] if member.kept is None else [member.attempt]
+        if member.is_evicted:
+            self._tell(MemberUsed(*member.attempt, used), ended)
+            return
+        is_nodes_fault = member.is_nodes_fault
+        if member.is_quiet and not (member.code or member.reason or is_nodes_fault):
+            self._runs.ended(member.order, member.log, used, self._clock())
+            return
+        if member.code or is_nodes_fault:
+            self.stop_run(member.place, member.order.attempt)
+        self.run(member.place)
+        if is_nodes_fault:
+            self._report_health()
+        news = MemberNews(
+            *member.attempt,
+            member.code,
+            member.reason,
+            "" if is_nodes_fault else member.log,
+            used=used,
+            is_nodes_fault=is_nodes_fault,
+            signal=member.signal,
+            is_parent_killed=member.is_parent_killed,
+        )
+        self._tell(news, ended)
+
+    def ended_before(self, kept: KeptMember, end: CommandEnd, now: float) -> None:
+        """Report the end of a member of an earlier process, whose place another one has by now."""
+        self.note_end(kept.place, kept.order.attempt)
+        used = MemberUsage(0.0, (), kept.began).total(now)
+        code, reason = kept.code or end.code, kept.reason or end.reason
+        news = MemberNews(
+            *kept.attempt, code, reason, kept.log, used=used, signal=kept.signal or end.signal
+        )
+        self._tell(news, [kept.attempt])
+
+    def step_ended(self, member: Member, step: Step, end: CommandEnd) -> None:
+        """Report the end of a step that the head knows."""
+        order, used = step.order, step.usage.total(self._clock())
+        if order.step >= 0:
+            is_cut = member.is_ending or member.is_through
+            about = (*member.attempt, order.step, order.task)
+            self._head.notify(StepEnded(*about, end.code, is_cut, used, end.signal))
+
+    # ---- runs of array tasks -------------------------------------------------------------------
+
+    def run(self, place: MemberId) -> None:
+        """Report the tasks that ended well in a place, before other news of the place."""
+        self._send_run(self._runs.flushed(place, self._clock()))
+
+    def stop_run(self, place: MemberId, attempt: int = 0) -> None:
+        """Return the tasks in a place that have not begun. `attempt`: the attempt that runs or ends
+        there, if the head decides what follows it.
+        """
+        self._runs.told(place, attempt)
+        self._send_run(self._runs.stopped(place, self._clock()))
+
+    def due_runs(self, now: float) -> None:
+        """Report the ends of tasks that were gathered long enough."""
+        for news in self._runs.due(now):
+            self._send_run(news)
+
+    def _send_run(self, news: RunNews | None) -> None:
+        if news is not None:
+            self._tell(news, [(news.group, news.index, one.attempt) for one in news.ended])
+
+    def _tell(self, news: MemberNews | MemberUsed | RunNews, ended: Sequence[AttemptOf]) -> None:
+        """Report something. Once the head has it, the records of the ended are not needed."""
+        forget = self._records.forgetting(ended)
+        if forget is None:
+            self._head.notify(news)
+        else:
+            self._head.notify(news, forget)
