@@ -1,4 +1,6 @@
-"""Takes in nodes: which may join, what each is sent, and what it still has from before."""
+"""Handles nodes that join: which nodes may join, what the head sends them, and what they still hold
+from before.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ from phalanx.scheduler.placement.placement_policy import PlacementPolicy
 
 
 class Parts(Protocol):
-    """The parts of a head that a joining node concerns."""
+    """The parts of a head that must know of a joining node."""
 
     outbox: Outbox
     clock: WatchedClock
@@ -58,7 +60,7 @@ class Parts(Protocol):
 
 
 _KNOCKS_COUNT_S = 30.0
-"""Seconds since its last knock after which a node of another version is no longer mentioned."""
+"""Seconds since its last knock for which a node of another version is mentioned in the status."""
 _MOST_OTHERS = 10_000
 
 
@@ -71,22 +73,20 @@ class _OtherVersion(NamedTuple):
 
 
 class Joining:
-    """Decides about nodes that want to join one head."""
+    """Decides which nodes may join a head."""
 
     def __init__(
         self, head: Parts, cluster: str, recorder: NodeRecorder, is_system: bool = False
     ) -> None:
         """`cluster`: the cluster's name in the head's store. With an empty name the head accepts
-        nodes of any cluster. `is_system`: whether work runs under the accounts of its owners.
+        nodes of any cluster. `is_system`: whether work runs under its owners' accounts.
         """
         self._is_system = is_system
         self._head = head
         self._cluster = cluster
         self._recorder = recorder
         self._foreign: dict[str, str] = {}
-        """The machine's name of each node that was refused because it belongs to another
-        cluster.
-        """
+        """The host name of each node that was refused because it belongs to another cluster."""
 
         self._others: dict[bytes, _OtherVersion] = {}
         """The nodes that use another version of the protocol, by prefix."""
@@ -123,10 +123,9 @@ class Joining:
         return record is not None and not self._head.nodes.is_alive(record.node_id)
 
     def knocked(self, prefix: bytes, version: int, host: str, now: float) -> bool:
-        """Note a knock of a living node that uses another version of the protocol.
-
-        The node's work counts as running while the node knocks. Returns whether the node is dead
-        for this head. A dead node must end its work, because the work may run elsewhere.
+        """Note a knock of a node that uses another version of the protocol. As long as the node
+        knocks, its work counts as running. Returns whether this head has declared the node dead.
+        The node must then end its work, which may already run elsewhere.
         """
         nodes = self._head.nodes
         record = nodes.of_prefix(prefix)
@@ -147,7 +146,7 @@ class Joining:
         return False
 
     def join(self, prefix: bytes, message: Join, now: float) -> None:
-        """Handle a node's request to join the cluster, for the first time or again."""
+        """Handle a node's request to join the cluster, whether its first or a later one."""
         head = self._head
         row = message.row
         if self._cluster and message.cluster not in ("", self._cluster):
@@ -183,7 +182,7 @@ class Joining:
         self._give_up(message.given_up, but=prefix)
 
     def _check_mode(self, message: Join) -> None:
-        """Raise ValueError for a node that would run the work of several people under its own
+        """Raise ValueError if the node would run the work of several people under its own
         account.
         """
         if self._is_system and not message.is_system:
@@ -193,7 +192,9 @@ class Joining:
             )
 
     def _succeed(self, former: str, record: NodeRecord, message: Join) -> None:
-        """Let a node go on with the members of an earlier process of its, which is given up."""
+        """Let a node continue with the members of an earlier process of the same node. The head
+        gives that process up.
+        """
         nodes = self._head.nodes
         known = nodes.get(former)
         if known is None or not is_next_process(known, record, self._is_connected(known)):
@@ -208,7 +209,7 @@ class Joining:
 
     def _check_place(self, entry: NodeRecord) -> None:
         """Raise ValueError for a new node if another node has its name, or if its machine has no
-        room for it. A node that comes back is not checked again, because its work runs.
+        room for it. A node that comes back is not checked again, because its work is running.
         """
         if self._head.nodes.get(entry.node_id) is not None:
             return
@@ -219,7 +220,7 @@ class Joining:
             raise ValueError(fault)
 
     def _lower_memory(self, record: NodeRecord) -> None:
-        """Reduce a node's memory to the amount that other nodes of its machine leave."""
+        """Reduce a node's memory to the amount that the other nodes on its machine leave."""
         left = memory_left(record, self._head.nodes.living())
         if left is not None:
             wanted = self._head.nodes.totals(record.node_id, {MEMORY: left})
@@ -237,7 +238,7 @@ class Joining:
         )
 
     def _know_again(self, record: NodeRecord, message: Join, now: float) -> None:
-        """Let each part compare the node's contents with what the part knows."""
+        """Let each part compare what the joining node holds with the part's own records."""
         head = self._head
         head.drivers.node_joined(record.prefix)
         head.actors.node_joined(record, message.actors)
@@ -248,8 +249,8 @@ class Joining:
         head.draining.node_joined(record)
 
     def _give_up(self, prefixes: Iterable[bytes], but: bytes) -> None:
-        """Give up nodes that an earlier head gave up but may not have recorded as dead: other nodes
-        have acted on their deaths.
+        """Give up nodes that an earlier head gave up but may not have recorded as dead. Other nodes
+        have already acted on their deaths.
         """
         for prefix in prefixes:
             record = self._head.nodes.of_prefix(prefix)
@@ -279,8 +280,9 @@ class Joining:
 
 
 def is_next_process(former: NodeRecord, node: NodeRecord, is_connected: bool) -> bool:
-    """Whether a node may go on with the members of another: that is gone, and was on the same
-    machine since its boot. `is_connected`: whether the other one is still connected.
+    """Whether a node may continue with the members of another. The other node must be gone, and
+    must have been on the same machine since the machine's boot. `is_connected`: whether the other
+    node is still connected.
     """
     machines = [None if one.machine is None else one.machine.key for one in (former, node)]
     is_same = former.name == node.name and machines[0] == machines[1]

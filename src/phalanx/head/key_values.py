@@ -1,6 +1,5 @@
-"""Bytes that programs store at the head, by namespace and key.
-
-They have no owner: they stay after the program ends that stored them, until a program deletes them.
+"""Bytes that programs store at the head, by namespace and key. They have no owner: they remain
+after the storing program ends, until a program deletes them.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from phalanx.protocol.requests.key_values import DeleteValues, GetValue, ListKey
 from phalanx.protocol.requests.request import Asker, Entry
 
 VALUE_BYTES = 32 << 20
-"""The largest size of a value with its key, in bytes: both are written as one row."""
+"""The largest size of a value with its key, in bytes. Both are written as one row."""
 TABLE_BYTES = 128 << 20
-"""The largest size of all values together, in bytes, with their keys and KEY_BYTES for each
+"""The largest total size of all values in bytes, including their keys and KEY_BYTES for each
 value.
 """
 KEY_BYTES = 128
-"""Bytes that each value counts in addition to its own, so that many small values reach the limit,
-too.
+"""Bytes that are counted for each value in addition to its size, so that small values also reach
+the limit.
 """
 
 Place = tuple[bytes, bytes]

@@ -1,4 +1,4 @@
-"""Reads parts of the logs of daemons and workers by way of their nodes."""
+"""Reads parts of the logs of daemons and workers through their nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ class LogReading:
     def __init__(
         self, outbox: Outbox, clock: Clock, nodes: NodeDirectory, read_own: ReadOwn | None
     ) -> None:
-        """`read_own`: None if the head has no log besides the log of its only node."""
+        """`read_own`: None if the head has no log of its own because it shares that of its only
+        node.
+        """
         self._outbox = outbox
         self._clock = clock
         self._nodes = nodes

@@ -241,7 +241,9 @@ class ArrayRuns:
             self._effects.give_up(gang)
 
     def shown(self, gang: Gang, number: int) -> None:
-        """Make a job for a task about which its node has news, and give the job the place."""
+        """Make a job for a task about which its node has reported something, and give the job the
+        place.
+        """
         run = self._runs.get(gang.gang_id)
         array = None if run is None else self._job_of(run.array)
         if run is None or array is None or number not in run.tasks:

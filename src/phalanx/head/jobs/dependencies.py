@@ -137,8 +137,8 @@ def unheard(job: JobRecord) -> list[str]:
 
 
 def paired(job: JobRecord) -> list[str]:
-    """Return the arrays for which the tasks of this array wait, each task for the one of equal
-    index.
+    """Return the arrays for whose tasks the tasks of this array wait. Each task waits for the task
+    with the same index.
     """
     after = job.spec.after
     return [n.job for n in (after.needs if after is not None else ()) if n.kind == AFTER_CORR]

@@ -44,8 +44,8 @@ class StepChanged(FlowEvent, frozen=True, kw_only=True, tag=True):
 
 
 class StepRefused(FlowEvent, frozen=True, kw_only=True, tag=True):
-    """The job of a step could not be made: its template is missing, its name is taken, or
-    similar.
+    """The job of a step could not be made, for example because its template is missing or its name
+    is taken.
     """
 
     step: str
@@ -60,21 +60,21 @@ class ProbePassed(FlowEvent, frozen=True, kw_only=True, tag=True):
 
 
 class FlowDeleted(FlowEvent, frozen=True, kw_only=True, tag=True):
-    """A user deletes the flow: the flow and its jobs are ended and forgotten."""
+    """A user deletes the flow. The flow and its jobs are ended and forgotten."""
 
 
 Event = FlowSubmitted | StepChanged | StepRefused | ProbePassed | FlowDeleted
 
 
 class FlowEffects(Protocol):
-    """The flows' requests to their shell."""
+    """Requests that the flows make to their shell."""
 
     def make_job(self, flow: FlowRecord, step: Step) -> None:
-        """Submit the job of a step (`manifests.patching`); StepChanged or StepRefused follows."""
+        """Submit the job of a step (`manifests.patching`). StepChanged or StepRefused follows."""
         ...
 
     def watch(self, flow: FlowRecord, step: Step, number: int, probe: Probe) -> None:
-        """Report when a port of a group of the step's targets answers."""
+        """Report when a port answers on a member of the step's targets, as `probe` asks."""
         ...
 
     def delete_jobs(self, flow: FlowRecord, steps: list[str]) -> None:
@@ -161,7 +161,7 @@ class FlowTable:
                     self._effects.watch(flow, step, number, probe)
 
     def _go_on(self, flow: FlowRecord, now: float, why: str = "") -> None:
-        """Continue a flow. `why` describes the change of a step that is the cause."""
+        """Continue a flow. `why` describes the change of a step that is the reason."""
         if flow.state in (st.PENDING, st.RUNNING):
             self._judge(flow, now, why)
         if flow.state in (st.PENDING, st.RUNNING):
@@ -193,15 +193,15 @@ class FlowTable:
 
 
 def owned(job: JobSpec, flow: FlowSpec) -> JobSpec:
-    """Return the job of a step as if the flow's owner submitted it, even if another user wrote the
-    template.
+    """Return the job of a step as if the flow's owner had submitted it, even if another user wrote
+    the template.
     """
     return msgspec.structs.replace(job, user=flow.user, submitted_by=flow.submitted_by)
 
 
 def _is_ready(flow: FlowRecord, step: Step) -> bool:
-    """Whether all targets of the step have completed or, if it has probes, all probes passed on the
-    targets.
+    """Whether all targets of the step have completed or, if the step has probes, whether all of
+    them passed on the targets.
     """
     targets = [flow.steps[name] for name in step.targets]
     if all(target.state == st.COMPLETED for target in targets):
@@ -237,7 +237,7 @@ class Flows:
         self._submit = submit
         self.templates: dict[str, JobSpec] = {}
         self._steps: dict[str, tuple[str, str]] = {}
-        """(flow, step) of each job that belongs to a flow."""
+        """The flow and the step of each job that belongs to a flow."""
         self._probing = Probing(prober, self._addresses_of, self._passed)
 
     def put_template(self, spec: JobSpec) -> None:
@@ -251,7 +251,7 @@ class Flows:
 
     def jobs_of(self, flow: FlowSpec) -> list[JobSpec]:
         """Return the jobs that a flow would make from the current templates. Raises ManifestError
-        for a step whose patch does not make a valid job.
+        if the patch of a step does not result in a valid job.
         """
         known = ((s, self.templates.get(f"{flow.namespace}/{s.name}")) for s in flow.steps)
         return [
@@ -265,7 +265,7 @@ class Flows:
         self._handle(FlowDeleted(flow=uid))
 
     def restore(self, templates: Iterable[JobSpec], records: list[FlowRecord]) -> None:
-        """Restore stored flows and templates; the jobs are restored before."""
+        """Restore stored flows and templates. The jobs must have been restored before."""
         self.templates = {spec.uid: spec for spec in templates}
         for record in records:
             for step in record.spec.steps:
@@ -319,7 +319,7 @@ class Flows:
             self._handle(refused)
 
     def watch(self, flow: FlowRecord, step: Step, number: int, probe: Probe) -> None:
-        """Probe a port until an answer comes."""
+        """Probe a port until it answers."""
         self._probing.add(Watch(flow.spec.uid, step.name, number), probe)
 
     def _addresses_of(self, watch: Watch, probe: Probe) -> list[str] | None:
@@ -338,7 +338,7 @@ class Flows:
         self._handle(passed)
 
     def tick(self, now: float) -> None:
-        """Do what is due by the monotonic clock."""
+        """Do what is due. `now` is on the monotonic clock."""
         self._probing.tick(now)
 
     def delete_jobs(self, flow: FlowRecord, steps: list[str]) -> None:

@@ -1,5 +1,5 @@
-"""Prepares members for frameworks: Volcano's tensorflow, mpi and ray plugins, and Phalanx's for
-Slurm's programs.
+"""Prepares members for frameworks, as Volcano's plugins tensorflow, mpi and ray do, and as
+Phalanx's plugin does for Slurm's programs.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def _tensorflow(gang: PlacedGang, chosen: Options, group: str, index: int) -> st
 
 
 def _ray_ports(gang: PlacedGang, chosen: Options) -> dict[str, int]:
-    """Return the number of each of Ray's ports: the manifest's if it names one, otherwise a free
-    port of the gang, otherwise Ray's default.
+    """Return the numbers of Ray's ports. A port gets the number in the manifest, or else a free
+    port of the gang, or else Ray's default.
     """
     free = iter(gang.ports[1:])
     return {

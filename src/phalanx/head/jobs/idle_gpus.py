@@ -1,8 +1,8 @@
-"""Finds jobs that hold GPUs and leave them idle, by the rule of their queue: people are warned, and
+"""Finds jobs that hold GPUs but leave them idle, by the rule of their queue. People are warned and,
 if the rule says so, the job is ended. Pure.
 
-A window counts only as far as samples of all GPUs of the job cover it: it begins again if a GPU was
-not read for a while, or if another start of the job has other GPUs.
+A job counts as idle only for a period in which samples cover all its GPUs. The period starts again
+if a GPU was not read for a while, or if the job has other GPUs after a restart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from phalanx.model.readable import length_text
 
 LOOK_EVERY_S = 5.0
 COVERED_S = 30.0
-"""The largest age of a reading, in seconds, for which the device counts as covered."""
+"""The age of a sample, in seconds, up to which its device counts as covered."""
 
 
 class Holding(NamedTuple):
@@ -47,7 +47,7 @@ def holdings(gangs: Iterable[Gang]) -> Iterator[Holding]:
 
 
 class Idle(msgspec.Struct, eq=False):
-    """A job whose GPUs have been idle since this time on the head's clock."""
+    """A job whose GPUs have been idle since `since`, on the head's clock."""
 
     holding: Holding
     since: float
@@ -65,8 +65,8 @@ class IdleGpus:
         event_log: EventLog,
         end: Callable[[JobId, str], None],
     ) -> None:
-        """`rule_of` returns the rule of a queue. `busy` returns how busy a device of a node was, if
-        a reading is not older than this many seconds. `end` ends a job, for a reason.
+        """`rule_of` returns the rule of a queue. `busy` returns how busy a device of a node was, or
+        None if its last sample is older than the given seconds. `end` ends a job, with a reason.
         """
         self._holding = holding
         self._rule_of = rule_of
@@ -77,7 +77,7 @@ class IdleGpus:
         self._look_at = 0.0
 
     def tick(self, now: float) -> None:
-        """Look for idle GPUs, and warn or end the jobs that hold them."""
+        """Look for idle GPUs, and warn about or end the jobs that hold them."""
         if now < self._look_at:
             return
         self._look_at = now + LOOK_EVERY_S

@@ -1,8 +1,8 @@
-"""All jobs with their gangs: what jobs ask for, and the news of their members.
+"""All jobs with their gangs. This module carries out the effects of `JobTable`, and passes events
+of gangs and members to it.
 
-The effects of `JobTable` are carried out here, and what happens to gangs becomes its events. A job
-is one gang of commands. Its gang lives as long as any of its members waits for, has or gives back a
-place; members that are not wanted yet, or any more, are absent from it.
+A job is one gang of commands. Its gang exists as long as any member waits for a place, has one or
+gives one back. Members that are not wanted yet, or no longer wanted, are absent from the gang.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class JobGangs:
         self.steps = StepUsage(state_store, self.records.put, nodes.host_of, clock.now)
         self._rows: dict[str, JobRow] = {}
         self.errors: dict[str, str] = {}
-        """The last internal error about each job, if any."""
+        """The last internal error of each job that had one."""
         self.starter = starter = Starter(nodes.address_of)
         places = RunPlaces(
             jobs=self, outbox=outbox, state_store=state_store, registry=registry,
@@ -116,32 +116,32 @@ class JobGangs:
             later=self.later,
         )
         self._todo: deque[tuple[str, Callable[[], None]]] = deque()
-        """Actions that effects ask for, each with its job. They run after the event that caused
-        them is handled.
+        """Actions that effects requested, each with its job. They run after the event that caused
+        them has been handled.
         """
         self._is_busy = False
         self.on_change: Callable[[JobRecord], None] = lambda job: None
         self.on_forget: Callable[[JobRecord], None] = lambda job: None
         self.reserved_until: Callable[[JobSpec], float | None] = lambda spec: None
-        """Returns when the reservation ends in which a job that begins now would run; None for no
-        reservation.
+        """Returns the end of the reservation in which a job would run that starts now; None if it
+        would run in none.
         """
 
     # ---- events ------------------------------------------------------------------------------
 
     def handle(self, event: ev.Event) -> None:
-        """Handle an event and do what follows. Raises JobCommandError for a command that does not
-        fit.
+        """Handle an event and its consequences. Raises JobCommandError for a command that is not
+        possible.
         """
         self.take_in(event)
         self.work_off()
 
     def take_in(self, event: ev.Event) -> None:
-        """Handle an event without doing what follows."""
+        """Handle an event, but leave its consequences for later."""
         self.table.handle(event, self._clock.wall(), self._clock.now())
 
     def resize(self, job: JobRecord, spec: JobSpec) -> None:
-        """Give a job another size. Raises JobCommandError when the job is over."""
+        """Give a job another size. Raises JobCommandError if the job is over."""
         self.handle(ev.Resized(job=job.uid, spec=spec))
         gang = self.members.gangs.get(job.uid)
         if gang is not None:
@@ -153,17 +153,17 @@ class JobGangs:
         return self._clock.wall()
 
     def clock_stepped(self, step_s: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds."""
+        """Shift noted moments after the clock was stepped by this many seconds."""
         self.table.clock_stepped(step_s, self._clock.wall(), self._clock.now())
         self.steps.clock_stepped(step_s)
         self.work_off()
 
     def keep_time(self, job: JobRecord) -> None:
-        """Update in a job's record how long its gang has run."""
+        """Update in a job's record the time for which its gang has run."""
         self.table.clocks.keep(job, self._clock.now())
 
     def work_off(self) -> None:
-        """Run the actions that effects have asked for."""
+        """Run the actions that effects have requested."""
         if self._is_busy:
             return
         self._is_busy = True
@@ -178,7 +178,7 @@ class JobGangs:
             self._is_busy = False
 
     def tick(self) -> None:
-        """Do what is due about jobs."""
+        """Do what is due for jobs."""
         wall, steady = self._clock.wall(), self._clock.now()
         while (uid := self.table.due(wall, steady)) is not None:
             try:
@@ -188,7 +188,7 @@ class JobGangs:
         self.work_off()
 
     def _failed(self, uid: str, error: Exception) -> None:
-        """Record an internal error about one job. Other jobs continue, and people see the error at
+        """Record an internal error of one job. Other jobs continue, and the error is displayed with
         this job.
         """
         self.errors[uid] = describe(error)
@@ -201,7 +201,7 @@ class JobGangs:
         self.after(event.job, lambda: self.take_in(event))
 
     def after(self, uid: str, action: Callable[[], None]) -> None:
-        """Run an action about a job after the current one."""
+        """Run an action on a job after the current one."""
         self._todo.append((uid, action))
 
     # ---- effects of the machine --------------------------------------------------------------
@@ -234,7 +234,7 @@ class JobGangs:
         self.after(job.uid, lambda: self.arrays.want(job, self.wall()))
 
     def end_array_tasks(self, job: JobRecord, only_pending: bool, comes_back: bool) -> None:
-        """End living array tasks, after the current action."""
+        """End live array tasks, after the current action."""
         leaves = "" if only_pending else COMES_BACK if comes_back else ENDS
 
         def end() -> None:
@@ -248,7 +248,7 @@ class JobGangs:
         self.after(job.uid, end)
 
     def cancel_array_tasks(self, job: JobRecord, positions: Iterable[int]) -> int:
-        """End tasks of an array for good. Returns how many there were."""
+        """End tasks of an array for good. Returns how many were ended."""
         positions = list(positions)
         indices = self.arrays.of(job).indices
         count = self.runs.cancel(job, [indices.at(position) for position in positions])
@@ -261,7 +261,9 @@ class JobGangs:
         self._state_store.keep(table, key, row)
 
     def tell_others(self, jobs: list[str]) -> None:
-        """Make these jobs look at the jobs for which they wait, after the current action."""
+        """Notify these jobs, after the current action, that jobs for which they wait have
+        changed.
+        """
         for uid in jobs:
             self.later(ev.OthersChanged(job=JobId(uid)))
 
@@ -270,7 +272,7 @@ class JobGangs:
         self._counts.count(job, what)
 
     def publish(self, job: JobRecord) -> None:
-        """Store a job that has changed, and report it to its gang, its array and others."""
+        """Store a changed job, and report the change to its gang, its array and other parts."""
         row = self._rows.setdefault(job.uid, JobRow(record=job))
         self._state_store.keep("batch_jobs", job.uid.encode(), row)
         gang = self.members.gangs.get(job.uid)
@@ -281,7 +283,7 @@ class JobGangs:
         self.after(job.uid, lambda: self.on_change(job))
 
     def forget(self, job: JobRecord) -> None:
-        """Forget a job that is gone. An array task is recorded in its array before."""
+        """Forget a job that is gone. An array task is first recorded in its array."""
         row = self._rows.pop(job.uid, None)
         # the facts about the array task are stored before its row is deleted
         if job.spec.element is not None:
@@ -314,7 +316,7 @@ class JobGangs:
         self.members.hand_over(gang, job)
 
     def number_step(self, job: JobRecord) -> int:
-        """Return a number for a step that no step of the job has had before."""
+        """Return a number for a step that no earlier step of the job had."""
         job.step_count += 1
         self.publish(job)
         self.work_off()
@@ -333,7 +335,7 @@ class JobGangs:
         self.work_off()
 
     def node_joined(self, node_id: str) -> None:
-        """Repeat the orders about members to a node that is connected again, because the node may
+        """Repeat the orders about members to a node that has connected again, because the node may
         have missed them.
         """
         for gang in list(self.members.gangs.values()):
@@ -343,7 +345,7 @@ class JobGangs:
         self.runs.give_again(node_id)
 
     def node_away(self, node_id: str) -> None:
-        """Note that a node's connection has ended: no news of its members arrives until the node is
+        """Note that a node's connection has ended. No news of its members arrives until the node is
         back.
         """
         for gang in self.members.gangs.values():
@@ -353,7 +355,9 @@ class JobGangs:
     # ---- news --------------------------------------------------------------------------------
 
     def arrived(self, gang: Gang, members: list[int]) -> None:
-        """Start members that have their places now; end the members that are no longer wanted."""
+        """Start members that now have their places, and end the members that are no longer
+        wanted.
+        """
         job = self.table.get(gang.job)
         wanted = [i for i in members if job and is_in(job, key_of(gang, i), st.PENDING)]
         if job is not None and wanted:
@@ -364,8 +368,8 @@ class JobGangs:
             self._reservations.end(gang, [i for i in members if i not in wanted])
 
     def lost(self, gang: Gang, members: list[int]) -> None:
-        """Tell a job that members have lost their places. These members wait again, either at once
-        or when the job asks for them.
+        """Report to a job that members have lost their places. The members wait again, either at
+        once or when the job requests it.
         """
         job = None if gang.is_removed else self.table.get(gang.job)
         dismissed = []
@@ -404,15 +408,17 @@ class JobGangs:
         self.work_off()
 
     def stranded(self, gang: Gang) -> None:
-        """Tell a job that its gang is stranded: too few members run, and there is no room for the
-        others.
+        """Report to a job that its gang is stranded: too few members run, and there is no room for
+        the others.
         """
         self._registry.keep(gang)
         if self.table.get(gang.job) is not None:
             self.handle(ev.Stranded(job=gang.job))
 
     def over(self, gang: Gang) -> None:
-        """Forget a gang that has no members. Members that are wanted by now get a new gang."""
+        """Forget a gang that has no members. Members that are wanted again by now get a new
+        gang.
+        """
         self.steps.gang_over(gang.gang_id, self.wall())
         self.runs.over(gang)
         if self.members.gangs.get(gang.job) is not gang:
@@ -423,7 +429,7 @@ class JobGangs:
             self.members.want(job, [(m.group, m.index) for m in job.members])
 
     def member_news(self, node_id: str, message: MemberNews) -> None:
-        """Handle a node's news that a member runs, or has ended."""
+        """Handle a node's report that a member runs or has ended."""
         gang = self._registry.gangs.get(message.group)
         if gang is None or not gang.job or gang.is_removed:
             return  # another job may have this name by now
@@ -467,8 +473,8 @@ class JobGangs:
             self._reservations.end(gang, [message.index])
 
     def _keeps_place(self, gang: Gang, job: JobRecord | None, message: MemberNews) -> bool:
-        """Whether an array keeps the place of a task that has ended. This is decided and stored
-        before the task's job is forgotten.
+        """Whether an array keeps the place of a task that has ended. The decision is made and
+        stored before the task's job is forgotten.
         """
         place = gang.members[message.index]
         if job is None or message.code or message.used is None or place.state != HELD:
@@ -479,7 +485,7 @@ class JobGangs:
         return self.runs.keeps(gang)  # the task was to end, but the next task of the run has begun
 
     def run_news(self, node_id: str, message: RunNews) -> None:
-        """Handle a node's news of the tasks of a run."""
+        """Handle a node's report about the tasks of a run."""
         self.runs.news(message, node_id)
         self.work_off()
 
@@ -539,8 +545,8 @@ class JobGangs:
             self.members.gangs[gang.job] = gang
 
     def load(self, rows: Iterable[JobRow], tasks: Iterable[ArrayTaskRows]) -> None:
-        """Load stored jobs. This comes before gangs are restored, because they look at their
-        jobs.
+        """Load stored jobs. They must be loaded before gangs are restored, because gangs look their
+        jobs up.
         """
         for row in rows:
             self._rows[row.record.uid] = row
@@ -575,8 +581,8 @@ class JobGangs:
                 self._reservations.end(gang, ())  # perhaps none of its members is wanted any more
 
     def _lost_meanwhile(self, gang: Gang) -> list[int]:
-        """Return the started members that have no place any more: an earlier head died before their
-        job was told, or their node died while no head ran.
+        """Return the started members that no longer have a place. Either an earlier head died
+        before their job was notified, or their node died while no head ran.
         """
         job = self.table.get(gang.job)
         lost = []

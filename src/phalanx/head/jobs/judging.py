@@ -1,5 +1,5 @@
-"""Pure questions about a job: which members may start, how many must run, which policy applies, and
-whether it is over.
+"""Pure functions on a job: which members may start, how many must run, which policy applies, and
+whether the job is over.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from phalanx.model.jobs.spec import Policy, TaskGroup
 _BEGUN = (st.RUNNING, st.TERMINATING, st.SUCCEEDED, st.FAILED)
 LIVE = (st.PENDING, st.RUNNING, st.TERMINATING)
 FREE_OF_CHARGE = frozenset({st.POD_EVICTED, st.UNKNOWN_EVENT, st.JOB_UPDATED, st.COMMAND_ISSUED})
-"""Causes that are not the job's fault. A restart for one of them does not count as a retry."""
+"""Causes that are not the job's fault. Restarts for these causes do not count as retries."""
 
 ALLOWED = {
     st.PENDING: {
@@ -34,7 +34,7 @@ ALLOWED = {
     st.DEADLINE: {},
     st.DEPENDENCY_FAILED: {},
 }
-"""The next state for each state and action. An action without an entry in a state's row does
+"""The next state for each state and action. An action that is missing from a state's row does
 nothing.
 """
 ALLOWED[st.RUNNING] = ALLOWED[st.PENDING]
@@ -42,7 +42,7 @@ ALLOWED[st.RESTARTING] = ALLOWED[st.PENDING]
 
 
 def is_released(job: JobRecord, group: TaskGroup) -> bool:
-    """Whether each group that this one waits for has its minimum of members running or done."""
+    """Whether each group for which this one waits has its minimum of running or ended members."""
     if group.depends_on is None:
         return True
     met = (_has_minimum(job, name) for name in group.depends_on.names)
@@ -57,7 +57,7 @@ def _has_minimum(job: JobRecord, name: str) -> bool:
 
 def gang_minimum(job: JobRecord) -> int:
     """Return how many members must run together now. Members that still wait for other groups do
-    not count: a gang that needed them could never start the groups that they wait for.
+    not count. If the gang needed them, the groups for which they wait could never start.
     """
     return minimums(job)[0]
 
@@ -79,9 +79,9 @@ def minimums(job: JobRecord) -> tuple[int, list[int | None]]:
 def group_minimum(job: JobRecord, group: TaskGroup) -> int | None:
     """Return how many of a group's members count in the gang now.
 
-    None if all of them wait, or if the groups that they waited for are lost again before any member
-    has begun. If members were lost after the group began, while those groups are lost too, the lost
-    members must wait again and do not count.
+    Returns None if all members wait, or if the groups on which this one depends were lost again
+    before any of its members began. If members are lost after the group began, and the groups on
+    which it depends are lost too, these members wait again and do not count.
     """
     name = group.name
     waiting = job.count(st.WAITING, group=name)
@@ -95,7 +95,9 @@ def group_minimum(job: JobRecord, group: TaskGroup) -> int | None:
 
 
 def find_policy(job: JobRecord, group: str, event: str, code: int | None = None) -> Policy | None:
-    """Return the group's first policy for this event, or else the job's first one."""
+    """Return the first policy of the group for this event or, if there is none, the first one of
+    the job.
+    """
     own = job.spec.group(group)
     for policy in (*(own.policies if own else ()), *job.spec.policies):
         if policy.exit_code is not None:
@@ -107,8 +109,8 @@ def find_policy(job: JobRecord, group: str, event: str, code: int | None = None)
 
 
 def _any_means(policy: Policy, event: str) -> bool:
-    """Whether the policy's `*` includes this event: being pending counts as an event only if the
-    policy names a timeout.
+    """Whether the `*` of the policy includes this event. It includes the event of being pending
+    only if the policy has a timeout.
     """
     return st.ANY_EVENT in policy.events and (
         event != st.POD_PENDING or policy.timeout_s is not None
@@ -116,7 +118,7 @@ def _any_means(policy: Policy, event: str) -> bool:
 
 
 def targets(job: JobRecord, action: str, group: str, index: int) -> list[MemberRecord]:
-    """Return the members that an action is about."""
+    """Return the members to which an action applies."""
     if action == st.RESTART_TASK:
         return job.groups.get(group, [])
     if action == st.RESTART_POD:
@@ -142,10 +144,11 @@ def array_verdict(job: JobRecord) -> tuple[str, str] | None:
 
 
 def verdict(job: JobRecord) -> tuple[str, str] | None:
-    """Return (Completed or Failed, why) when nothing can change any more, else None.
+    """Return (Completed or Failed, reason) once the result of the job cannot change any more; None
+    before that.
 
-    Volcano's order: enough successes; then, once all members have ended, each group's minimum, then
-    `minSuccess` or `minAvailable`.
+    The order of checks is Volcano's: first whether enough members have succeeded; then, once all
+    members have ended, each group's minimum; then `minSuccess` or `minAvailable`.
     """
     spec = job.spec
     if spec.min_success is None and job.count(*LIVE):
@@ -182,7 +185,7 @@ def members(count: int) -> str:
 
 
 def _first_failure(job: JobRecord) -> str:
-    """Return the end of a sentence: which member failed first, and how."""
+    """Return the end of a sentence: the member that failed first, and how it failed."""
     failed = [member for member in job.members if member.state == st.FAILED]
     first = min(failed, key=lambda member: member.ended or 0.0, default=None)
     return "" if first is None else f"; {first.name}: {first.reason}"

@@ -1,8 +1,10 @@
-"""The life cycle of jobs: Volcano's states and policies, with its pitfalls decided for the user.
+"""The life cycle of jobs: Volcano's states and policies. Where Volcano's behavior surprises users,
+this module decides in their favor.
 
 Pure: `handle(event, now, steady)` and `tick(now, steady)` change records and ask a shell for
-effects. `now` is the wall-clock time; `steady` is on a clock that never goes back, by which the
-time of a gang is limited. The shell reports results by later events, never from within an effect.
+effects. `now` is the wall-clock time. `steady` is the time of a clock that never goes backwards; it
+measures the run times of gangs. The shell reports results by later events, never from within an
+effect.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ class JobTable:
         return self._jobs.get(uid)
 
     def is_first(self, uid: str, word: str) -> bool:
-        """Whether the job has no unfinished predecessor: a job submitted earlier with that word or
-        name.
+        """Whether all jobs that were submitted earlier with this singleton word or name have
+        finished.
         """
         return self._dependents.is_first(uid, word)
 
@@ -61,8 +63,8 @@ class JobTable:
         return list(self._jobs.values())
 
     def restore(self, records: Iterable[JobRecord], now: float, steady: float) -> None:
-        """Restore stored jobs. Their earlier effects are requested again, because the shell knows
-        which ones are done.
+        """Restore stored jobs. Their earlier effects are requested again; the shell knows which of
+        them are done.
         """
         stored = list(records)
         for over in sorted((one for one in stored if one.finished is not None), key=_ended):
@@ -90,7 +92,7 @@ class JobTable:
                     self._effects.end_members(job, members, job.reason)
 
     def connections_changed(self, uid: str, now: float, steady: float) -> None:
-        """Update a job's clock after news of its members has begun or ceased to arrive."""
+        """Update the clock of a job's gang when news of its members starts or ceases to arrive."""
         job = self._jobs.get(uid)
         if job is not None:
             self.clocks.keep(job, steady)
@@ -98,8 +100,8 @@ class JobTable:
             self._look_again(job, now, steady)
 
     def clock_stepped(self, step_s: float, now: float, steady: float) -> None:
-        """Move noted moments along after the clock was stepped by this many seconds, to `now`. The
-        step does not change when jobs begin or end, except for jobs that begin at a date.
+        """Shift noted moments after the clock was stepped by this many seconds, to `now`. The step
+        does not change when jobs start or end, except for jobs that start at a given date.
         """
         self._alarms.forget_by_day()
         for job in self._jobs.values():
@@ -109,13 +111,13 @@ class JobTable:
             self._effects.publish(job)
 
     def due(self, now: float, steady: float) -> str | None:
-        """Return the first job that `tick` would handle; None if none is due."""
+        """Return the first job that is due for `tick`; None if none is due."""
         return self._alarms.due(now, steady)
 
     # ---- events ------------------------------------------------------------------------------
 
     def handle(self, event: ev.Event, now: float, steady: float) -> None:
-        """Handle an event. News of members that do not exist any more is ignored. Raises
+        """Handle an event. Events of members that no longer exist are ignored. Raises
         JobCommandError for a command that is not possible; the job is then unchanged.
         """
         if isinstance(event, ev.Submitted):
@@ -141,7 +143,7 @@ class JobTable:
         self._settle(job, now, steady)
 
     def _asked(self, job: JobRecord, event: ev.JobEvent, now: float) -> None:
-        """Handle a request about a job, or news of its gang."""
+        """Handle a request about a job, or an event of its gang."""
         match event:
             case ev.Commanded():
                 self._command(job, event, now)
@@ -163,14 +165,14 @@ class JobTable:
                 )
 
     def tick(self, now: float, steady: float) -> None:
-        """Do what has become due: delayed actions, ends of time limits, and forgetting old finished
-        jobs.
+        """Do what is due: take delayed actions, end jobs at their time limits, and forget old
+        finished jobs.
         """
         while self.due(now, steady) is not None:
             self.tick_one(now, steady)
 
     def tick_one(self, now: float, steady: float) -> None:
-        """Do what has become due for one job."""
+        """Do what is due for one job."""
         job = self._jobs.get(self._alarms.pop(now, steady))
         if job is None:
             return
@@ -259,7 +261,7 @@ class JobTable:
         self, job: JobRecord, member: MemberRecord, event: ev.MemberLost, reason: str, now: float
     ) -> str:
         """Return why the job is not requeued after a running member lost its place in this way;
-        empty if the job is requeued.
+        empty if it is requeued.
         """
         if event.is_held_against:
             why = self._one_more_death(member, reason, now, is_of_node=True)
@@ -275,8 +277,8 @@ class JobTable:
     def _one_more_death(
         self, member: MemberRecord, reason: str, now: float, is_of_node: bool = False
     ) -> str:
-        """Count the death of a node or parent of a member; return why the member is stopped for
-        that, or "".
+        """Count one more death of a member's node or parent process. Returns why the member is
+        stopped because of such deaths, or "".
         """
         member.node_deaths = with_one_more(member.node_deaths, now)
         member.parents_killed = 0 if len(member.node_deaths) == 1 else member.parents_killed
@@ -357,7 +359,7 @@ class JobTable:
         self._policies.follow(job, None, st.JOB_UPDATED, "the job was changed", now)
 
     def _hold(self, job: JobRecord, is_held: bool, now: float) -> None:
-        """Hold a job until it is released, or release it. Running work is not held."""
+        """Hold a job until it is released, or release it. Running work is not affected."""
         if is_held == job.is_held:
             return
         runs = job.spec.array is None and job.count(st.RUNNING)
@@ -372,7 +374,7 @@ class JobTable:
             job.released = now
 
     def _change(self, job: JobRecord, spec: JobSpec, now: float) -> None:
-        """Change the queue, priority or time limit of a waiting job. The job then asks for its
+        """Change the queue, priority or time limit of a waiting job. The job then requests its
         places again.
         """
         if job.state != st.PENDING or job.count(st.RUNNING):
@@ -388,9 +390,7 @@ class JobTable:
     # ---- time --------------------------------------------------------------------------------
 
     def _runs_out_of_time(self, job: JobRecord, now: float) -> bool:
-        """End a job whose time is over, and warn the job before. Returns whether its time is
-        over.
-        """
+        """End a job whose time is up, or warn it shortly before. Returns whether its time is up."""
         if time_limits.is_timeless(job):
             return False
         over = time_limits.time_is_up(job, now)
@@ -409,7 +409,7 @@ class JobTable:
         return True
 
     def _look_again(self, job: JobRecord, now: float, steady: float) -> None:
-        """Set an alarm for the next time at which the job must be looked at."""
+        """Set an alarm for the next time at which the job must be checked."""
         if not time_limits.is_timeless(job):
             wait_s = time_limits.next_look_s(job, now, self.clocks.is_going(job))
             if wait_s is not None:
@@ -440,14 +440,16 @@ class JobTable:
                 self._drop(settled)
 
     def _go_on(self, job: JobRecord, now: float, steady: float) -> None:
-        """Continue the job as far as its members' states allow, and update its clock."""
+        """Continue the job as far as its members' states allow, and update the clock of its
+        gang.
+        """
         while self._step(job, now):
             pass
         self.clocks.look(job, now, steady)
 
     def _hear_of_others(self, job: JobRecord, now: float) -> None:
         """Note the outcomes of the jobs for which this job waits, and set an alarm for the next
-        look.
+        check.
         """
         dependencies.look(job, self, now)
         moment = dependencies.next_moment(job, now)
@@ -507,7 +509,9 @@ class JobTable:
         return False
 
     def _release(self, job: JobRecord, now: float) -> None:
-        """Ask for the members of groups that need not wait, or no longer."""
+        """Request places for the members of groups that do not wait, or no longer wait, for other
+        groups.
+        """
         asked: list[MemberRecord] = []
         for group in job.spec.groups:
             if job.count(st.WAITING, group=group.name) and judging.is_released(job, group):
@@ -555,7 +559,7 @@ def _ended(job: JobRecord) -> float:
 
 
 def _does(job: JobRecord) -> str:
-    """Return a verb phrase about the job: "runs", or its state."""
+    """Return a verb phrase about the job, such as "runs" or "is Pending"."""
     return "runs" if job.count(st.RUNNING) else f"is {job.state}"
 
 

@@ -19,7 +19,7 @@ KEEP_ASKED = 1_000
 
 
 class Logs:
-    """Requests about members that wait for an answer of a node."""
+    """Requests about members that wait for a node's answer."""
 
     def __init__(self, outbox: Outbox, nodes: NodeDirectory, jobs: JobGangs) -> None:
         self._outbox = outbox
@@ -40,7 +40,7 @@ class Logs:
         return LATER
 
     def use(self, asker: Asker[MemberUse], request: GetMemberUse) -> MemberUse | Later:
-        """Answer with the usage of a member, after its node has reported the usage."""
+        """Answer with the usage of a member, once its node has reported it."""
         node_id, path = self._file(request.job, request.member, -1)
         if not self._is_reached(node_id):
             return MemberUse()
@@ -48,7 +48,7 @@ class Logs:
         return LATER
 
     def _file(self, job: str, member: str, attempt: int) -> tuple[str, str]:
-        """Return (the node, the path) of the output of an attempt. Raises JobNotFoundError."""
+        """Return (node, path) of the output of an attempt. Raises JobNotFoundError."""
         files = self._jobs.logs(job).get(member, [])
         if not -len(files) <= attempt < len(files):
             started = f"it was started {len(files)} times" if files else "it was not started yet"
@@ -61,7 +61,9 @@ class Logs:
         return record is not None and self._outbox.is_connected(record.prefix)
 
     def _remember(self, asker: Asker[Any]) -> int:
-        """Keep an asker. Returns the token that the node's answer will carry."""
+        """Store an asker until the node answers. Returns the token that the node's answer will
+        carry.
+        """
         token = next(self._tokens)
         self._asked[token] = asker
         if len(self._asked) > KEEP_ASKED:

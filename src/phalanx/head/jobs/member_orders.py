@@ -1,4 +1,6 @@
-"""Orders to nodes about the members of a job: start, warn, end, run another program."""
+"""Orders to nodes about the members of a job: to start, warn or end a member, or to run another
+program in its place.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ Key = tuple[str, int]
 
 
 class StepOrder(NamedTuple):
-    """The order to run one more program: its node, and the member's place in its gang."""
+    """The order to run one more program: the program's node, and the member's index in its gang."""
 
     node_id: str
     group: GangId
@@ -45,7 +47,7 @@ class MemberOrders:
         starter: Starter,
         number: Callable[[Gang, int], int],
     ) -> None:
-        """`number` returns the number of a job's attempt in its place."""
+        """`number` returns the number of a job's attempt in the place where it runs."""
         self._number = number
         self._outbox = outbox
         self._registry = registry
@@ -54,7 +56,7 @@ class MemberOrders:
         self._starter = starter
 
     def start(self, job: JobRecord, gang: Gang, keys: Iterable[Key]) -> None:
-        """Order nodes to start these members, which must have their places."""
+        """Order nodes to start these members. All of them must have their places."""
         chosen = [gang.index_of(*key) for key in keys]
         held = [i for i in chosen if i is not None and gang.members[i].state == HELD]
         orders = self._starter.orders(job, gang, held, self._end_of(job))
@@ -76,15 +78,15 @@ class MemberOrders:
         return StepOrder(place.node, gang.gang_id, index, place.attempt, command)
 
     def _end_of(self, job: JobRecord) -> float | None:
-        """Return the wall-clock time by which the job will have ended; None if no limit applies."""
+        """Return the wall-clock time at which the job must have ended; None if no limit applies."""
         self._run_clocks.keep(job, self._clock.now())
         now = self._clock.wall()
         left_s = time_limits.left_s(job, now)
         return None if left_s is None else now + left_s
 
     def warn(self, job: JobRecord, gang: Gang, signal: WarningSignal, node_id: str = "") -> None:
-        """Send a signal to the job's running members; if `node` is given, only to the members on
-        that node.
+        """Send a signal to the job's running members; with `node_id`, only to the members on that
+        node.
         """
         for index in gang.among(HELD):
             place, member = gang.members[index], member_at(job, gang, index)
@@ -99,12 +101,12 @@ class MemberOrders:
                 self._outbox.order(place.node, order)
 
     def end(self, gang: Gang, index: int) -> None:
-        """Order a node to end the attempt of a member that has its place."""
+        """Order a node to end the current attempt of a member that has its place."""
         place = gang.members[index]
         self._outbox.order(place.node, EndMember(gang.gang_id, index, place.attempt))
 
     def give_again(self, job: JobRecord, gang: Gang, node_id: str) -> None:
-        """Repeat the orders to a node that is connected again, because the node may have missed
+        """Repeat the orders to a node that has connected again, because the node may have missed
         them.
         """
         if job.is_warned and job.spec.timing.signal is not None:
@@ -126,13 +128,11 @@ def is_in(job: JobRecord, key: Key, state: str) -> bool:
 
 
 def key_of(gang: Gang, index: int) -> Key:
-    """Return the member of the job that has this place in the gang."""
+    """Return the member of the job that uses this place in the gang."""
     member = gang.members[index]
     return member.of_group, member.index
 
 
 def member_at(job: JobRecord, gang: Gang, index: int) -> MemberRecord | None:
-    """Return the record of the member that has this place; None if the member does not exist any
-    more.
-    """
+    """Return the record of the member that uses this place; None if the member no longer exists."""
     return job.member(*key_of(gang, index))

@@ -1,4 +1,4 @@
-"""Places for members of jobs: the gang of each job, and the orders to its members."""
+"""Places for members of jobs: the gang of each job, and the orders about its members."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from phalanx.scheduler.devices.ports import RandomSource
 
 
 class GangNews(Protocol):
-    """Is told what jobs do to their gangs."""
+    """Receives reports of what jobs do to their gangs."""
 
     def gang_changed(self, gang: Gang) -> None:
-        """Take note that a gang is new, or has different members or another minimum."""
+        """Note that a gang is new, or has other members or another minimum."""
         ...
 
     def gang_amended(self, gang: Gang) -> None:
@@ -65,7 +65,7 @@ class MemberPlaces:
         self.gangs: dict[str, Gang] = {}
         """The gang of each job, by the job's full name."""
         self.is_restoring = False
-        """Whether stored gangs and jobs are being put together at the start of a head."""
+        """Whether the head is starting, and stored gangs and jobs are being connected."""
 
     def want(self, job: JobRecord, keys: Iterable[tuple[str, int]]) -> None:
         """Get places for these members."""
@@ -112,8 +112,8 @@ class MemberPlaces:
         self._gang_news.gang_changed(gang)
 
     def hand_over(self, gang: Gang, job: JobSpec) -> None:
-        """Give the gang of a job that has ended to another array task. A job that is to begin again
-        gets another place.
+        """Give the gang of an ended job to another array task. If the ended job is to start again,
+        it gets another place.
         """
         before = self._record_of(gang.job)
         if self.gangs.get(gang.job) is gang:
@@ -137,14 +137,16 @@ class MemberPlaces:
             self._orders.start(job, gang, keys)
 
     def step(self, job: JobRecord, group: str, number: int, wanted: WantedStep) -> StepOrder | None:
-        """Return the order for one more program of a running member; None if the member does not
-        run.
+        """Return the order for one more program of a running member; None if the member is not
+        running.
         """
         found = self.place_of(job, group, number)
         return None if found is None else self._orders.step(job, *found, wanted)
 
     def place_of(self, job: JobRecord, group: str, number: int) -> tuple[Gang, int] | None:
-        """Return (gang, index in it) of a member that has been started; None for any other."""
+        """Return (gang, index in the gang) of a member that has been started; None for any other
+        member.
+        """
         gang = self.gangs.get(job.uid)
         index = None if gang is None else gang.index_of(group, number)
         if gang is None or index is None:
@@ -171,8 +173,8 @@ class MemberPlaces:
             self._orders.warn(job, gang, signal)
 
     def end(self, job: JobRecord, ends: Iterable[tuple[str, int, int]]) -> None:
-        """End these members, in whatever state their places are. A member that holds a place for an
-        earlier attempt has just ended there, and was not started again.
+        """End these members, in whatever state their places are. If a member's place was last
+        started for an earlier attempt, that attempt has ended and the member was not started again.
         """
         gang = self.gangs.get(job.uid)
         gang = None if gang is None or gang.is_removed else gang

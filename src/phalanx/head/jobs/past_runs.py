@@ -1,7 +1,6 @@
-"""How long completed jobs ran, to forecast jobs of the same kind.
-
-Jobs are of one kind if they run the same commands in the same queue, with as many members. The run
-times are only in the head's memory: a head that restarts learns again.
+"""Run times of completed jobs, for forecasts of jobs of the same kind. Jobs are of one kind if they
+run the same commands in the same queue with the same number of members. The run times are kept only
+in memory: a restarted head begins without any.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
 class PastJobs:
-    """Learns from the past runs of jobs how long jobs of each kind run."""
+    """Collects the run times of past jobs by kind."""
 
     def __init__(self, job_of: Callable[[str], JobRecord | None]) -> None:
         """`job_of` finds a job by its uid, which is also the uid of its podgroup."""
         self._job_of = job_of
         self.learnt = LearntRunTimes(self._kind_of)
         self._counted: dict[tuple[str, bytes, float], None] = {}
-        """The runs that were learnt last, by job, request and duration: a job that has ended may
-        still change.
+        """The runs that were counted most recently, by job, request and duration. They are
+        remembered because an ended job may still change and be reported again.
         """
         self._kinds: dict[str, tuple[JobSpec, bytes]] = {}
-        """The kinds of jobs for which a kind was requested recently: each cycle asks for all
-        waiting jobs.
+        """The kinds of the jobs that were looked up recently. Each cycle asks for all waiting jobs,
+        so the kinds are kept.
         """
 
     def job_changed(self, job: JobRecord) -> None:
-        """Take note of a job whose state or terms have changed."""
+        """Note a job whose state or terms have changed."""
         if job.state == st.RUNNING and job.run_started is not None:
             self.learnt.told.started(job.uid, job.run_started)
         elif job.is_finished:

@@ -12,16 +12,16 @@ from phalanx.manifests.plugins import options
 from phalanx.model.jobs.spec import JobSpec
 
 Key = tuple[str, int]
-"""A member, as (group, index)."""
+"""A member, as (group, index in the group)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
     """The members in the order of their ranks, and each member's ranks.
 
-    `rank` counts in the whole gang, `local` on the member's node, `in_group` in its group.
-    `on_node` and `of_group` are numbers of members; `number` numbers the nodes by the first ranks
-    on them.
+    `rank` is the rank in the whole gang, `local` the rank on the member's node, and `in_group` the
+    rank in its group. `on_node` and `of_group` are numbers of members. `number` numbers the nodes
+    in the order of their first ranks.
     """
 
     order: list[Key]
@@ -34,15 +34,17 @@ class Ranks:
 
 
 class MemberPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """The place of one member: its node's name and address, its own ports and its exact devices."""
+    """The place of one member: the name and address of its node, its own ports, and its exact
+    devices.
+    """
 
     node: str
     address: str
     ports: tuple[int, ...] = ()
     devices: tuple[int, ...] = ()
-    """The member's GPUs, by number."""
+    """The numbers of the member's GPUs."""
     others: Mapping[str, tuple[int, ...]] = {}
-    """The member's numbered devices of other kinds, by resource."""
+    """The numbers of the member's other devices, by resource."""
     attempt: int = 1
 
 
@@ -50,10 +52,10 @@ class MemberPlace(msgspec.Struct, frozen=True, kw_only=True):
 class PlacedGang:
     """A job whose members have places.
 
-    `later`: members that start when others run or have ended; they have ranks already. `ports` are
-    free on every node of the gang; files for a member go into `directory`. The gang ran `restarts`
-    times before, and its time is over at `ends`, in seconds since the epoch. Values that all
-    members share are computed once.
+    `later`: members that start once others run or have ended; they already have ranks. `ports`:
+    ports that are free on every node of the gang. `directory`: the place of files for a member.
+    `restarts`: how many times the gang ran before. `ends`: when the gang's time is up, in seconds
+    since the epoch. Values that all members share are computed once.
     """
 
     job: JobSpec
@@ -86,16 +88,16 @@ class PlacedGang:
 
     @cached_property
     def ranks(self) -> Ranks:
-        """Rank all members that have or will have places, in the manifest's order of groups, then
-        by index. Members that wait for others are ranked as well, so no rank changes when they
-        arrive.
+        """The ranks of all members that have or will have places, in the manifest's order of
+        groups, then by index. Members that wait for others are ranked as well, so no rank changes
+        when they start.
         """
         return self._ranked([group.name for group in self.job.groups])
 
     @cached_property
     def rendezvous(self) -> Ranks:
-        """Return the members that meet in torch.distributed: all of them. With the pytorch plugin,
-        only its master and its workers meet, the master first, as in Volcano.
+        """Return the members that meet in torch.distributed. Usually these are all members. With
+        the pytorch plugin they are only its master and its workers, master first, as in Volcano.
         """
         arguments = self.job.plugin("pytorch")
         if arguments is None:
@@ -147,8 +149,8 @@ class PlacedGang:
 
 
 class MemberSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """The variables of a process, its files by name in the gang's directory, and its command if the
-    manifest has none.
+    """The variables of a process, its files by their names in the gang's directory and, if the
+    manifest has no command, its command.
     """
 
     env: Mapping[str, str]
@@ -157,8 +159,8 @@ class MemberSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PortNeed(msgspec.Struct, frozen=True):
-    """How many ports must be free on all nodes of a gang, and how many each member needs on its own
-    node.
+    """Two numbers of ports: those that must be free on all nodes of a gang, and those that each
+    member needs on its own node.
     """
 
     gang: int

@@ -1,4 +1,4 @@
-"""A job as scheduling sees it: its podgroup, and the gang that is made for it."""
+"""The view that scheduling has of a job: its podgroup, and the gang that is made for it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
 def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> PodGroupSpec:
-    """Return the gang that must be placed together now. Members that wait for other groups do not
-    count, and members that have ended reduce the number that their group needs.
+    """Return the podgroup whose members must be placed together now. Members that wait for other
+    groups do not count. Each ended member reduces the number that its group needs.
     """
     of_all, of_groups = minimums(job)
     left = [
@@ -53,8 +53,8 @@ def podgroup_of(job: JobRecord, priority: int = 0, phase: str = "Pending") -> Po
 
 
 def min_member_of(job: JobRecord) -> int:
-    """Return the minimum of the same podgroup alone. It is requested at every step of its
-    members.
+    """Return only the minimum of the same podgroup. This is cheaper, and it is needed after every
+    step of a member.
     """
     return max(gang_minimum(job) - job.count(st.SUCCEEDED, st.FAILED), 0)
 
@@ -72,7 +72,9 @@ def _partitions(group: TaskGroup) -> SubgroupPolicy:
 
 
 def gang_of(job: JobRecord, group: GangId, priority: int, wanted: set[tuple[str, int]]) -> Gang:
-    """Return a new gang with all members of a job. Members that are not `wanted` yet are absent."""
+    """Return a new gang with all members of a job. Members outside of `wanted` are absent for
+    now.
+    """
     spec = job.spec
     members = [(m.group, m.index) for m in job.members]
     need = ports_needed(spec)
@@ -98,7 +100,9 @@ def gang_of(job: JobRecord, group: GangId, priority: int, wanted: set[tuple[str,
 def members_of(
     spec: JobSpec, keys: Iterable[tuple[str, int]], wanted: set[tuple[str, int]]
 ) -> list[Member]:
-    """Return gang members for these members of a job, without those that are not `wanted` yet."""
+    """Return the gang's members for these members of a job. Members outside of `wanted` are absent
+    for now.
+    """
     needs = {group.name: group.template.needs for group in spec.groups}
     return [
         Member(
@@ -112,7 +116,7 @@ def members_of(
 
 
 def kind_of(spec: JobSpec, priority: int, members: list[tuple[str, int]]) -> bytes:
-    """Return bytes that are equal for jobs that scheduling cannot tell apart, except by names and
+    """Return bytes that are equal for jobs that scheduling can only tell apart by their names and
     ages.
     """
     if any(group.template.placement for group in spec.groups):

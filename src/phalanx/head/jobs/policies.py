@@ -1,4 +1,4 @@
-"""Applies the policies of jobs to events: an action, now or after a while."""
+"""Applies the policies of jobs to events. A policy takes an action, at once or after a delay."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class JobPolicies:
         group: str = "",
         code: int | None = None,
     ) -> bool:
-        """Take the action that the job's policies name for an event. Returns False if no policy
+        """Take the action that the job's policies define for an event. Returns False if no policy
         applies.
         """
         group = member.group if member else group
@@ -63,8 +63,8 @@ class JobPolicies:
         return True
 
     def do_due(self, job: JobRecord, due: DueAction, now: float) -> None:
-        """Take a delayed action, unless its cause has passed: the job has restarted, or the member
-        runs, has succeeded, or has failed again since.
+        """Take a delayed action, unless its cause is gone: the job has restarted, or since then the
+        member runs, has succeeded or has failed again.
         """
         if due.version != job.version or job.state not in (st.PENDING, st.RUNNING):
             return

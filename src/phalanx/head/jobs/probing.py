@@ -1,4 +1,4 @@
-"""Probes ports of members, for flows whose next step waits until they answer."""
+"""Probes ports of members, for flows whose next step waits until the ports answer."""
 
 from __future__ import annotations
 
@@ -30,28 +30,30 @@ class Prober(Protocol):
     """Probes addresses without making callers wait."""
 
     def ask(self, questions: list[Question]) -> None:
-        """Begin to probe. Callers must wait for the answers to the last questions first."""
+        """Start to probe. Callers must first wait for the answers to their last questions."""
         ...
 
     def answers(self) -> list[Watch] | None:
-        """Return the probes that passed, among the last questions; None until all are answered."""
+        """Return those of the last questions whose probes passed; None until all probes have
+        ended.
+        """
         ...
 
 
 class NoAnswers:
-    """A prober for heads whose members have no ports: no probe ever passes."""
+    """The prober of heads whose members have no ports: no probe ever passes."""
 
     def ask(self, questions: list[Question]) -> None:
         """Do nothing."""
 
     def answers(self) -> list[Watch] | None:
-        """Return that no probe passed."""
+        """Return no passed probes."""
         return []
 
 
 AddressesOf = Callable[[Watch, Probe], list[str] | None]
-"""Returns the addresses of the members that a probe is about; None if the probe is not needed any
-more.
+"""Returns the addresses of the members that a probe is about; None if the probe is no longer
+needed.
 """
 
 
@@ -75,7 +77,9 @@ class Probing:
         self._probes[watch] = probe
 
     def tick(self, now: float) -> None:
-        """Report the probes that passed, and ask again. `now` in seconds, monotonic."""
+        """Report the probes that passed, and repeat the others. `now` is in seconds of a monotonic
+        clock.
+        """
         if self._is_asking:
             answers = self._prober.answers()
             if answers is None:

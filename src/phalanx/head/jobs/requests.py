@@ -1,4 +1,4 @@
-"""Answers requests about jobs: to create, change, end, list and explain them."""
+"""Answers requests about jobs: creating, changing, ending, listing and explaining them."""
 
 from __future__ import annotations
 
@@ -131,13 +131,13 @@ class JobRequests:
         jobs.on_forget = self._forgotten
         self.follow: Callable[[JobRecord], None] = lambda job: None
         self.forgotten: Callable[[JobRecord], None] = lambda job: None
-        """`follow` is called with every job that changes, `forgotten` with every job that is
-        forgotten.
+        """`follow` is called with every job that changes. `forgotten` is called with every job that
+        is forgotten.
         """
         self.within: Callable[[JobSpec], JobSpec] = lambda spec: spec
         self.submitted: Callable[[JobSpec], None] = lambda spec: None
         """`within` returns a job with the limits of its owner applied. `submitted` is called with
-        each job before it is made. Both raise JobCommandError for a job above a limit.
+        each job before it is created. Both raise JobCommandError if the job is above a limit.
         """
 
     def _forgotten(self, job: JobRecord) -> None:
@@ -153,7 +153,7 @@ class JobRequests:
         self.follow(job)
 
     def tick(self) -> None:
-        """Do what is due about jobs, flows and cron jobs."""
+        """Do what is due for jobs, flows and cron jobs."""
         self._jobs.tick()
         with self._internal_errors.kept_apart("flow"):
             self.flows.tick(self._clock.now())
@@ -213,8 +213,8 @@ class JobRequests:
             return False
 
     def _is_made(self, kind: str, spec: Any, request: bytes) -> bool:
-        """Whether this request has created the object. Only jobs, flows and cron jobs record their
-        request.
+        """Whether this request has created the object. Only jobs, flows and cron jobs store the id
+        of their request.
         """
         known: JobRecord | FlowRecord | CronRecord | None = None
         if kind == "Job":
@@ -252,8 +252,8 @@ class JobRequests:
     def submit(self, spec: JobSpec, request: bytes = b"") -> None:
         """Submit a new job, by the request of this id.
 
-        Raises QueueUnavailableError, GangInfeasibleError, JobCommandError for a name that is taken
-        and for impossible times, BatchFileError for an invalid placement and ValueError for an
+        Raises QueueUnavailableError and GangInfeasibleError; JobCommandError if the name is taken
+        or the times are impossible; BatchFileError for an invalid placement; ValueError for an
         unknown priority class.
         """
         self._priorities.of(spec)
@@ -269,8 +269,8 @@ class JobRequests:
     def _admitted(self, spec: JobSpec) -> JobSpec:
         """Return the job with its queue's time limits, if the queue takes it.
 
-        Raises QueueUnavailableError, and JobCommandError for a time above the queue's, for a
-        reservation that the job may not use and for licenses that do not exist.
+        Raises QueueUnavailableError. Raises JobCommandError if the job's time is above the queue's
+        limit, if the job may not use its reservation, or if a license does not exist.
         """
         queue = self._queues.require_open(spec.queue)
         self._calendar.check(spec)
@@ -410,7 +410,7 @@ class JobRequests:
         return [with_wait(row, waits.get(f"{row.namespace}/{row.name}")) for row in rows]
 
     def rows_of(self, uids: Iterable[str]) -> list[tuple[str, JobInfo]]:
-        """Return rows of the known jobs among these names, without the reasons why they wait."""
+        """Return rows of those named jobs that are known, without the reasons why they wait."""
         known = ((uid, self._jobs.table.get(uid)) for uid in uids)
         return [(uid, self._row(job)) for uid, job in known if job is not None]
 
@@ -439,7 +439,7 @@ class JobRequests:
 
     def explain(self, name: str) -> Explanation:
         """Return why a gang or job waits. For a flow, a cron job, or a job that has no gang now,
-        return what it does. Raises JobNotFoundError.
+        explain its state instead. Raises JobNotFoundError.
         """
         uid = _uid(name)
         job = self._jobs.table.get(uid)
@@ -513,8 +513,8 @@ class JobRequests:
 
 def _read(manifest: Manifest) -> Any:
     """Return the object that was sent. Raises ValueError for an unknown kind or unreadable bytes,
-    and JobCommandError for an object that would be refused in a manifest: the asker may not have
-    checked the object.
+    and JobCommandError for an object that would be refused in a manifest. The check is made here
+    because clients may not have made it.
     """
     kind = manifest.kind
     if kind not in KINDS:
@@ -529,8 +529,8 @@ def _read(manifest: Manifest) -> Any:
 
 
 def _with_annotations(spec: JobSpec, annotations: Mapping[str, str]) -> JobSpec:
-    """Return the job with these annotations set. Raises JobCommandError if all annotations together
-    are larger than Kubernetes allows.
+    """Return the job with these annotations set. Raises JobCommandError if the annotations together
+    exceed Kubernetes' limit.
     """
     kept = dict(spec.annotations) | dict(annotations)
     size = sum(len(key.encode()) + len(value.encode()) for key, value in kept.items())

@@ -17,9 +17,9 @@ def resized(spec: JobSpec, replicas: Mapping[str, int], least: int | None = None
     """Return the job with these numbers of replicas for the named groups; "" stands for its only
     group.
 
-    `least` is how many members must run together from now on. Without it minimums stay, unless the
-    size falls below them; members beyond the minimum run when there is room. Raises JobCommandError
-    for impossible sizes.
+    `least`: the number of members that must run together from now on. If it is None, minimums stay
+    as they are, unless the new size is below them. Members beyond the minimum run when there is
+    room. Raises JobCommandError for impossible sizes.
     """
     sizes = _by_name(spec, replicas)
     groups = tuple(_group(spec, g, sizes[g.name]) if g.name in sizes else g for g in spec.groups)
@@ -70,9 +70,8 @@ def _group(spec: JobSpec, group: TaskGroup, replicas: int) -> TaskGroup:
 
 
 def fit_members(job: JobRecord, spec: JobSpec) -> list[MemberRecord]:
-    """Change the job's members to the replicas of `spec`, which is its spec from now on.
-
-    New members wait. Surplus members that have ended are dropped. Surplus members that live are
+    """Make `spec` the spec of the job, and change its members to the new numbers of replicas. New
+    members wait. Surplus members that have ended are dropped. Surplus members that are alive are
     returned, and the caller must end them.
     """
     job.spec = spec

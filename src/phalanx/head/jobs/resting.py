@@ -1,6 +1,8 @@
-"""How long what crashes rests before it starts again: a member in its place, or a whole job.
+"""Decides how long a crashed member or job rests before it starts again. Members rest in their
+places.
 
-The ends of members by people, by preemption and with their nodes are no crashes.
+The end of a member is not a crash if a person caused it, or a preemption, or the end of the
+member's node.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ from phalanx.model.jobs import states as st
 from phalanx.model.jobs.records import WHOLE, JobRecord, MemberRecord
 
 _ENDS = frozenset({st.POD_FAILED, st.TASK_FAILED, st.TASK_COMPLETED})
-"""Events for members that ended by themselves."""
+"""Events of members that ended on their own."""
 
 
 def crashed(one: JobRecord | MemberRecord, lived_s: float, now: float) -> float:
-    """Count a crash of a job or member that is to start again. Returns how many seconds it rests
-    before. `now`: the wall-clock time.
+    """Count a crash of a job or member that is to start again. Returns the seconds for which it
+    rests first. `now`: the wall-clock time.
     """
     one.crashes = 1 if lived_s >= STEADY_S else one.crashes + 1
     rest_s = pause_s(one.crashes)
@@ -25,7 +27,7 @@ def crashed(one: JobRecord | MemberRecord, lived_s: float, now: float) -> float:
 
 
 def lived_s(member: MemberRecord, now: float) -> float:
-    """Return how many seconds a member that has just ended lived, since it last began."""
+    """Return the seconds for which a member that has just ended lived since its last start."""
     if member.started is None:
         return 0.0
     began = max(member.started, member.rests_until or member.started)
@@ -33,8 +35,8 @@ def lived_s(member: MemberRecord, now: float) -> float:
 
 
 def lived_before(job: JobRecord, event: str, group: str, index: int, now: float) -> float | None:
-    """Return how many seconds the members lived whose end is this event; None if the event is not
-    an end.
+    """Return the seconds for which the members lived whose end is this event; None if the event is
+    not an end.
     """
     if event not in _ENDS:
         return None
@@ -43,29 +45,27 @@ def lived_before(job: JobRecord, event: str, group: str, index: int, now: float)
 
 
 def left_s(one: JobRecord | MemberRecord, now: float) -> float:
-    """Return how many seconds of the rest are left; 0 if the clock was set back."""
+    """Return the remaining seconds of the rest; 0 if the clock was set back."""
     left = 0.0 if one.rests_until is None else one.rests_until - now
     return left if 0 < left <= LONGEST_PAUSE_S else 0.0
 
 
 def clear(job: JobRecord) -> None:
-    """Forget past crashes, because somebody started the job again."""
+    """Forget past crashes, because a person started the job again."""
     resting: list[JobRecord | MemberRecord] = [job, *job.members]
     for one in resting:
         one.crashes, one.rests_until = 0, None
 
 
 def first(job: JobRecord, now: float) -> MemberRecord | None:
-    """Return the job's first member that rests before it starts again in its place; None if no
-    member does.
-    """
+    """Return the job's first member that is resting in its place; None if no member is."""
     if not job.restarts or job.state not in (st.PENDING, st.RUNNING):
         return None
     return next((member for member in job.members if left_s(member, now)), None)
 
 
 def why_rests(one: JobRecord | MemberRecord, now: float) -> str:
-    """Return a clause about why a job or member rests, and until when; empty if it does not
+    """Return a clause that tells why and until when a job or member rests; empty if it does not
     rest.
     """
     if not left_s(one, now):

@@ -1,6 +1,6 @@
-"""How long the head keeps finished jobs. The history has their attempts for longer.
+"""Decides how long the head keeps finished jobs. The history keeps their attempts longer. Pure.
 
-Pure. A job with a time to live of its own (`ttl_s`) goes by that.
+A job with its own time to live (`ttl_s`) is kept for that time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from phalanx.model.jobs.spec import JobSpec, Process
 KEPT_S = 30 * 86_400.0
 """Seconds for which a finished job and its output are kept."""
 KEPT = 10_000
-"""The most finished jobs that are kept; the first that ended go first."""
+"""The largest number of finished jobs that are kept. The jobs that ended first are forgotten
+first.
+"""
 
 
 class FinishedJobs:
@@ -24,7 +26,9 @@ class FinishedJobs:
         self._surplus: set[str] = set()
 
     def add(self, uid: str) -> str | None:
-        """Note that a job is over. Returns a job that must be forgotten to make room, if any."""
+        """Note that a job is over. Returns a job that must be forgotten to make room, if there is
+        one.
+        """
         if uid in self._kept or uid in self._surplus:
             return None
         self._kept[uid] = None
@@ -36,7 +40,7 @@ class FinishedJobs:
         return oldest
 
     def is_due(self, job: JobRecord, now: float) -> bool:
-        """Whether a job has been kept for long enough. `now`: the wall-clock time."""
+        """Whether a job has been kept long enough. `now`: the wall-clock time."""
         return job.uid in self._surplus or (job.finished is not None and due_at(job) <= now)
 
     def forget(self, uid: str) -> None:
@@ -52,7 +56,9 @@ def due_at(job: JobRecord) -> float:
 
 
 def without_environment(spec: JobSpec) -> JobSpec:
-    """Return a job without the environment variables of its commands, which will not run again."""
+    """Return a job without the environment variables of its commands, which will not be run
+    again.
+    """
     replace = msgspec.structs.replace
 
     def bare(processes: tuple[Process, ...]) -> tuple[Process, ...]:

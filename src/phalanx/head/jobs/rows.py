@@ -1,4 +1,4 @@
-"""Jobs as people see them: a row of a list, and all details of one job."""
+"""Jobs as they are displayed: rows of a list, and all details of one job."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from phalanx.model.rows.work import (
 )
 
 _NOT_QUEUED = ("held", "dependency")
-"""Codes of the reasons that keep a job from waiting in its queue for an unknown time."""
+"""Codes of reasons for which a job does not wait in its queue, and its start cannot be known."""
 GPU = "GPU"
 KINDS = ("mpi", "pytorch", "tensorflow", "ray")
 
 
 def job_row(job: JobRecord, priority: int, now: float) -> JobInfo:
-    """Return Volcano's columns, with the queue, the priority, the reason, and the job's time.
-    `now`: the wall-clock time.
+    """Return a job's row: Volcano's columns, and the queue, the priority, the reason and the job's
+    time. `now`: the wall-clock time.
     """
     held = time_limits.why_held_back(job, now)
     is_running = job.state in time_limits.TIMED and bool(job.count(st.RUNNING))
@@ -86,8 +86,8 @@ def _gpus(spec: JobSpec) -> float:
 
 
 def _reason(job: JobRecord, now: float) -> str:
-    """Return the job's reason. Without one, return the reason of the first member that rests before
-    it starts again.
+    """Return the job's reason. If it has none, return the reason of the first member that is
+    resting in its place.
     """
     rests = resting.first(job, now)
     return job.reason if rests is None else f"{rests.name}: {_with_rest(rests, now)}"

@@ -1,10 +1,11 @@
-"""How long the gang of each job has run, on a clock that never goes back.
+"""Measures how long the gang of each job has run, on a clock that never goes backwards.
 
-The clock of a gang begins with its first member, goes on while one runs, stands while none does,
-and begins again once all members wait again. A record has the clock's value at the time of writing.
-The clock also stands while no news of any running member can arrive, because the head or the nodes'
-connections ended: the members may have ended since. The nodes then report how long each member has
-run, and a member began when it was asked for, or later.
+The clock of a gang starts with its first member. It runs while any member runs, stops while none
+does, and is reset once all members wait again. The job's record has the clock's value at the time
+of writing. The clock also stops while no news of any running member can arrive, because the head or
+the connections to the nodes have ended: the members may have ended, too. Nodes report later how
+long each member has run, and a member never began before it was requested. From both, the clock is
+corrected.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ class RunClocks:
     """The clocks of all jobs, by `namespace/name`."""
 
     def __init__(self, is_here: Callable[[str], bool]) -> None:
-        """`is_here`: whether the node of that id is connected."""
+        """`is_here`: whether the node with this id is connected."""
         self._is_here = is_here
         self._since: dict[str, float] = {}
-        """For each running gang, the value of the steady clock at which the `ran_s` of its job was
-        right.
+        """For each running gang, the value of the steady clock when the job's `ran_s` was last
+        correct.
         """
         self._first: dict[str, float] = {}
         """The value of the steady clock at which each job was first seen."""
 
     def begin(self, job: JobRecord, now: float, steady: float) -> None:
-        """Begin the clock of a new or restored job. The clock of a restored gang continues from the
-        job's record.
+        """Start the clock of a new or restored job. The clock of a restored gang continues from the
+        value in the job's record.
         """
         self._first[job.uid] = steady
         self.set_back(job, now, steady)
@@ -38,11 +39,13 @@ class RunClocks:
             self._since[job.uid] = steady
 
     def is_going(self, job: JobRecord) -> bool:
-        """Whether the gang runs, as far as this head knows."""
+        """Whether the clock of the job's gang is running: the gang runs, as far as this head
+        knows.
+        """
         return job.uid in self._since
 
     def _is_heard(self, job: JobRecord) -> bool:
-        """Whether news of a running member could arrive."""
+        """Whether news of a running member can arrive."""
         return any(
             member.state in (st.RUNNING, st.TERMINATING)
             and (not member.node or self._is_here(member.node))
@@ -55,15 +58,16 @@ class RunClocks:
         self._first.pop(job.uid, None)
 
     def set_back(self, job: JobRecord, now: float, steady: float) -> None:
-        """Correct the waiting time of a job if the clock was set back to before the job's
-        submission while no head ran. The time counts for which this head has seen the job wait.
+        """Correct the waiting time of a job, if the clock was set back to before the job's
+        submission while no head ran. Only the time for which this head has seen the job wait then
+        counts.
         """
         first = self._first.get(job.uid)
         if first is not None and now < job.submitted - job.set_back_s:
             job.set_back_s = job.submitted - now + (steady - first)
 
     def ran_s(self, job: JobRecord, steady: float) -> float:
-        """Return how many seconds the gang has run since its last start."""
+        """Return the seconds for which the gang has run since its last start."""
         since = self._since.get(job.uid)
         return job.ran_s if since is None else job.ran_s + max(steady - since, 0.0)
 
@@ -74,7 +78,7 @@ class RunClocks:
             self._since[job.uid] = steady
 
     def look(self, job: JobRecord, now: float, steady: float) -> None:
-        """Begin, continue, stop or reset the clock after members changed states."""
+        """Start, continue, stop or reset the clock after the states of members have changed."""
         if job.spec.array is not None:
             return  # an array has no gang
         self.keep(job, steady)
@@ -93,8 +97,8 @@ class RunClocks:
                 member.asked_s = 0.0
 
     def heard(self, job: JobRecord, member: MemberRecord, ran_s: float, now: float) -> None:
-        """Raise the counted time to what a node reports for a running member. Call this right after
-        `look`.
+        """Raise the measured time to the time that a node reports for a running member. Call this
+        right after `look`.
         """
         least_s = member.asked_s + ran_s
         if job.uid in self._since and least_s > job.ran_s:

@@ -1,4 +1,4 @@
-"""The places of runs: orders to their nodes, and the gangs that have them."""
+"""The places of runs: their gangs, and the orders to their nodes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class RunJobs(Protocol):
     """The jobs to which runs belong, as RunPlaces uses them."""
 
     def take_in(self, event: ev.Event) -> None:
-        """Handle an event without doing what follows."""
+        """Handle an event, but leave its consequences for later."""
         ...
 
     def after(self, uid: JobId, action: Callable[[], None]) -> None:
-        """Run an action about a job after the current one."""
+        """Run an action on a job after the current one."""
         ...
 
     def hand_over(self, gang: Gang, job: JobSpec) -> None:
@@ -39,7 +39,7 @@ class RunJobs(Protocol):
 
 
 class RunPlaces:
-    """Carries out what runs ask for (RunEffects)."""
+    """Carries out the requests of runs (RunEffects)."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class RunPlaces:
         takes_work: Callable[[str], bool],
         wall: Callable[[], float],
     ) -> None:
-        """`takes_work`: whether new work may begin on the node of an id."""
+        """`takes_work`: whether new work may start on the node with this id."""
         self.take_in, self.after = jobs.take_in, jobs.after
         self._jobs = jobs
         self._outbox = outbox
@@ -67,7 +67,7 @@ class RunPlaces:
         self._wall = wall
 
     def keep_run(self, run: Run, is_over: bool) -> None:
-        """Store a run; delete it if it is over."""
+        """Store a run, or delete it if it is over."""
         self._state_store.keep(TABLE, run.group, None if is_over else run)
 
     def extend(self, gang: Gang, first: int, tasks: Sequence[JobSpec]) -> None:
@@ -76,7 +76,7 @@ class RunPlaces:
         self._outbox.order(gang.members[0].node, order)
 
     def stop(self, gang: Gang) -> None:
-        """Order the node of a place to return the tasks that have not begun."""
+        """Order the node of a place to return the tasks that have not started."""
         self._outbox.order(gang.members[0].node, StopRun(gang.gang_id, 0))
 
     def hand_over(self, gang: Gang, job: JobSpec, number: int) -> None:
@@ -95,20 +95,20 @@ class RunPlaces:
         return place.state == HELD and not gang.is_removed and self._takes_work(place.node)
 
     def has_no_place(self, uid: JobId) -> bool:
-        """Whether a job waits for its place, and no place is on its way to it."""
+        """Whether a job waits for its place, and no attempt to place it is in progress."""
         gang = self._registry.named.get(uid)
         return gang is not None and not gang.holds
 
     def is_alone(self, array: JobId) -> bool:
-        """Whether all waiting gangs are of this array."""
+        """Whether all waiting gangs belong to this array."""
         return all(_array_of(gang.job) == array for gang in self._registry.waiting.values())
 
     def is_free(self, uid: JobId) -> bool:
-        """Whether no gang has the name of this job."""
+        """Whether no gang uses the name of this job."""
         return uid not in self._registry.named
 
     def record(self, gang: Gang, array: JobRecord, ended: list[tuple[int, RunEnd]]) -> None:
-        """Record the attempts that have ended, each with the index of its array task."""
+        """Record the ended attempts, each with the index of its array task."""
         self._records.run_ended(gang, array, ended, self._wall())
 
 

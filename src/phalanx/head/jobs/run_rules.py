@@ -1,4 +1,4 @@
-"""Rules of runs: which arrays have them, and how many tasks a run has."""
+"""Rules for runs of array tasks: which arrays have runs, and how many tasks a run has."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from phalanx.model.jobs.spec import JobSpec
 from phalanx.model.jobs.timing import NODE, PREEMPTED
 
 WORK_S = 0.5
-"""The most seconds of work in one run."""
+"""The largest expected length of one run, in seconds."""
 MOST = 128
 """The largest number of tasks in one run."""
 _NEWEST = 0.1
-"""The weight of the newest length in the mean."""
+"""The weight of the newest run time in the mean."""
 _WITH_FILES = frozenset({"svc", "mpi", "ray", "pytorch", "tensorflow", "ssh"})
-"""Plugins that write files, or that name other members."""
+"""Plugins that write files, or that refer to other members."""
 _FAILURES = frozenset({st.POD_FAILED, st.POD_EVICTED, st.TASK_FAILED})
-"""The ends after which a task has a job of its own."""
+"""Events of a task after which the task gets a job of its own."""
 
 
 def is_plain(spec: JobSpec) -> bool:
-    """Whether tasks of an array may be in runs. Each must be one command, and neither the head nor
-    the node may have to do anything for a task before it begins or after it ended well.
+    """Whether tasks of an array may be in runs. Each task must be a single command. Neither the
+    head nor the node may have anything to do for it before it starts or after it succeeds.
     """
     if len(spec.groups) != 1 or spec.array is None:
         return False
@@ -56,20 +56,20 @@ def is_plain(spec: JobSpec) -> bool:
 
 
 class Lengths:
-    """The mean length of each array's tasks; newer tasks weigh more."""
+    """The mean run time of each array's tasks. Newer tasks weigh more."""
 
     def __init__(self) -> None:
         self._mean_s: dict[str, float] = {}
         self._forbidden: set[str] = set()
 
     def ended(self, array: str, ran_s: float) -> None:
-        """Include a task that has ended well in the mean."""
+        """Include a task that has succeeded in the mean."""
         before = self._mean_s.get(array)
         mean_s = ran_s if before is None else before + _NEWEST * (ran_s - before)
         self._mean_s[array] = max(mean_s, ran_s if ran_s > WORK_S else 0.0)
 
     def most(self, array: str, waiting: int, places: int) -> int:
-        """Return how many tasks a run of the array may have; 0 while the length of its tasks is
+        """Return how many tasks a run of the array may have; 0 while the run time of its tasks is
         long or unknown. `waiting`: how many tasks wait. `places`: how many places the array has.
         """
         mean_s = self._mean_s.get(array)
@@ -79,7 +79,7 @@ class Lengths:
         return min(MOST, fair, max(int(WORK_S / max(mean_s, 1e-4)), 1))
 
     def forbid(self, array: str) -> None:
-        """Allow no further runs of an array."""
+        """Allow no more runs of an array."""
         self._forbidden.add(array)
 
     def forget(self, array: str) -> None:

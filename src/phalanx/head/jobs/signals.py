@@ -1,4 +1,4 @@
-"""Signals that users send to running members of jobs; the members continue."""
+"""Signals that users send to running members of jobs. The members continue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST = 64
 
 
 class Signals:
-    """Passes signals on to the nodes of members, each signal once."""
+    """Passes signals on to the nodes of members. Each signal is delivered once."""
 
     def __init__(
         self, outbox: Outbox, nodes: NodeDirectory, jobs: JobGangs, requests: JobRequests
@@ -32,7 +32,7 @@ class Signals:
         self._requests = requests
 
     def send(self, asker: Asker[int], request: SignalJob) -> int:
-        """Send a signal to the running members that a request names. Returns how many there are."""
+        """Send a signal to the running members that a request names. Returns their number."""
         if not 1 <= request.signal <= LARGEST:
             raise ValueError(f"a signal is a number from 1 to {LARGEST}, not {request.signal}")
         job = self._requests.need(request.job)
@@ -60,7 +60,7 @@ class Signals:
         return len(orders)
 
     def _with_array_tasks(self, job: JobRecord) -> list[JobRecord]:
-        """Return the job, or the living tasks of an array."""
+        """Return the job or, for an array, its live tasks."""
         if job.spec.array is None:
             return [job]
         return [

@@ -1,7 +1,6 @@
-"""The variables about places that Slurm's programs read: SLURM_JOB_NODELIST and related ones.
-
-A member stands for one node's share of a job, or for one of its tasks; several members on one node
-count as one node for Slurm.
+"""The variables about places that programs for Slurm read, such as SLURM_JOB_NODELIST. A member
+stands for one node's share of a job, or for one of its tasks. Several members on one node count as
+one node for Slurm.
 """
 
 from __future__ import annotations
@@ -43,10 +42,9 @@ def slurm_variables(
     tasks: int = 0,
     cpus: int = 0,
 ) -> dict[str, str]:
-    """Return the variables that are equal for all members.
-
-    `nodes`: each member's node, by rank; `hosts`: a node's address; `tasks`: the number of tasks, 0
-    for as many as fit; `cpus`: the CPUs of a member, 0 if unknown.
+    """Return the variables that are equal for all members. `nodes`: each member's node, by rank.
+    `hosts`: the address of each node. `tasks`: the number of tasks, or 0 for as many as fit.
+    `cpus`: the CPUs of a member, or 0 if unknown.
     """
     wanted = tasks or len(nodes) * tasks_per_member
     on_node = dict.fromkeys(nodes, 0)
@@ -116,10 +114,8 @@ def own_slurm_variables(
 
 
 def tasks_of_member(rank: int, members: int, most: int, tasks: int) -> range:
-    """Return the numbers of a member's tasks.
-
-    Each member gets one block of consecutive numbers; the blocks are as even as possible and have
-    at most `most` tasks.
+    """Return the numbers of a member's tasks. Each member gets a block of consecutive numbers. The
+    blocks are as even as possible and have at most `most` tasks.
     """
     each, more = divmod(min(tasks, members * most), members)
     first = rank * each + min(rank, more)

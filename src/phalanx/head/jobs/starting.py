@@ -31,7 +31,7 @@ _WRAP = 1 << 24
 
 
 class Starter:
-    """Makes orders for nodes; `address_of` returns a node's address by its id."""
+    """Makes orders for nodes. `address_of` returns a node's address by its id."""
 
     def __init__(self, address_of: Callable[[str], str]) -> None:
         self._address_of = address_of
@@ -44,8 +44,8 @@ class Starter:
     ) -> dict[int, StartMember]:
         """Return the orders to start these members, by member.
 
-        Members that have ended keep their ranks: no other member gets the same one. `ends`: when
-        the gang's time is over, in seconds since the epoch.
+        Ended members keep their ranks, which no other member gets. `ends`: when the gang's time is
+        up, in seconds since the epoch.
         """
         places = {}
         for index, place in enumerate(gang.members):
@@ -155,7 +155,7 @@ class Starter:
 
 
 def _run_order(gang: Gang, member: Member, place: MemberPlace, spec: JobSpec) -> StartMember:
-    """Return the order for one array task of a run, as it would be if the task were alone in the
+    """Return the order for one array task of a run. It is the same as if the task were alone in the
     place.
     """
     name, index = member.of_group, member.index
@@ -184,7 +184,7 @@ def _run_order(gang: Gang, member: Member, place: MemberPlace, spec: JobSpec) ->
 
 
 class WantedStep(msgspec.Struct, frozen=True):
-    """A requested additional program of a member, with variables of its own."""
+    """A requested additional program of a member, with its own variables."""
 
     argv: list[str]
     variables: dict[str, str]
@@ -195,8 +195,8 @@ class WantedStep(msgspec.Struct, frozen=True):
 
 
 def streams_of(gang: Gang, index: int, attempt: int) -> bytes:
-    """Return the id of the process that has the streams of a member's first program. The id is
-    computed from the member, and begins with the id of the node.
+    """Return the id of the process that handles the streams of a member's first program. The id is
+    computed from the member's, and begins with the id of the node.
     """
     number = (index % _WRAP).to_bytes(3, "big") + (attempt % _WRAP).to_bytes(3, "big")
     return node_prefix(gang.members[index].node) + gang.gang_id[:4] + number
@@ -209,8 +209,8 @@ def _command(
     stands: bytes = b"",
     umask: int = -1,
 ) -> Command:
-    """Return the command of one process. `stands`: the process with the streams of the member's
-    first program, if any.
+    """Return the command of one process. `stands`: the process that handles the streams of the
+    member's first program, if there is one.
     """
     env = process_environment(setup, process)
     argv = list(process_argv(setup, process, env)) or ["true"]

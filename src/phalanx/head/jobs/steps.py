@@ -27,7 +27,7 @@ MAX_TASKS = 100_000
 
 
 class _Asked(NamedTuple):
-    """A request that waits for a node's answer."""
+    """A request that is waiting for a node's answer."""
 
     asker: Asker[bytes]
     process: bytes
@@ -36,7 +36,7 @@ class _Asked(NamedTuple):
 
 
 class Steps:
-    """The steps that were requested, until their nodes have answered."""
+    """The requested steps, until their nodes have answered."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class Steps:
         return number
 
     def run(self, asker: Asker[bytes], request: RunStep) -> Later:
-        """Ask a member's node to run a task of a step. The later answer names the process that has
-        the task's streams.
+        """Ask a member's node to run a task of a step. The answer comes later and names the process
+        that handles the task's streams.
         """
         job = self._requests.need(request.job)
         member = _member_of(job, request.member)
@@ -115,7 +115,7 @@ class Steps:
         return LATER
 
     def started(self, message: StepStarted) -> None:
-        """Answer the asker after a node has reported whether a task of a step begins."""
+        """Answer the asker, once a node has reported whether it starts a task of a step."""
         asked = self._asked.pop(message.token, None)
         if asked is None:
             return
@@ -127,7 +127,7 @@ class Steps:
             asked.asker.reply(asked.process)
 
     def attach(self, asker: Asker[bytes], request: AttachMember) -> bytes:
-        """Return the process that has the streams of a member's first program."""
+        """Return the process that handles the streams of a member's first program."""
         job = self._requests.need(request.job)
         member = _member_of(job, request.member)
         group = job.spec.group(member.group)
@@ -152,8 +152,8 @@ class Steps:
 
 
 def _member_of(job: JobRecord, name: str) -> MemberRecord:
-    """Return the member with that name; the first for "". Raises JobCommandError for an unknown
-    name.
+    """Return the member with that name, or the first member for "". Raises JobCommandError for an
+    unknown name.
     """
     found = next((member for member in job.members if name in ("", member.name)), None)
     if found is None:

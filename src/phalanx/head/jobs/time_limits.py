@@ -1,7 +1,6 @@
-"""Pure questions about a job's time: whether it is up, whether the job waits for an hour, and when
-to look again.
-
-`now` is the wall-clock time; `ran_s` of the record is up to date (`run_clock`).
+"""Pure functions on a job's time: whether it is up, whether the job waits for a given time, and
+when to check again. `now` is the wall-clock time. The record's `ran_s` must be up to date
+(`run_clock`).
 """
 
 from __future__ import annotations
@@ -16,19 +15,21 @@ from phalanx.model.jobs.records import JobRecord
 from phalanx.model.readable import length_text
 
 TIMED = (st.PENDING, st.RUNNING)
-"""The states in which the time of a gang is limited. In all other states the gang ends anyway, or
+"""The states in which the gang's time is limited. In all other states the gang is already ending or
 has ended.
 """
 WITH_DEADLINE = (*TIMED, st.ABORTED)
 SOONEST_S = 0.001
-"""Seconds between two looks at a job, at least: sums of times are not exact."""
+"""The least seconds between two checks of a job. It is not 0 because sums of times are not
+exact.
+"""
 
 
 def deadline_of(job: JobRecord) -> float | None:
     """Return the wall-clock time by which the job must have ended.
 
-    If the clock has jumped ahead since the job was submitted, a date is reached only after as many
-    real seconds: no job ends because of a wrong clock.
+    If the clock has jumped ahead since the job was submitted, a date is moved by the same amount,
+    so that no job ends because of a wrong clock.
     """
     deadline = job.spec.timing.deadline
     if deadline is None:
@@ -39,32 +40,30 @@ def deadline_of(job: JobRecord) -> float | None:
 
 
 def limit_of(job: JobRecord) -> float | None:
-    """Return how many seconds the gang may run; None for an array, whose tasks have limits of their
-    own.
+    """Return how many seconds the gang may run. Returns None for an array, whose tasks have their
+    own limits.
     """
     return None if job.spec.array is not None else job.spec.timing.limit_s
 
 
 def begins(job: JobRecord) -> float | None:
-    """Return the wall-clock time before which the job does not start."""
+    """Return the wall-clock time before which the job must not start."""
     begin = job.spec.timing.begin
     return None if begin is None else begin.since(job.submitted - job.set_back_s)
 
 
 def waits_since(job: JobRecord) -> float:
-    """Return the wall-clock time from which the job counts as waiting for places.
-
-    It is the last of its submission, the moment when its dependencies were met, its begin and its
-    release, as in Slurm (22.05.8, AccrueTime): a job that could not have started does not become
-    older than those that could.
+    """Return the wall-clock time since which the job has waited for places. It is the latest of
+    four times, as in Slurm (22.05.8, AccrueTime): its submission, the moment when its dependencies
+    were met, its begin time and its release. So a job gains no age while it cannot start.
     """
     since = job.submitted if job.queued is None else job.queued
     return max([since, *(at for at in (job.released, begins(job)) if at is not None)])
 
 
 def is_held_back(job: JobRecord, now: float) -> bool:
-    """Whether no member of the job may start yet, whatever room there is. A job that has begun is
-    not held back again, even if the wall-clock time goes back.
+    """Whether no member of the job may start yet, even if there is room. A job that has begun is
+    not held back again, even if the wall-clock time goes backwards.
     """
     waits = (st.PENDING, st.RUNNING) if job.spec.array is not None else (st.PENDING,)
     if job.state not in waits or job.is_held:
@@ -78,8 +77,8 @@ def is_held_back(job: JobRecord, now: float) -> bool:
 
 
 class HeldBack(NamedTuple):
-    """The reason why no member of a job may start yet: a code, a sentence, and what would change
-    the situation.
+    """The reason why no member of a job may start yet: a code, a sentence, and an action or event
+    that would change it.
     """
 
     code: str
@@ -104,8 +103,8 @@ def why_held_back(job: JobRecord, now: float) -> HeldBack | None:
 
 
 def is_timeless(job: JobRecord) -> bool:
-    """Whether the job has no times at all, as most jobs: the functions below then have nothing to
-    answer.
+    """Whether the job has no times at all, like most jobs. The functions below then have nothing to
+    compute.
     """
     timing = job.spec.timing
     times = (timing.limit_s, timing.deadline, timing.begin, job.reserved_until)
@@ -113,7 +112,7 @@ def is_timeless(job: JobRecord) -> bool:
 
 
 def left_s(job: JobRecord, now: float) -> float | None:
-    """Return in how many seconds a running gang must have ended; None if no limit applies."""
+    """Return the seconds after which a running gang must have ended; None if no limit applies."""
     limit_s, deadline = limit_of(job), deadline_of(job)
     ends = [] if limit_s is None else [limit_s - job.ran_s]
     if job.reserved_until is not None:
@@ -122,8 +121,8 @@ def left_s(job: JobRecord, now: float) -> float | None:
 
 
 def time_is_up(job: JobRecord, now: float) -> tuple[str, str] | None:
-    """Return (TimeOut or Deadline, why) for a job whose time is over, or whose remaining time is
-    too short.
+    """Return (TimeOut or Deadline, reason) if the job's time is up or the remaining time is too
+    short; None otherwise.
     """
     limit_s, deadline = limit_of(job), deadline_of(job)
     has_begun = job.run_started is not None
@@ -145,7 +144,7 @@ def time_is_up(job: JobRecord, now: float) -> tuple[str, str] | None:
 
 
 def must_warn(job: JobRecord, now: float) -> bool:
-    """Whether the job's members must now be sent the signal that comes before the end."""
+    """Whether the job's members must now get the signal that precedes their end."""
     if job.spec.array is not None:
         return False  # the tasks of an array are warned themselves
     signal, left = job.spec.timing.signal, left_s(job, now)
@@ -156,8 +155,8 @@ def must_warn(job: JobRecord, now: float) -> bool:
 
 
 def next_look_s(job: JobRecord, now: float, is_going: bool) -> float | None:
-    """Return in how many seconds one of these answers may change; None if time alone changes none.
-    `is_going`: whether the gang's clock goes.
+    """Return the seconds after which one of these answers may change; None if time alone changes
+    none of them. `is_going`: whether the gang's clock is running.
     """
     if job.state not in WITH_DEADLINE:
         return None

@@ -1,7 +1,6 @@
 """The variables that torch.distributed and related programs read: all that torchrun sets for its
-processes.
-
-A member stands for one process of torchrun's, and a node of the gang for one of its agents.
+processes. A member corresponds to one process of torchrun, and a node of the gang to one of its
+agents.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from phalanx.manifests.plugins import options
 from phalanx.protocol.bundle_messages import ERROR_FILE
 
 ONE_ROLE = "default"
-"""Torchrun's name for the role of processes that are all alike."""
+"""Torchrun's name for the role when all processes are alike."""
 
 
 def torchrun_variables(gang: PlacedGang, group: str, index: int) -> dict[str, str]:
     """Return the variables of a member. A member without a rank gets only the address at which the
-    others meet.
+    ranked members meet.
     """
     ranks, me = gang.rendezvous, (group, index)
     env = {"MASTER_PORT": port} if (port := _port(gang)) else {}

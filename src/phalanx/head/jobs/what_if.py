@@ -1,4 +1,6 @@
-"""Suppositions about a cluster, as people write them, and their consequences."""
+"""Hypothetical changes of a cluster in the form in which people write them, and their
+consequences.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ NODES = "COUNT:NODE (like that node), or COUNT:CPU=64,GPU=8,memory=512Gi"
 
 
 class Supposition(msgspec.Struct, frozen=True, kw_only=True):
-    """Supposed changes, all made together."""
+    """Hypothetical changes, all made together."""
 
     add_nodes: tuple[str, ...] = ()
     """Nodes to add, each as COUNT:NODE or COUNT:NAME=AMOUNT,..."""
@@ -35,11 +37,11 @@ class Supposition(msgspec.Struct, frozen=True, kw_only=True):
     weights: tuple[str, ...] = ()
     """Weights to change, each as QUEUE=N."""
     manifests: tuple[tuple[str, bytes], ...] = ()
-    """Manifests to add, as (name for errors, text); their jobs wait with the others."""
+    """Manifests to add, as (name for errors, text). Their jobs wait with the others."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is supposed."""
+        """Whether nothing changes."""
         return not (self.add_nodes or self.remove_nodes or self.weights or self.manifests)
 
 
@@ -60,8 +62,8 @@ def suppose(snapshot: Snapshot, supposed: Supposition) -> Comparison:
 
 
 def _with_nodes(snapshot: Snapshot, written: str) -> Snapshot:
-    """Return the snapshot with more nodes. Raises ValueError for text in neither of the two
-    forms.
+    """Return the snapshot with more nodes. Raises ValueError for text in neither of the forms of
+    `add_nodes`.
     """
     count, _, what = written.partition(":")
     if not count.isdecimal() or len(count) > 12 or not what:
@@ -83,8 +85,8 @@ def _with_nodes(snapshot: Snapshot, written: str) -> Snapshot:
 def _jobs(snapshot: Snapshot, name: str, text: bytes) -> list[Submission]:
     """Return the jobs of a manifest as they would wait. Raises ValueError for an unknown queue.
 
-    Only the cluster knows priority classes, so a job has the priority that its manifest gives as a
-    number.
+    Priority classes are known only to the cluster, so a job gets the priority that its manifest
+    states as a number.
     """
     try:
         manifests, _ = read_checked(text, name)
