@@ -84,7 +84,7 @@ def _conditions(selector: Mapping[str, str]) -> list[tuple[str, str, list[str]]]
 
 
 def encode_strategy(wire: Mapping[str, Any]) -> bytes:
-    """Return a strategy's bytes in the key of a scheduling class."""
+    """Return a strategy as the bytes that stand for it in the key of a scheduling class."""
     return msgspec.json.encode(wire, order="sorted") if wire else b""
 
 

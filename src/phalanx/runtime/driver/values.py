@@ -1,4 +1,4 @@
-"""The values of objects: packed for others, read from messages and files."""
+"""The values of objects: packs them for other processes, and reads them from messages and files."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Values:
     def read(self, ref: ObjectRef[Any], deadline: float | None = None) -> Any:
         """Return the value of a ready reference.
 
-        Raises the object's error, or Vanished for a lost object, which is then requested again, or
+        Raises the object's error; Vanished for a lost object, which is then requested again;
         GetTimeoutError if the object's file has not come here by `deadline`.
         """
         payload = ref._value

@@ -1,9 +1,9 @@
 """The engine of a program that has no node of its own: it asks a head, and runs no tasks.
 
 Such a program reaches the head of another account of its machine (the mode *shared*), or a head
-elsewhere with its token. Jobs, queues and listings work as in commands; the head knows the account
-from its socket, or the token. Tasks, actors and objects are in processes and files of one account,
-which no other may reach.
+elsewhere with its token. Jobs, queues and listings work as they do in commands; the head knows the
+program's account from its socket or its token. Tasks, actors and objects are not available: they
+are in processes and files of one account, which no other account may reach.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class VisitingEngine:
         self.is_alive = True
 
     def stop(self) -> None:
-        """Do nothing but end the visit: nothing of this program runs anywhere."""
+        """End the visit. Nothing of this program runs anywhere, so nothing else has to be ended."""
         self.is_alive = False
 
     def facts(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class VisitingEngine:
         return {"address": self._address, "gcs_address": self._address, "webui_url": ""}
 
     def ask(self, request: Request[R]) -> R:
-        """Send a request to the head, and wait. Raises an error that is the answer."""
+        """Send a request to the head, and wait. Raises any error with which the head answers."""
         if isinstance(request, AdmitQueue):
             # if a queue takes no work of this program, the queue refuses the program's jobs
             return cast("R", None)

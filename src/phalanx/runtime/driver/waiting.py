@@ -165,7 +165,7 @@ class Waiting:
     ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
         """Return (ready, not ready), both in the given order. At most `count` objects are ready.
 
-        `fetch`: a large object is ready once this node has it, and is brought here.
+        With `fetch`, a large object is brought to this node, and is ready once it is here.
         """
         started = own_time() if fetch and timeout_s else 0.0
         ready = _first_ready(refs, count)
@@ -264,7 +264,7 @@ class Waiting:
         timeout_s: float | None,
         fail_fast: bool = False,
     ) -> bool:
-        """Wait until `needed` of `missing` are ready. Returns False if the time is over before."""
+        """Wait until `needed` of `missing` are ready. Returns False if the time is over first."""
         if timeout_s is not None and timeout_s <= 0:
             return self._poll(missing, needed)
         waiter = Waiter(needed, fail_fast)

@@ -1,7 +1,7 @@
 """A dialect: the names and rules of another system, under which an unchanged program runs.
 
 An adapter offers its dialect by the entry point group `phalanx.dialects`. The dialect applies to a
-process, and to all that the process starts, when PHALANX_DIALECT has its name.
+process, and to every process that it starts, when PHALANX_DIALECT has its name.
 """
 
 from __future__ import annotations

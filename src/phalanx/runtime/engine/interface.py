@@ -31,8 +31,8 @@ class PendingReply(Protocol[R_co]):
         ...
 
     def result(self, timeout_s: float | None = None) -> R_co:
-        """Wait for the answer and return it. Raises GetTimeoutError, or the answer if the answer is
-        an error.
+        """Wait for the answer and return it. Raises GetTimeoutError, and any error that comes as
+        the answer.
         """
         ...
 
@@ -89,9 +89,9 @@ class Output(Protocol):
 class Engine(Protocol):
     """Runs tasks, actors and gangs for one process, a driver or a worker.
 
-    The API has checked options and signatures. An engine refuses what it cannot do with an error of
-    `phalanx.errors`. References, generators and handles of actors are classes of the engine:
-    `ref_type` and `generator_type` name the first two; its handles are ActorHandles.
+    The API has checked options and signatures. An engine raises an error of `phalanx.errors` for
+    anything that it cannot do. References, generators and handles of actors are classes of the
+    engine: `ref_type` and `generator_type` are the first two, and its handles are ActorHandles.
     """
 
     default_env: dict[str, Any]
@@ -285,7 +285,7 @@ class Engine(Protocol):
     # ---- the cluster -------------------------------------------------------------------------
 
     def ask(self, request: Request[R]) -> R:
-        """Send a request to the head, and wait. Raises an error that is the answer."""
+        """Send a request to the head, and wait. Raises any error with which the head answers."""
         ...
 
     def nodes(self) -> list[dict[str, Any]]:

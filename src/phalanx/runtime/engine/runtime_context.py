@@ -30,8 +30,9 @@ def visible_ids(resource: str, devices: Mapping[str, Sequence[int]]) -> list[int
     """Return the names by which the program knows the devices that its work holds.
 
     These are the entries, possibly UUIDs, of the variable that shows the devices; without that
-    variable, they are the numbers. If a variable of Ray makes the runtime leave that variable
-    alone, it lists all devices of the node, and the numbers are positions in the list.
+    variable, they are the numbers. A variable of Ray's can forbid the runtime to change that
+    variable. The variable then lists all devices of the node, and the numbers of the devices are
+    positions in the list.
     """
     numbers = list(devices.get(resource, ()))
     variable = VISIBLE.get(resource, "")
@@ -242,8 +243,8 @@ class RuntimeContext:
 
     @property
     def gang(self) -> GangView | None:
-        """The gang of the calling task or actor, in the state when the member was placed; None
-        outside gangs.
+        """The gang of the calling task or actor, as it was when the member was placed; None outside
+        gangs.
 
         Its fields are rank, local_rank, world_size, address, ports, devices and members.
         """

@@ -17,8 +17,9 @@ from phalanx.errors import PhalanxError
 from phalanx.runtime.engine import tracing
 
 VARIABLE = "PHALANX_TRACING"
-"""A variable, 1 or MODULE:FUNCTION, that turns tracing on in programs that do not decide
-themselves."""
+"""The variable that turns tracing on in programs that do not decide it themselves. Its value is 1
+or MODULE:FUNCTION.
+"""
 DELAY_MS = 1_000
 """The longest time in milliseconds that a span waits in its process, unless OTEL_BSP_SCHEDULE_DELAY
 is set.

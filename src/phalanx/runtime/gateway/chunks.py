@@ -52,7 +52,7 @@ def decode_get(raw: bytes) -> tuple[str, int, int]:
 
 @contextlib.contextmanager
 def blocking(sock: socket.socket) -> Iterator[None]:
-    """Use the socket from a thread that may wait: for at most STALL_S each time."""
+    """Prepare the socket for a thread that may wait for at most STALL_S in each operation."""
     if isinstance(sock, ssl.SSLSocket):
         sock.settimeout(STALL_S)
     else:  # the kernel's own limit, so that a chunk is one system call

@@ -43,8 +43,8 @@ class Delivery:
     ) -> None:
         """Pass the connection to the process. Tell the dialling side whether the process exists.
 
-        `token`: the id of the token that the dialling side has proved to hold, if it was not the
-        cluster's. With `is_node`, `token` is the key of a node.
+        `token`: the id of the token that the dialling side has proved to hold, unless that is the
+        cluster's token. With `is_node`, `token` is the key of a node.
         """
         try:
             self._relays.check(link)

@@ -58,7 +58,7 @@ class Dialler:
         self._tls = None if insecure else dialling_context()
         self._node = prefix + bytes(TARGET_BYTES - len(prefix))
         self._refusal: DialError | ProtocolError | None = None
-        """Why the head refused this node. It is kept while the head has another version."""
+        """Why the head refused this node. The reason is kept while the head has another version."""
         self._knock_at = 0.0
 
     def update(self, addresses: dict[str, tuple[str, int]], full: bool) -> None:
@@ -83,8 +83,9 @@ class Dialler:
     async def dial(self, target: bytes, role: Role) -> Link:
         """Return a connection that the other gateway has accepted.
 
-        Raises DialError, AuthenticationError or ProtocolError with a human-readable sentence. If a
-        head has refused this node because of another version, it is only knocked at from then on.
+        Raises DialError, AuthenticationError or ProtocolError with a human-readable sentence. After
+        the head has refused this node for its version, dialling the head only reports that this
+        node is alive, until the head has the node's version.
         """
         if self._key is not None:
             if target != CONTROL:
@@ -103,7 +104,8 @@ class Dialler:
             raise
 
     async def _knock(self) -> None:
-        """Tell the head that this node is alive. Returns once the head has this version.
+        """Tell the head that this node is alive. Returns once the head has the version of this
+        node.
 
         Raises the errors of `dial`, and DialError with GIVEN_UP if the head takes the node for
         dead.

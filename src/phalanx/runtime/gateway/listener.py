@@ -1,6 +1,6 @@
 """The way in: TCP connections that must authenticate before they reach any process.
 
-Before that, at most one hello and one proof are read from them, within 5 seconds, and only fixed
+Until then, at most one hello and one proof are read from them, within 5 seconds, and only fixed
 fields are decoded. A peer that fails is answered a second later, whatever the failure. `Turns`
 decides which handshakes run at the same time.
 """
@@ -79,7 +79,7 @@ class Listener:
         self.tokens: dict[bytes, list[bytes]] = {}
         """The hashes of the tokens of people, robots and nodes, by the tokens' ids."""
         self.node_keys: frozenset[bytes] = frozenset()
-        """The ids of those of nodes."""
+        """The ids of those tokens that are keys of nodes."""
         self._turns = Turns[_Arrival]()
         self._looks: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,8 +101,8 @@ class Listener:
             self._begin()
 
     def _begin(self) -> None:
-        """Begin the handshakes whose turn has come. Handshakes that take long are ended in favour
-        of others.
+        """Begin the handshakes whose turn has come. End handshakes that take long while others
+        wait.
         """
         now = self._loop.time()
         while (arrival := self._turns.begins(now)) is not None:

@@ -28,7 +28,7 @@ def is_object_name(name: str) -> bool:
 
 
 class Begun(NamedTuple):
-    """A file that is being filled: its first `size` bytes, from the beginning of the mapping."""
+    """A file that is being filled. The object will be the first `size` bytes of the mapping."""
 
     fd: int
     mapping: mmap.mmap

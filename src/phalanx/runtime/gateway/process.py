@@ -103,8 +103,8 @@ def _harden(channel_socket: socket.socket) -> None:
 class OwnTimeLoop(asyncio.SelectorEventLoop):
     """An event loop whose timers for handshakes and dials follow the process's own time.
 
-    `_report` reads that time each second. So a peer that answered while this process was stopped is
-    not late.
+    `_report` reads that time each second. So the answer of a peer is not late if it came while this
+    process was stopped.
     """
 
     def time(self) -> float:
@@ -179,7 +179,9 @@ class Gateway:
         ]
 
     def _secrets(self) -> tuple[Tokens, PersonalToken | None]:
-        """Return the cluster's tokens, or the key of this node and a token that nobody else has."""
+        """Return the cluster's tokens. For a node with a key of its own, return that key, and a
+        token that nobody else has in place of the cluster's.
+        """
         path = self._config.token_file
         key = personal_token.parsed(cluster_token.read_text(path))
         if key is None or self._config.prefixes[0] == CONTROL[:PREFIX_BYTES]:

@@ -24,7 +24,7 @@ class Tokens(Protocol):
         ...
 
     def accepted(self) -> list[bytes]:
-        """Return the tokens of which others may show one."""
+        """Return the tokens that others may show."""
         ...
 
 
@@ -63,7 +63,7 @@ class TokenFile:
         return self.accepted()[0]
 
     def accepted(self) -> list[bytes]:
-        """Return the tokens of which others may show one."""
+        """Return the tokens that others may show."""
         state = self._state()
         if state != self._seen:
             try:

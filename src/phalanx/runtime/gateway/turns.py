@@ -1,10 +1,10 @@
-"""Which connections may prove who they are now, and which wait for their turn. Pure.
+"""Decides which connections may prove who they are now, and which wait for their turn. Pure.
 
-Nobody can tell a right proof from a wrong one before it is read, and a stranger on this machine has
-the same address as its owner. So no address is refused for what others there did. The cost of
-strangers is bounded instead: each address has few handshakes at a time, addresses take turns, a
-handshake that takes long gives way when others of its address wait, and a wrong one keeps its place
-for a while.
+A right proof looks like a wrong one until it is read, and a stranger on this machine has the same
+address as the machine's owner. So no address is refused for the failures of others who use it. The
+cost of strangers is bounded instead: each address has few handshakes at a time, and addresses take
+turns. A handshake that takes long is ended when others of its address wait, and a failed one keeps
+its place for a while.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Turns(Generic[_One]):
         return self._count
 
     def arrives(self, address: str, one: _One) -> _One | None:
-        """Add a connection that waits. If too many wait, remove and return one: of the address with
-        the most waiting connections, the connection that has waited longest.
+        """Add a connection that waits. If too many wait, remove and return the connection that has
+        waited longest at the address with the most waiting connections.
         """
         self._waiting.setdefault(address, deque()).append(one)
         self._count += 1
@@ -54,9 +54,9 @@ class Turns(Generic[_One]):
     def begins(self, now: float) -> _One | None:
         """Return the next connection whose handshake begins; None if there is no room.
 
-        It is a connection of the address with the fewest handshakes now; addresses with equally few
-        take turns. The connection of this address that came last is next, because earlier ones may
-        be strangers' that only wait.
+        The connection belongs to the address with the fewest running handshakes; addresses with
+        equally few take turns. It is the latest connection of this address, because earlier
+        connections may be those of strangers that only wait.
         """
         if self._busy >= AT_ONCE:
             return None

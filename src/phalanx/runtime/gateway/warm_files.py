@@ -1,8 +1,8 @@
 """Files that this gateway has filled, held open and mapped for the next objects.
 
 The next object may be written over a file that is of no use any more, into pages that are allocated
-and mapped. No process may have such a file open or mapped; the kernel tells when it is asked for a
-lease on the file.
+and mapped. No other process may have such a file open or mapped. The kernel tells whether one does
+when it is asked for a lease on the file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The audit log as files of JSON lines, of mode 0600, of which the oldest is deleted."""
+"""The audit log, in files of JSON lines with mode 0600. The oldest file is deleted."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _READ_BYTES = 1 << 16
 
 
 class AuditFile:
-    """Appends records to a file. A full file becomes `PATH.1`, and the one before becomes
-    `PATH.2`.
+    """Appends records to a file. A full file is renamed to `PATH.1`, and the file that had this
+    name to `PATH.2`.
     """
 
     def __init__(self, path: str, file_bytes: int = FILE_BYTES, files: int = FILES) -> None:
@@ -39,7 +39,7 @@ class AuditFile:
         return fd
 
     def add(self, record: AuditInfo) -> None:
-        """Append a record. A record that cannot be written is written to the head's log."""
+        """Append a record. A record that cannot be appended goes into the head's log."""
         line = msgspec.json.encode(record.as_dict()) + b"\n"
         try:
             if self._size and self._size + len(line) > self._file_bytes:
@@ -63,7 +63,7 @@ class AuditFile:
         return f"{self._path}.{number}" if number else self._path
 
     def latest(self, count: int, is_meant: Callable[[AuditInfo], bool]) -> list[AuditInfo]:
-        """Return the last `count` records that are meant, oldest first."""
+        """Return the last `count` records for which `is_meant` is true, the oldest first."""
         found: list[AuditInfo] = []
         for line in self._backwards():
             with contextlib.suppress(msgspec.MsgspecError, TypeError):  # this line was cut short

@@ -157,7 +157,7 @@ class LedgerThread:
         self._call(tell)
 
     def _certain(self) -> float:
-        """Return the earliest wall-clock time that can be right now.
+        """Return the earliest time that may be the true wall-clock time.
 
         A clock that is wrong for a moment must not delete a year's history.
         """

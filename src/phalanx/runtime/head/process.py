@@ -339,7 +339,7 @@ class HeadProcess:
                 self._control.on_lost(prefix)
 
     def _gateway_lost(self) -> None:
-        """Start another gateway at the same port; end the head when that cannot be."""
+        """Start another gateway at the same port; end the head if no gateway can be started."""
         if not self._port or not self._gateway_deaths.one_more():
             say("the head ends, as its gateway was killed", level=ERROR)
             self._stop()

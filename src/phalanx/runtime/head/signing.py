@@ -1,4 +1,4 @@
-"""The head's key, by which phalanx-launch knows that the head has granted work an account."""
+"""The head's key, by which phalanx-launch knows that the head lets work run under an account."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ copy of this file is the whole program (docs/explanation/security.md goes throug
 
 The node's account sends one message: a grant with the head's signature, and one end of a socket. A
 child becomes the account of the grant for good, and then executes the program that root has named
-in the options; that program gets the socket, and nothing of root's. Nobody else is answered.
+in the options; that program gets the socket, and nothing of root's. No other account is answered.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ MOST_BYTES = 1 << 16
 MOST_RUNNING = 256
 PATIENCE_S = 5.0
 VALID_S = 180
-"""Seconds that a grant is valid at most: the head's 120, and a minute between the two clocks."""
+"""The most seconds for which a grant is valid: the head's 120, and 60 for a difference between the
+two clocks.
+"""
 KEPT_S = 600
 """Seconds for which the number of a grant is kept after the grant has expired."""
 BEGUN, NO_ACCOUNT = b"begun", b"no account"
@@ -42,11 +44,11 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 
 
 class RefusedError(Exception):
-    """The request is not carried out. The reason is for root's log alone."""
+    """Raised if a request is not carried out. Its text is for root's log alone."""
 
 
 class AccountError(RefusedError):
-    """The machine has no account that fits the grant."""
+    """Raised if the machine has no account that fits the grant."""
 
 
 class Grant(NamedTuple):
@@ -182,8 +184,8 @@ def use_up(grant: Grant, directory: str) -> None:
 
 
 def floor_of(directory: str) -> int:
-    """Return the last expiry among the grants that are forgotten, because a clock may be set
-    back.
+    """Return the latest expiry of the grants that were forgotten. No grant with an earlier expiry
+    is valid, even if a clock is set back.
     """
     return max((int(name[6:]) for name in os.listdir(directory) if name[:6] == "floor-"), default=0)
 

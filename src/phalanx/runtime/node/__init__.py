@@ -1,1 +1,3 @@
-"""A node's process: leases, bundles, workers, shared memory, and its links to head and others."""
+"""A node's process: leases, bundles, workers, shared memory, and its links to the head and to other
+nodes.
+"""

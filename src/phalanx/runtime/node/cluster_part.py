@@ -183,7 +183,7 @@ class ClusterPart:
         return self._reach.gateway_pid
 
     def gateway_lost(self) -> None:
-        """Start another gateway; end the node when that cannot be."""
+        """Start another gateway; end the node if no gateway can be started."""
         again = None if self._listens is None else self._reach.start_again(self._listens[1])
         if again is None:
             self._failure = ENDED_WITH.format("gateway")

@@ -1,4 +1,4 @@
-"""A node put together: its machines, and the processes, sockets and files that they use.
+"""Puts a node together from its machines and the processes, sockets and files that they use.
 
 One thread runs one loop. It never unpickles: user data passes through as bytes.
 """
@@ -282,9 +282,10 @@ class EmbeddedNode:
 
     @property
     def goes_on(self) -> bool:
-        """Whether commands go on when this process ends now, and not by a failure.
+        """Whether commands of jobs go on after the end of this process: it restarts, and the head
+        still counts on the node.
 
-        A head that has given the node up has given its members away.
+        A head that has given the node up has placed the node's members elsewhere.
         """
         return self.is_restarting and not self.is_stale
 

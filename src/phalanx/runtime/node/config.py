@@ -14,7 +14,7 @@ from phalanx.scheduler.placement.memory_pressure import MEMORY_LIMIT
 
 
 class MemberConfig(msgspec.Struct, kw_only=True):
-    """How a node belongs to a cluster. Times are in seconds."""
+    """The settings of a node's membership in a cluster. Times are in seconds."""
 
     head: tuple[str, int]
     """The address of the head."""
@@ -28,7 +28,7 @@ class MemberConfig(msgspec.Struct, kw_only=True):
     comes_back: bool = False
     """Whether the node comes back, as in MembershipOptions."""
     formers: list[str] = []
-    """As in Join."""
+    """The ids of earlier processes of this node, as in `Join`."""
 
 
 class NodeConfig(msgspec.Struct, kw_only=True):
@@ -42,7 +42,7 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     node_name: str = ""
     """The name for display; empty: the machine's name."""
     machine: MachineShare | None = None
-    """The node's part of its machine, as in Join."""
+    """The node's share of its machine, as in `Join`."""
     preload: list[str] = []
     unit_resources: tuple[str, ...] = ACCELERATORS
     prestart: int = 0
@@ -75,7 +75,9 @@ class NodeConfig(msgspec.Struct, kw_only=True):
     session.
     """
     keeps_commands: bool = False
-    """Whether commands of jobs go on when the node's process ends, for its next process."""
+    """Whether commands of jobs go on after the end of the node's process, until its next process
+    takes them over.
+    """
     is_private: bool = False
     """Whether `init(address="auto")` skips it."""
     launch: str = ""

@@ -1,4 +1,6 @@
-"""A node's fork server, which is started again when it is killed, and what has outlived it."""
+"""A node's fork server, which is started again when it is killed, and the processes that have
+outlived a killed one.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ class Keeper(Protocol):
 
     @property
     def fileno(self) -> int:
-        """Readable when `step` has something to do."""
+        """A descriptor that is readable when `step` has something to do."""
         ...
 
     def step(self) -> None:
@@ -44,7 +46,7 @@ class Keeper(Protocol):
         ...
 
     def end_what_nobody_knows(self) -> None:
-        """End processes that the node has not heard of."""
+        """End the processes that are not known to the node."""
         ...
 
     def end_everything(self) -> None:
@@ -81,7 +83,7 @@ class Adopted(Protocol):
 
 
 class NothingAdopted:
-    """Stands for the adopted commands of a node that has none."""
+    """The adopted commands of a node that has none."""
 
     def __contains__(self, process: bytes) -> bool:
         """Return False."""
@@ -165,7 +167,9 @@ class NodeForks(ForkClient):
             connection.post(ReadOutput())
 
     def answered(self, connection: Connection) -> None:
-        """Handle the answer to the oldest of these requests."""
+        """Handle the answer of a connection to the oldest request for output that was sent
+        over it.
+        """
         drain = self._waiting[connection].popleft()
         drain.left -= 1
         if not drain.left:

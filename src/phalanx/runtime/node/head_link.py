@@ -1,4 +1,6 @@
-"""A node's connection to its head, and its reports about that to the process that started it."""
+"""A node's connection to its head, and reports about that connection to the process that started
+the node.
+"""
 
 from __future__ import annotations
 

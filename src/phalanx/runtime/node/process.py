@@ -89,7 +89,7 @@ def main() -> NoReturn:
 
 
 def own(config: NodeConfig, node: EmbeddedNode) -> None:
-    """Tie the session to this process, which ends by signals from now on."""
+    """Tie the session to this process. From now on, signals end the process."""
     sessions.own(config.session, os.getpid())
     signal.signal(signal.SIGTERM, lambda *_: node.loop.stop())
     if config.member is not None:
@@ -123,8 +123,8 @@ class NodeForkServers:
 
 
 def begin_keeping(config: NodeConfig, fork_server: int) -> None:
-    """End what an earlier process of this node has left that starts commands, and note what starts
-    them from now on.
+    """End the processes that an earlier process of this node has left and that start commands, and
+    note the present ones.
     """
     kept = config.session.kept
     sessions.end_helpers(kept)

@@ -78,9 +78,9 @@ class _Server:
         self.begun: set[bytes] = set()
         self.kept_until = 0.0
         self.killed_since: dict[bytes, float] = {}
-        """When each process that must end and still lives was to be killed."""
+        """For each process that must end and still lives: the time of the order to kill it."""
         self.why = NO_LAUNCH
-        """Why no command can begin, until one has begun."""
+        """The reason why no command can begin; empty once the fork server has begun."""
         self.is_jobs_fault = False
 
 

@@ -1,11 +1,12 @@
-"""Looking repeatedly for a moment before sleeping, when that moment is likely to be enough.
+"""Looks repeatedly for a moment before a thread sleeps, when that moment is likely to be enough.
 
-Sleeping and waking costs two processes that answer each other more than their work does: the
-kernel's switches, and on a virtual machine the call of one processor to another, 50 µs for a round
-trip where two looking processes need 5. Looking for about as long as a wake-up costs is never more
-than twice as expensive as the best choice would have been (Karlin, Li, Manasse and Owicki,
-"Empirical studies of competitive spinning for a shared-memory multiprocessor", 1991). Here it is
-much less: after a long wait, or a look in vain, a thread sleeps at once for a while.
+For two processes that answer each other, sleeping and waking costs more than their work. The cost
+is the kernel's switches and, on a virtual machine, the call of one processor to another: 50 µs for
+a round trip that takes two looking processes 5 µs. Looking for about as long as a wake-up costs is
+never more than twice as expensive as the best choice would have been (Karlin, Li, Manasse and
+Owicki, "Empirical studies of competitive spinning for a shared-memory multiprocessor", 1991). Here
+it costs much less than that: after a long wait, or a look in vain, a thread sleeps at once for a
+while.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ T = TypeVar("T")
 SPIN_S = 80e-6
 """Seconds for which a thread looks before it sleeps."""
 SHORT_S = 2 * SPIN_S
-"""The length of a short wait, in seconds, with its wake-up. After a short wait, looking may be
-worth it for the next one.
+"""The longest wait, in seconds and with its wake-up, that counts as short. After a short wait,
+looking may be worth it for the next one.
 """
 MOST_SKIPPED = 256
 
@@ -47,7 +48,7 @@ class AdaptiveSpin:
         self._penalty = 0
         """The number of short waits without looking that follow the next look in vain."""
         self._skip = 0
-        """The number of these waits that are left."""
+        """The number of waits without looking that are left."""
 
     def poll(self, look: Callable[[float], list[T]], timeout_s: float) -> list[T]:
         """Return what `look(timeout)` finds, after repeated looks if they are worth it.

@@ -1,9 +1,10 @@
-"""Commands that an earlier process of this node started: it does for them what their fork server
-did.
+"""Watches and ends commands that an earlier process of this node started, as their fork server did
+before.
 
-They are not below this process, so it can neither wait for them nor become the parent of what they
-leave behind. Their shields stand in: a shield writes how its command has ended, stays as the parent
-of what is left, and is ended here when nothing is left.
+The commands are not below this process, so it can neither wait for them nor become the parent of
+the processes that they leave behind. Their shields do so instead. A shield writes how its command
+has ended and stays as the parent of the processes that are left. It is ended here when none is
+left.
 """
 
 from __future__ import annotations

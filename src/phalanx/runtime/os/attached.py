@@ -2,9 +2,9 @@
 
 The user's side connects to the Unix socket named by the program's id, from another node through the
 gates. There is one such connection, and the program starts with it. The connection ends when the
-program ends. When the connection is lost, the program gets SIGTERM, at a terminal SIGHUP too, and
-SIGKILL after the grace of its job. A program that was asked to end has ended once all that it has
-started has ended. All its output goes to the log, too.
+program ends. When the connection is lost, the program gets SIGTERM (and SIGHUP, at a terminal), and
+SIGKILL after the grace of its job. A program that was asked to end counts as ended once all
+processes that it has started have ended. All its output goes to the log, too.
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ class _Stand:
         return not reaped.issuperset(below)
 
     def _round(self, watched: int) -> dict[int, int]:
-        """Pass on everything that has come. Returns what was ready, including `watched` if it
-        was.
+        """Pass on everything that has come. Returns the descriptors that were ready, with their
+        events; `watched` may be among them.
         """
         connection = self._connection
         poll = select.poll()
@@ -358,7 +358,9 @@ class _Stand:
             self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
-        """Send a signal to the program's process group, and to the terminal's current one."""
+        """Send a signal to the program's process group, and to the foreground group of its
+        terminal.
+        """
         groups = {self._pid}
         if self._is_terminal:
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Runs the checks of a node: a shell's child in a session of its own, with low priority."""
+"""Runs the checks of a node. Each is a shell command in a session of its own, with low priority."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _PREFIX = "phalanx-"
 _OWNED = re.compile(rf"{_PREFIX}(\d+)\.(\d+)-[0-9a-f]+")
 """The name of a group: its node's pid and start time, and the id of its command."""
 _EMPTY_S = 0.05
-"""Seconds for which this process waits at a time until a group that was ended is empty."""
+"""The longest time in seconds for which one call waits until a group that was ended is empty."""
 
 
 class CommandGroup(Protocol):
@@ -59,7 +59,7 @@ class CommandGroups(Protocol):
     """Makes groups."""
 
     def way(self) -> str:
-        """Return how commands are held (see `model.command_groups`)."""
+        """Return how the processes of commands are kept together (see `model.command_groups`)."""
         ...
 
     def make(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
@@ -78,10 +78,10 @@ class CommandGroups(Protocol):
 
 
 class NoGroups:
-    """Stands in for groups on machines where none can be made."""
+    """The `CommandGroups` of machines on which no group can be made."""
 
     def way(self) -> str:
-        """Return that there are no groups."""
+        """Return the way of machines without groups."""
         return NONE
 
     def make(self, process: bytes, memory_bytes: int) -> CommandGroup | None:
@@ -214,7 +214,7 @@ class Cgroup:
 def find_command_groups(node: int, root: Path = Path("/")) -> CommandGroups:
     """Return the object that makes groups below this process's own group.
 
-    `node`: the process whose end means that its groups are left behind.
+    `node`: the process for which the groups are made. After its end they count as left behind.
     """
     directory = writable_group(root)
     return NoGroups() if directory is None else Cgroups(directory, node)

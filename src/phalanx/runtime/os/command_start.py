@@ -43,7 +43,7 @@ class CommandStart:
     """Starts commands, from one thread."""
 
     def __init__(self, lifeline: int) -> None:
-        """`lifeline`: the pipe at whose end all commands end."""
+        """`lifeline`: a pipe. When its other end closes, all commands end."""
         self._lifeline = lifeline
         self._calls: ChildCalls | None = None
         with contextlib.suppress(OSError):

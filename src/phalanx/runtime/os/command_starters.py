@@ -1,9 +1,9 @@
 """Threads that start commands for a process that must not wait for them.
 
-A thread that starts a command waits until the command is another program: a moment, or as long as a
-file server with its directory or program takes to answer. So threads do that. A few work side by
-side, because most of the moment is a wait for the kernel, and another one takes the commands behind
-those that take long.
+To start a command, a thread waits until the new process has become the command's program. That
+takes a moment, or as long as a file server with the command's directory or program takes to answer.
+So threads of their own do that. A few of them work side by side, because most of that moment is a
+wait for the kernel. When a start takes long, another thread takes over the commands behind it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class CommandStarters:
         self.look()
 
     def look(self) -> None:
-        """Start another thread when waiting commands would wait long."""
+        """Start another thread if waiting commands would otherwise wait long."""
         late = self._clock() - LONG_S
         idle = self._since.count(_IDLE)
         is_short = len(self._since) < SIDE_BY_SIDE and self._waiting.qsize() > idle

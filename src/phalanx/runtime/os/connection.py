@@ -1,9 +1,10 @@
 """One socket between two processes of the cluster: frames out, messages in.
 
 Every connection begins as a Unix socket of the session. A connection to a process of another node
-begins at the gate, which passes the socket that leads there over it (SCM_RIGHTS); one from another
-node comes in over the gate in the same way. The descriptor's number stays: `is_switched` tells the
-loop that watches it to register it again.
+begins as a socket to the gate, over which the gate passes the socket that leads to that process
+(SCM_RIGHTS). A connection from another node is passed on in the same way. The new socket gets the
+descriptor number of the old one: `is_switched` tells the loop that watches this descriptor to
+register it again.
 """
 
 from __future__ import annotations
@@ -208,8 +209,8 @@ class Connection:
     def _write_apart(self, messages: list[msgspec.Struct]) -> None:
         """Send messages that are too large together for one frame in several frames.
 
-        Messages that are too large for any frame are left out: the connection's watcher answers for
-        them.
+        Messages that are too large for any frame are left out: the connection's owner answers in
+        their place.
         """
         frames, unsendable = split_frames(messages)
         for frame in frames:

@@ -44,8 +44,8 @@ class DaemonLog:
         self._process = process
 
     def write(self, text: str, level: str = INFO, job: str = "") -> None:
-        """Write a line. If the line cannot be written, because the disk is full, the process goes
-        on.
+        """Write a line. If the line cannot be written, for example because the disk is full, the
+        process goes on.
         """
         with contextlib.suppress(OSError):
             if self._is_aloud:

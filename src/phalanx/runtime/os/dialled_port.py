@@ -1,4 +1,6 @@
-"""A program whose input and output are a port of its node: `phalanx forward` runs it there."""
+"""A program that connects its input and output with a port of its node, which `phalanx forward`
+runs there.
+"""
 
 from __future__ import annotations
 

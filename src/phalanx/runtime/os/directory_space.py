@@ -29,8 +29,8 @@ class DirectorySpace:
         self._watched = watched
 
     def look(self, writes: bool) -> list[DirectorySample]:
-        """Return a sample of each directory. With `writes`, try to write a file in each of them
-        before.
+        """Return a sample of each directory. With `writes`, first try to write a file in each of
+        them.
         """
         return [_sample(one, writes) for one in self._watched]
 

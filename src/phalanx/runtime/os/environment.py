@@ -34,8 +34,8 @@ def child_environment() -> dict[str, str]:
 def without_our_path(variables: Mapping[str, str]) -> dict[str, str]:
     """Return these variables without Phalanx's own path, for programs of users.
 
-    The packages next to this one are not for the Python of such a program, which may be another
-    one.
+    Such a program may run under another Python, for which the packages next to this one are not
+    meant.
     """
     found = dict(variables)
     added, path = found.pop(ADDED, None), found.get("PYTHONPATH", "")

@@ -1,9 +1,11 @@
-"""Exit files: the shield of a command writes there how the command has ended, whoever is left.
+"""Exit files, in which the shield of a command writes how the command has ended, even when no node
+is there.
 
-The file belongs to one command. Its shield writes two process ids into it once the command has
-begun, its own and the command's, and what waitid(2) says once the command has ended. So a node that
-comes after the one which started the command learns both. The shield has the file open as its
-descriptor 0 for as long as it lives: by that it is told from another process that has its id.
+An exit file belongs to one command. Once the command has begun, its shield writes two process ids
+into the file: its own and the command's. Once the command has ended, the shield adds the result of
+waitid(2). So a node that comes after the one which started the command finds both. The shield keeps
+the file open as its descriptor 0 for as long as it lives. That distinguishes it from another
+process that gets its id later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Leases on files, which tell whether a file may be overwritten.
 
-It may when no other process has it open or mapped, which the kernel confirms by granting a lease,
-and none of its pages wait to be sent.
+A file may be overwritten if no other process has it open or mapped, and if none of its pages wait
+to be sent. The kernel confirms the first condition by granting a lease.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A node's memory of the processes that its fork server has started, should it be killed."""
+"""A node's records of the processes that its fork server has started, in case the fork server is
+killed.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """The process that forks others for a node: it starts the commands of jobs, and reports their ends.
 
-It holds no other state, and has one thread, as a process that forks should, besides those that
-start commands. Once a process that it has started ends, it ends all that the process left behind,
-in whatever session; but the remains of a command that was asked to end may use the rest of its
-grace. When the node's end of the socket closes, it ends everything that it has started, except kept
-commands, which end only with a node that says so. When it is killed itself, its children go on: the
-node keeps them (`survivors.py`).
+The fork server holds no other state. It has one thread, as a process that forks should, apart from
+the threads that start commands. Once one of its processes ends, the fork server ends everything
+that this process has left behind, in whatever session. But the processes left by a command that was
+asked to end may use the rest of the command's grace. When the node's end of the socket closes, the
+fork server ends everything that it has started, except kept commands: these end only if the node
+has ordered it. When the fork server itself is killed, its children go on, and the node keeps them
+(`survivors.py`).
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class ForkServer:
         self._emptying: list[Child] = []
         """Children that have ended while processes in their groups are being killed."""
         self._unwritten: list[Child] = []
-        """Children that have ended and whose shields have not yet written how."""
+        """Children that have ended and whose shields have not yet written how they ended."""
         self._ends_kept = False
 
     def serve(self) -> None:
@@ -183,7 +184,9 @@ class ForkServer:
         return _AGAIN_S if is_soon else None
 
     def after_round(self) -> None:
-        """Do what a subclass adds after each round of events, or after a wait without events."""
+        """Do additional work of a subclass after each round of events, or after a wait without
+        events.
+        """
 
     def _want_writable(self, connection: Connection, wanted: bool) -> None:
         mask = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
@@ -397,9 +400,9 @@ class ForkServer:
             self._bury_ended()
 
     def _leave_shield(self, child: Child) -> bool:
-        """End the shield of a kept command that has ended, once the shield has written how. After
-        that, processes left by the command are below this process. Returns whether the shield is
-        ended.
+        """End the shield of a kept command that has ended, once the shield has written how the
+        command ended. After that, processes left by the command are below this process. Returns
+        whether the shield is ended.
         """
         if not child.exit_file or child.shield is None:
             return True
@@ -459,14 +462,14 @@ class ForkServer:
         )
 
     def before_end(self, child: Child) -> None:
-        """Do what a subclass adds before the end of a child is reported."""
+        """Do additional work of a subclass before the end of a child is reported."""
 
     def _end_orphans(self) -> None:
         """End the orphans of children that have ended here, except orphans with a grace period."""
         self._ends_orphans = not end_orphans(self._known)
 
     def _known(self) -> set[int]:
-        """Return the children that are no orphans, or have a grace."""
+        """Return the children that are no orphans, and the orphans that have a grace period."""
         # taken before the children that begin from now on are known
         there = own_children() if self._lingering else []
         known = {child.pid for child in self._children.values()}

@@ -1,6 +1,7 @@
-"""Helper processes of a daemon that are started in place of killed ones, as programs of their own.
+"""Helper processes of a daemon that replace killed ones, as programs of their own.
 
-The first ones are forked from the daemon while it is small and has one thread. Later it is neither.
+The first helpers are forked from the daemon while it is small and has one thread. Later the daemon
+has grown and has several threads.
 """
 
 from __future__ import annotations

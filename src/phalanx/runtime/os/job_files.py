@@ -17,12 +17,16 @@ from phalanx.runtime.os.below import directory_name, make_below, open_below
 LOG_BYTES = 64 << 20
 """The bytes that are kept of a member's output, for each attempt."""
 LOG_PART = 16
-"""The most bytes of one output are the file system's size divided by this."""
+"""The part of its file system that one output may take: the size of the file system divided by this
+number.
+"""
 LEAST_LOG_BYTES = 256 << 10
 KEPT_BYTES = 8 << 30
 """The bytes that are kept of the output of all ended members together."""
 KEPT_PART = 10
-"""The most bytes of the output of all ended members are the file system's size divided by this."""
+"""The part of its file system that the output of all ended members may take: the size of the file
+system divided by this number.
+"""
 OLD_LOG_BYTES = 1 << 20
 """Bytes that are kept of the output of attempts before the last two."""
 _STAT_BLOCK = 512

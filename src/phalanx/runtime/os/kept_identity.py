@@ -1,4 +1,6 @@
-"""The node of the records of members in a directory, and whether it may come for them."""
+"""The identity of the node whose members have records in a directory, and whether that node may
+come back for them.
+"""
 
 from __future__ import annotations
 

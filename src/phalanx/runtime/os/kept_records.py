@@ -1,8 +1,8 @@
 """The records of members that outlive their node, as files in the session's directory.
 
-One directory has, beside the records, the exit files of their commands, and the *identity* of the
-node: by that the next node knows that it is meant. All files have mode 0600. They need not survive
-the machine: after its boot nothing runs. So nothing is synchronized to the disk.
+One directory has the records, the exit files of the members' commands, and the *identity* of the
+node, by which the next node recognizes its records. All files have mode 0600. No file is
+synchronized to the disk, because no member outlives a restart of the machine.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ class KeptRecords:
 
 
 def identify(directory: str, head: str, name: str, node_id: str) -> list[str]:
-    """Make a directory that of this node. Returns the ids of the nodes whose records it contains.
+    """Make this node the owner of a directory of records. Returns the ids of the nodes whose
+    records it contains.
 
     The identity names these ids until `settle`, because the head may know the members under any of
     them.
@@ -128,7 +129,7 @@ def settle(directory: str) -> None:
 
 
 def _write(path: str, data: bytes) -> None:
-    """Write a file completely or not at all, as other processes that look at it see it."""
+    """Write a file so that other processes see it completely or not at all."""
     new = path + _NEW
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(fd, "wb") as file:

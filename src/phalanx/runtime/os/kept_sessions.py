@@ -1,4 +1,4 @@
-"""A node's session goes on under another name in the next process of the node, if members live.
+"""Continues a node's session under another name in the node's next process, if members still live.
 
 The next node gets the files of jobs, with their output, and the records of members. Sockets, and
 objects in memory, end with a node.

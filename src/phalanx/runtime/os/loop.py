@@ -58,7 +58,7 @@ class Loop:
             self._epoll.modify(fd, mask)
 
     def renew(self, fd: int) -> None:
-        """Register a descriptor again whose number belongs to a new file now."""
+        """Register again a descriptor whose number now belongs to another file."""
         with contextlib.suppress(FileExistsError):
             self._epoll.register(fd, select.EPOLLIN)
 

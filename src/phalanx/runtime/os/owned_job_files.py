@@ -1,8 +1,9 @@
-"""The files of jobs that run as their submitters: each account reaches those of its own jobs alone.
+"""The files of jobs that run as their submitters: each account reaches only the files of its own
+jobs.
 
-They belong to the node, and access lists let the submitter in: it reads the files of its job, adds
-to its log, and has its member's directory to itself. It changes no directory in which the node
-follows names, so it cannot lead the node to other files.
+The files belong to the node, and access lists let the submitter in. The submitter may read the
+files of its job, append to the log, and use the directory of its member. It may not change any
+directory in which the node follows names, so it cannot lead the node to other files.
 """
 
 from __future__ import annotations

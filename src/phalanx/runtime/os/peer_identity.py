@@ -1,8 +1,9 @@
-"""The principal at the other end of a Unix socket, by the word of the kernel.
+"""The principal at the other end of a Unix socket, as the kernel reports it.
 
 The kernel notes the process and the account that open a connection (SO_PEERCRED, unix(7)). A
-process below a member of a job is that job, whatever it says: the node writes the names of the job
-into the environment of the member's first process, and each process is found from its parent.
+process below a member of a job acts as that job, whatever it claims to be: the node writes the
+names of the job into the environment of the member's first process, and each process is found from
+its parent.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from phalanx.runtime.os.own_time import own_time
 from phalanx.runtime.os.peer_user import peer_of
 
 _DEPTH = 100
-"""Ancestors of a process that are looked at."""
+"""The number of a process's ancestors that are looked at."""
 _KNOWN_S = 60.0
 """Seconds for which the name and the groups of an account are remembered, because directories of
 accounts on other machines answer slowly.

@@ -1,4 +1,4 @@
-"""Processes by parentage: a process stays below the one that it was started for.
+"""Finds processes by parentage: a process stays below the process for which it was started.
 
 A process leaves its group and its session by setsid, and then neither tells where it belongs. It
 cannot leave its parent. When its parent ends, the next subreaper above becomes its parent
@@ -25,7 +25,7 @@ _PASSES = 100
 moment later.
 """
 _DYING_S = 0.5
-"""Seconds for which one process may take to die before the others are continued with."""
+"""Seconds that one process gets to die before the next process is handled."""
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh", "fish", "csh", "tcsh", "busybox"})
 
@@ -73,12 +73,14 @@ def own_children() -> list[int]:
 
 
 def end_orphans(known: Callable[[], Collection[int]]) -> bool:
-    """End every such child that is not known, with all below it.
+    """End every child of this process that is not known, with all processes below it.
 
-    The processes that they were started for have ended. All are stopped before any is killed, so
-    that none starts another one meanwhile. Returns whether none is left; otherwise call it again.
+    The processes for which these children were started have ended. All are stopped before any is
+    killed, so that none can start another one. Returns whether none is left. If some are left, call
+    this function again.
 
-    `known` is called after each look at the children: other threads may start some at any time.
+    `known` is called after each look at the children, because other threads may start children at
+    any time.
     """
     for _ in range(_PASSES):
         there = own_children()
@@ -127,7 +129,7 @@ def reaped(pid: int) -> bool:
 
 
 def subtrees(roots: Iterable[int], parents: Mapping[int, int]) -> dict[int, int]:
-    """Return, for each process that is one of `roots` or below one, that root.
+    """Return the root of each process that is one of `roots`, or is below one.
 
     `parents` maps each process to its parent.
     """

@@ -103,9 +103,10 @@ def _temporary() -> str:
 
 
 def is_chosen() -> bool:
-    """Whether the user keeps sessions apart by a runtime directory of their own choice.
+    """Whether the user has chosen a runtime directory, to keep sessions apart.
 
-    Otherwise the directory is that of a login, which cron, sudo and system services do not name.
+    Otherwise the runtime directory is that of a login, which is not set in cron jobs, sudo and
+    system services.
     """
     run = os.environ.get("XDG_RUNTIME_DIR")
     return run is not None and _is_usable(run) and run != f"/run/user/{os.getuid()}"

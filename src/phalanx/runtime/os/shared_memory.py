@@ -2,10 +2,10 @@
 
 A writer keeps the file of a dropped object, with its mapping, and writes the next object of a
 similar size into it: existing pages are several times faster than fresh ones. A file that others
-may have mapped is overwritten only after its name is removed, so that no process opens it any more,
-and after the kernel confirms that no other process has it: so no reader ever sees bytes change. A
-worker also keeps the files mapped for a while that it wrote for other processes: the owner gives
-the file back when it has dropped the object.
+may have mapped is overwritten only after two steps: its name is removed, so that no process can
+open it any more, and the kernel confirms that no other process has it. So no reader ever sees bytes
+change. For a while, a worker also keeps the files mapped that it wrote for other processes. The
+owner of an object gives its file back when it has dropped the object.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ _KEEP_READ_BYTES = 256 << 20
 """The most bytes of kept files that other processes may have mapped."""
 _WATCHED, _WATCHED_SHARE = 64, 16
 """The number of last written files whose descriptors a process keeps, to ask the kernel about them;
-at most this part of its open files. A file without a descriptor is not overwritten once others may
-have mapped it."""
+it is at most the limit of open files divided by the second number. A file without a descriptor is
+not overwritten once others may have mapped it.
+"""
 _MADV_POPULATE_WRITE = 23
 _HANDED_FILES, _HANDED_BYTES = 16, 256 << 20
 """The most objects of other owners, and the most bytes of them, that their writer keeps mapped."""

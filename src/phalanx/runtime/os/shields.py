@@ -1,15 +1,15 @@
 """Shields: each worker and each command has a parent of its own, which does nothing else.
 
-Programs can kill their parent: `kill -9 $PPID` in a shell, `os.kill(os.getppid(), 9)` in a task. A
-parent of all work would take all of it along, so a shield stands in between. The kernel ends the
-shield's child with it, and nothing else: work that kills its parent ends itself, and is known to
-have done so.
+Programs can kill their parent: `kill -9 $PPID` in a shell, `os.kill(os.getppid(), 9)` in a task. If
+all work had the same parent, that would end all work. So each process has a shield as its parent.
+With a shield, the kernel ends the shield's child and nothing else: work that kills its parent ends
+only itself, and is known to have done so.
 
-A shield waits for the end of its child, and ends after it; so the child is left to the fork server,
-which learns how it has ended. When the fork server is killed, shields and their children go on, as
-children of the node. The end of the node ends them: each shield has a pipe open whose other end
-only the node has, the *lifeline*, and the kernel kills the shield when that end closes (fcntl(2):
-F_SETSIG).
+A shield waits for the end of its child and then ends, too. The dead child is left to the fork
+server, which reads how it has ended. When the fork server is killed, shields and their children go
+on, as children of the node. The end of the node ends them: each shield has a pipe open whose other
+end only the node has, the *lifeline*, and the kernel kills the shield when that end closes
+(fcntl(2): F_SETSIG).
 
 The shield of a *kept* command has no lifeline: it goes on without its node, outside the node's
 process group. It writes into the command's exit file (`exit_files`), and then stays until it is

@@ -1,4 +1,6 @@
-"""The machine's clock and randomness, which every engine gives to machines that have neither."""
+"""The computer's clock and randomness, which engines give to the machines of the pure packages,
+because these have neither.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class SystemClock:
         return own_time()
 
     def monotonic(self) -> float:
-        """Return the seconds of the machine's clock that never goes back."""
+        """Return the seconds of the computer's clock that never goes back."""
         return time.monotonic()
 
     def wall(self) -> float:

@@ -73,7 +73,7 @@ def named_devices(shown: str | None, numbers: Sequence[int], variable: str = CUD
 
 
 def of_command(variables: dict[str, str], node: Mapping[str, str]) -> dict[str, str]:
-    """Return a command's variables with names in place of the node's numbers of devices.
+    """Return a command's variables, in which names replace the node's own numbers of devices.
 
     `node` has the variables of the node.
     """
@@ -123,7 +123,9 @@ def device_limits(variables: Mapping[str, str]) -> dict[str, int]:
 
 
 def _beneath(resource: str) -> tuple[str, ...]:
-    """Return the variables whose devices are the base for the devices of `variables_of`."""
+    """Return the variables that restrict the devices among which the variables of `variables_of`
+    choose.
+    """
     return (AMD_RUNTIME,) if resource == "GPU" else ()
 
 

@@ -198,8 +198,8 @@ class AsyncActorHost(ActorHost):
 
 
 def _check_end(context: TaskContext) -> None:
-    """Raise the end of a call again if user code has caught it, because the result is not
-    wanted.
+    """Raise the exit or cancellation of a call again if user code has caught it, because the result
+    is not wanted.
     """
     if context.leaves:
         raise WorkerExit

@@ -91,7 +91,7 @@ class DeviceEnvironment:
         return bool(self._of_gang)
 
     def _set(self, old: Mapping[str, str | None], new: Mapping[str, str]) -> None:
-        """Set variables in place of those of the work before."""
+        """Set variables in place of the variables of the previous work."""
         for name, before in old.items():
             if before is None:
                 os.environ.pop(name, None)

@@ -1,4 +1,4 @@
-"""The end of a worker's process, as an interpreter ends."""
+"""Ends a worker's process in the way in which an interpreter ends."""
 
 from __future__ import annotations
 

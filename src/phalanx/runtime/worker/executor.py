@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from phalanx.runtime.worker.actor_host import ActorHost
 
 _LOOK_AGAIN_S = 0.05
-"""Seconds between looks of an ending process at whether other processes still refer to its
+"""Seconds between two checks of an ending process whether other processes still refer to its
 objects.
 """
 
@@ -145,7 +145,7 @@ class WorkerExecutor:
             self._runtime.owner.cancelling.cancel_children(parent)
 
     def set_up(self, message: JobSetup) -> None:
-        """Prepare the process for a job; nothing runs before."""
+        """Prepare the process for a job; nothing runs before that."""
         self._runtime.go_by(message.settings)
         self._results.stream_items = message.settings.stream_items
         for path in reversed(message.path):

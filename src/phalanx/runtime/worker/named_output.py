@@ -19,7 +19,7 @@ class NamedOutput(io.TextIOBase):
         self._last: str | None = None
         self._at_start = True
         self._holds_back = False
-        """Whether text without the end of its line may not have been sent yet."""
+        """Whether there may be unsent text at the beginning of a line."""
         self.default_name = default_name
 
     @interruptible  # this waits at the place where the user's code prints
@@ -42,8 +42,8 @@ class NamedOutput(io.TextIOBase):
         return len(text)
 
     def let_go(self) -> None:
-        """Send text without the end of its line, because the task that printed it may not print
-        again for long.
+        """Send the unfinished line, because the task that printed it may not print again for
+        long.
         """
         if self._holds_back:
             self._holds_back = False

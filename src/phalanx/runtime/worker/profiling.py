@@ -1,4 +1,6 @@
-"""Profiles of a worker's calls, a file a call, when its runtime environment asks for them."""
+"""Profiles of a worker's calls, in one file for each call, if its runtime environment asks for
+them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from typing import Any
 from phalanx.worker.context import TaskContext
 
 DIRECTORY = "phalanx-profiles"
-"""The directory of the files, below the program's, unless the environment names another."""
+"""The directory of the files, below the program's directory, unless the environment names another
+directory.
+"""
 _LONGEST = 80
 """Characters of a function's name in the name of a file."""
 _counter = itertools.count()

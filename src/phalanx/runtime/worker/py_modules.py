@@ -1,7 +1,7 @@
 """`py_modules` of a runtime environment: the modules that they let a worker import.
 
 As on Ray, a directory is the module of its name, and so is a file `NAME.py`. A directory without an
-`__init__.py` may also hold modules, and a zip file or wheel does: those are on the path.
+`__init__.py` may contain modules itself, and a zip file or wheel does; these are put on the path.
 """
 
 from __future__ import annotations

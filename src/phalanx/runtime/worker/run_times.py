@@ -13,7 +13,7 @@ class Began(NamedTuple):
     steady: float
 
     def seconds(self) -> float:
-        """Return how many seconds the run has taken so far."""
+        """Return the seconds that the run has taken so far."""
         return time.monotonic() - self.steady
 
     def ended(self) -> float:
