@@ -19,9 +19,10 @@ def as_completed(
 ) -> Iterator[Any]:
     """Yield each result (or its reference) soon after it is ready.
 
-    With a `chunk_size`, results come in chunks: when that many are ready (at the end, when all
-    remaining ones are), they are yielded in the order of `refs`. `wait_options` go to `wait`
-    (`timeout`, `fetch_local`). Raises ValueError for a `chunk_size` below 1 and for `num_returns`.
+    With a `chunk_size`, results are yielded in chunks of that size, each once all of its results
+    are ready, and in the order of `refs`; the last chunk may be smaller. `wait_options` go to
+    `wait` (`timeout`, `fetch_local`). Raises ValueError for a `chunk_size` below 1 and for
+    `num_returns`.
 
     Example:
         for result in as_completed([square.remote(n) for n in range(10)]):

@@ -23,7 +23,9 @@ from phalanx.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 VALID_PLACEMENT_GROUP_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 
 _FRESH_S = 1.0
-"""Seconds for which an answer that a group is created counts, while this process removes none."""
+"""Seconds for which the answer that a group is created stays valid, unless this process removes a
+group.
+"""
 _removals = 0
 """The number of groups that this process has removed, by whatever handle."""
 
@@ -47,7 +49,9 @@ class PlacementGroup:
         not create the group.
         """
         self._asked = (0.0, 0)
-        """When that was asked, by the monotonic clock, and after how many removals."""
+        """The time of that question, by the monotonic clock, and the number of groups that had been
+        removed then.
+        """
         self._removed: PendingReply[None] | None = None
         """The pending answer to the group's removal, which this process requested without
         waiting.
@@ -120,7 +124,7 @@ class PlacementGroup:
         return asked
 
     def _is_fresh(self) -> bool:
-        """Whether the last answer still counts: the group may have been removed since."""
+        """Whether the last answer is still valid: the group may have been removed since then."""
         asked_at, removals = self._asked
         return removals == _removals and time.monotonic() - asked_at < _FRESH_S
 
@@ -166,9 +170,9 @@ def placement_group(
 
     `strategy` is "PACK" (few nodes), "SPREAD" (many nodes), "STRICT_PACK" (one node) or
     "STRICT_SPREAD" (a node for each bundle). With `lifetime="detached"` the group outlives its
-    driver. Each entry of `bundle_label_selector` limits the nodes of one bundle. Beside amounts a
-    bundle may have `gpu_memory`, `gpu_memory_limit`, `gpu_share` and `gpu_compute`, as tasks have
-    them. Raises ValueError for bundles or options that are not allowed.
+    driver. Each entry of `bundle_label_selector` limits the nodes of one bundle. In addition to
+    amounts, a bundle may have `gpu_memory`, `gpu_memory_limit`, `gpu_share` and `gpu_compute`, as
+    tasks have them. Raises ValueError for bundles or options that are not allowed.
 
     Example:
         group = placement_group([{"GPU": 1, "CPU": 4}] * 2, strategy="STRICT_PACK")

@@ -1,1 +1,3 @@
-"""A worker: the work that was sent to a process, what of it runs, and what that holds."""
+"""A worker: the work that was sent to a process, the part of it that runs, and the references and
+resources of that part.
+"""

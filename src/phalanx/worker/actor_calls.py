@@ -1,4 +1,4 @@
-"""The calls of the one actor that a worker is: which run, which wait, which are cancelled.
+"""The calls of the only actor in a worker: the calls that run, wait or are cancelled.
 
 A call belongs to a concurrency group, and a limited number of calls of each group run at once.
 Calls that have to wait begin in the order in which they came.

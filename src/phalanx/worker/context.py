@@ -54,7 +54,7 @@ class TaskContext:
         self.consumed = 0
         """The number of items of the stream that the reader has taken."""
         self.progress: Any = None
-        """The waiter until the reader has taken more."""
+        """The waiter that is notified when the reader has taken more items."""
 
     def is_ahead(self, index: int, backpressure: int) -> bool:
         """Whether item `index` of the stream is as far ahead of the reader as is allowed.
@@ -87,7 +87,7 @@ class LeaseInfo:
         self.gang = decode_view(gang)
         """The gang as the work sees it, if the work is a member of one."""
         self.variables = variables or {}
-        """Those that tell the work what it may use of shared GPUs."""
+        """The variables that tell the work what it may use of shared GPUs."""
 
 
 def lease_info(order: Lease | CreateActor) -> LeaseInfo:

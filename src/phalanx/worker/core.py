@@ -1,7 +1,7 @@
-"""A worker: it runs tasks of owners one after another, or is one actor.
+"""The core of a worker, which runs tasks of owners one after another, or is one actor.
 
-This module knows what was sent here, what runs, under which lease, and what of it is cancelled. The
-executor of user code asks for the next task and says when it has ended.
+The core knows the work that was sent here, the running work with its lease, and the cancelled work.
+The executor of user code asks for the next task, and reports when the task has ended.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Effects(Protocol):
         ...
 
     def set_up(self, message: JobSetup) -> None:
-        """Prepare the process for a job; nothing runs before."""
+        """Prepare the process for a job; nothing runs before that."""
         ...
 
     def become(self, message: CreateActor) -> HostedActor:
@@ -275,7 +275,7 @@ class WorkerCore:
     def refuse_tasks(self) -> None:
         """Give tasks back that came although the process is about to end, and tell their owners.
 
-        The process may have been lent to an owner before the previous owner heard of the end.
+        The process may have been lent to an owner before the previous owner knew of the end.
         """
         for connection in {entry[0] for entry in list(self.tasks)}:
             connection.post(Leaving())
@@ -302,9 +302,9 @@ class WorkerCore:
         """Drop the tasks that came by a connection which has ended.
 
         Their owner may have made another connection before the end was noticed here: tasks that
-        came by that one go on. Calls of an actor run to their ends. Calls that wait until their
-        reader has taken more would wait for ever, and all other calls behind them, so they are
-        cancelled.
+        came by the new connection go on. Calls of an actor run to their ends. Calls that wait until
+        their reader has taken more items would wait for ever, and so would all calls behind them.
+        Therefore such calls are cancelled.
         """
         self.tasks.drop(connection)
         for context in self.streams.lost(connection):

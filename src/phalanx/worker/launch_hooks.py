@@ -1,6 +1,6 @@
 """Hooks that see a task or an actor before it goes into a placement group.
 
-Ray's Tune uses them to refuse what a trial's group has no room for.
+Ray's Tune uses them to refuse work for which a trial's group has no room.
 """
 
 from __future__ import annotations

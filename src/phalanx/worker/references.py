@@ -32,7 +32,9 @@ class References(Protocol):
 
 
 class TaskReferences:
-    """Registers borrowers in time: before the process that keeps the object alive lets go."""
+    """Registers borrowers in time: before the process that keeps the object alive releases the
+    object.
+    """
 
     def __init__(self, me: bytes, references: References, patience_s: float) -> None:
         """`patience_s`: seconds for which references are kept for a reader whose connection has

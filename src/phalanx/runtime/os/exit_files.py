@@ -1,5 +1,5 @@
-"""Exit files, in which the shield of a command writes how the command has ended, even when no node
-is there.
+"""Exit files, in which the shield of a command writes how the command has ended, even when its node
+is gone.
 
 An exit file belongs to one command. Once the command has begun, its shield writes two process ids
 into the file: its own and the command's. Once the command has ended, the shield adds the result of

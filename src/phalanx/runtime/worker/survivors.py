@@ -1,8 +1,9 @@
 """Workers and commands that have outlived their fork server: the node keeps them.
 
 Their shields become children of the node, which is a subreaper, when the fork server is killed. So
-the node takes over what the fork server did for them: it reads their output, signals them, learns
-how they end, and ends what they leave behind. The fork server that follows starts what is new.
+the node takes over the fork server's work for them: it reads their output, signals them, notes how
+they end, and ends the processes that they leave behind. The next fork server starts new workers and
+commands.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class SurvivorKeeper(WorkerForkServer):
 
     @property
     def fileno(self) -> int:
-        """Readable when `step` has something to do."""
+        """A descriptor that is readable when `step` has something to do."""
         return self._epoll.fileno()
 
     def step(self) -> None:

@@ -26,7 +26,7 @@ from phalanx.worker.generators import StreamingGeneratorStats, next_item
 from phalanx.worker.open_streams import OpenStreams
 
 _CONSUMER_S = 0.001
-"""Seconds between the looks of an async generator at whether its reader has taken more items."""
+"""Seconds between two checks of an async generator whether its reader has taken more items."""
 
 
 class TaskResults:

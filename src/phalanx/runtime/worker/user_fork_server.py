@@ -1,7 +1,8 @@
-"""The fork server of one account, which starts that account's commands for a node of another.
+"""The fork server of one account, which starts that account's commands for a node under another
+account.
 
-phalanx-launch executes it as that account, with the socket to the node under the number 3. It ends
-when the node closes the socket, and all that it has started ends with it.
+phalanx-launch executes it as that account, with the socket to the node as descriptor 3. When the
+node closes the socket, the fork server ends with everything that it has started.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def create_collective_group(
     group_name: str = "default",
     gloo_timeout: int = TIMEOUT_MS,
 ) -> None:
-    """Declare a group of these actors: each joins the group when it first uses it.
+    """Declare a group of these actors: each actor joins the group at its first operation.
 
     Raises RuntimeError for ranks that do not fit the actors, a name that is taken, and a backend
     that is not available here.
@@ -199,7 +199,7 @@ def send(tensor: Any, dst_rank: int, group_name: str = "default") -> None:
 
 
 def recv(tensor: Any, src_rank: int, group_name: str = "default") -> None:
-    """Fill the tensor with the one that member `src_rank` sends."""
+    """Fill the tensor with the tensor that member `src_rank` sends."""
     _check_tensor(tensor)
     group = _group(group_name, src_rank)
     if src_rank == group.rank:

@@ -94,5 +94,5 @@ class BaseGroup:
         self._lacks("send")
 
     def recv(self, tensor: list[Any], recv_options: RecvOptions) -> None:
-        """Fill the tensor with the one that a member sends."""
+        """Fill the tensor with the tensor that a member sends."""
         self._lacks("recv")

@@ -1,4 +1,4 @@
-"""Groups of torch's gloo. The program's own use of torch.distributed is left alone."""
+"""Groups of torch's gloo. The program's own use of torch.distributed is not affected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The pool: a fixed number of processes, actors that take the batch that has waited longest."""
+"""The pool: a fixed number of processes, which are actors. A free process takes the batch that has
+waited longest.
+"""
 
 from __future__ import annotations
 

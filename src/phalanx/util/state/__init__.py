@@ -1,8 +1,9 @@
 """The state of a cluster: tasks, actors, objects, workers, nodes, jobs, gangs, drivers.
 
 The functions have the names, arguments and columns of Ray's state API where Ray has them. Every
-listing covers the whole cluster: tasks are asked from the processes that own them, and objects from
-those that own them or refer to them. Rows are dicts whose keys can be read as attributes too.
+listing covers the whole cluster: tasks are reported by the processes that own them, and objects by
+the processes that own them or refer to them. Rows are dicts whose keys can be read as attributes
+too.
 
     running = list_tasks(filters=[("state", "=", "RUNNING")])
     names = [task.name for task in running]
