@@ -59,7 +59,9 @@ def get(
 
 
 def _ready(refs: list[Any], timeout_s: float | None) -> Iterator[list[Any]]:
-    """Each time references become ready, yield them; after `timeout_s` without any, yield none."""
+    """Yield references each time some become ready; yield an empty list after `timeout_s` seconds
+    without any.
+    """
     while refs:
         ready, refs = objects.wait(refs, num_returns=1, timeout=timeout_s)
         if ready and refs:

@@ -143,7 +143,8 @@ def current_lease() -> LeaseInfo | None:
 
 
 def placing_lease() -> LeaseInfo | None:
-    """Return the lease whose placement group the calling work is in and hands on.
+    """Return the lease of the calling work, for the placement group that the work passes on to work
+    that it starts.
 
     This is `current_lease`, except that it is None in threads that a task has started, as in Ray.
     """

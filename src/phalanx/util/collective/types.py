@@ -11,7 +11,9 @@ unset_timeout_ms = timedelta(milliseconds=-1)
 
 
 class Backend:
-    """The names of backends. `Backend("gloo")` is the normal form; ValueError for others."""
+    """The names of backends. `Backend("gloo")` returns the name in its normal form, and raises
+    ValueError for an unknown name.
+    """
 
     GLOO = "GLOO"
     NCCL = "NCCL"

@@ -153,9 +153,7 @@ class ResultIterator(Iterator[Any]):
         return value if error is None else self._failed(error)
 
     def _failed(self, error: BaseException) -> Any:
-        """Return the value that stands for a failed call, or raise the error, as this class
-        does.
-        """
+        """Raise the error of a failed call. A subclass may return a value in its place."""
         raise error
 
     def _wait(self, timeout_s: float | None) -> Batch:
