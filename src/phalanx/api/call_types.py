@@ -137,7 +137,9 @@ class MethodOfActor(Generic[P, R]):
     remote: Remote[P, R]
 
     def options(self, **options: Any) -> MethodOfActor[P, Any]:
-        """Return the method with other options for the calls made through what this returns."""
+        """Return the method with other options, which apply to the calls made through the returned
+        method.
+        """
         raise NotImplementedError
 
     def __call__(self, instance: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -82,7 +82,8 @@ class RemoteFunction(Generic[P, R]):
     @overload
     def options(self, **options: Any) -> OptionedFunction[P, R]: ...
     def options(self, **options: Any) -> OptionedFunction[Any, Any]:
-        """Return the same function with other options for the calls made through what this returns.
+        """Return the same function with other options, which apply to the calls made through the
+        returned function.
 
         Raises ValueError or TypeError for an option or a value that is not allowed.
 

@@ -307,7 +307,7 @@ def read_log(
     ask: AskForLog, job: str, member: str, attempt: int, offset: int = 0
 ) -> Iterator[tuple[bytes, int]]:
     """Yield the output of a member from `offset` up to now, in parts, each with the offset of its
-    end. For output that the node has dropped, a line of text says so.
+    end. A line of text stands in the place of output that the node has dropped.
     """
     while True:
         part = ask(ReadJobLog(job, member, attempt, offset))

@@ -113,9 +113,9 @@ def wait(
     """Split references into (ready, not ready), each in the given order.
 
     Returns when `num_returns` are ready, or after `timeout` seconds; at most `num_returns`
-    references are given as ready. An object whose task failed is ready. With `fetch_local`, a large
-    object is brought to this node and is ready once it is here; otherwise it is ready as soon as it
-    is on any node. Raises TypeError or ValueError for wrong arguments.
+    references are returned as ready. An object whose task failed is ready. With `fetch_local`, a
+    large object is brought to this node and is ready once it is here; otherwise it is ready as soon
+    as it is on any node. Raises TypeError or ValueError for wrong arguments.
 
     Example:
         pending = [square.remote(n) for n in range(100)]

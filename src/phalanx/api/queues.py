@@ -188,7 +188,9 @@ def queue_fields(**given: Any) -> QueueFields:
 
 
 def _ask(request: Request[R]) -> R:
-    """Send a request that was already checked: a wrong argument must not start a runtime."""
+    """Send a request to the head. Its arguments were checked before, because a wrong argument must
+    not start a runtime.
+    """
     return engine_or_start().ask(request)
 
 

@@ -109,8 +109,8 @@ class NodeActors:
         from_processes.on(ActorUnreferenced, self._pass_to_head)
 
     def _ready(self, peer: Peer, message: ActorReady) -> None:
-        """Pass on that the actor is ready, after a report of free resources: a process that learns
-        of the actor may at once place work that depends on them.
+        """Pass on that the actor is ready, after a report of free resources. A process that gets
+        this news may at once place work that depends on the free resources.
         """
         self._report_needed()
         self._pass_to_head(peer, message)

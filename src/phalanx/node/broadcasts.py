@@ -189,7 +189,7 @@ class SourceQuestions:
             self._asked.pop(name).begin([prefix])
 
     def tick(self, now: float) -> None:
-        """Repeat questions, and give up questions that were not answered in time."""
+        """Repeat questions, and drop questions that were not answered in time."""
         for name, question in list(self._asked.items()):
             if now < question.again_at:
                 continue

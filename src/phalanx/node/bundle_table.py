@@ -88,7 +88,9 @@ class BundleTable:
         return bool(held)
 
     def take_over(self, place: BundleId, attempt: int, allocation: Allocation) -> bool:
-        """Keep a bundle of an earlier process of this node; False when it has no room here."""
+        """Take over a bundle of an earlier process of this node. Returns False if the node has no
+        room for the bundle.
+        """
         group, index = place
         if index in self._groups.get(group, {}) or not self._resources.retake(allocation):
             return False

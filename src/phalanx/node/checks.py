@@ -28,7 +28,7 @@ class CheckRules(msgspec.Struct, frozen=True, kw_only=True):
     every_s: float = 600.0
     """Time between two rounds while the node is idle or a check is bad."""
     limit_s: float = 60.0
-    """A check that runs for longer is killed, and its result counts as suspect."""
+    """The time after which a running check is killed. Its result then counts as suspect."""
 
 
 class Exit(msgspec.Struct, frozen=True):

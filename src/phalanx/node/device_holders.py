@@ -62,7 +62,7 @@ class DeviceHolders:
         self._card_memory = card_memory
 
     def name(self, sample: DeviceSample) -> DeviceSample:
-        """Return the sample with the holder of each process in it."""
+        """Return the sample, completed with the holder of each of its processes."""
         if not sample.processes:
             return sample
         names = {pid: one.name for one in self.all() for pid in one.pids}

@@ -92,7 +92,7 @@ class Memory(Protocol):
 
 
 class NoMemory:
-    """Watches nothing."""
+    """The memory watch of a node whose GPUs have no watched memory."""
 
     def seen(self, samples: Sequence[DeviceSample], now: float) -> bool:
         """Return False."""
@@ -114,7 +114,7 @@ class Holders(Protocol):
     """Knows which work holds which device."""
 
     def name(self, sample: DeviceSample) -> DeviceSample:
-        """Return the sample with the holder of each process in it."""
+        """Return the sample, completed with the holder of each of its processes."""
         ...
 
     def of_devices(self) -> dict[int, list[str]]:

@@ -86,7 +86,7 @@ class Directories:
         """Why the node takes nothing new, for display; empty when all is well."""
 
     def tick(self, now: float) -> None:
-        """Look again if it is time."""
+        """Look at the directories again if it is time."""
         if now >= self._look_at:
             self.look(writes=bool(self.trouble))
 
@@ -96,8 +96,8 @@ class Directories:
         return self.trouble if is_fresh and not self.trouble else self.look()
 
     def look(self, writes: bool = False) -> str:
-        """Look now, and return the trouble. `writes`: whether something could not be written just
-        now.
+        """Look at the directories now, and return their trouble. `writes`: whether something could
+        not be written just now.
         """
         now = self._clock()
         self._look_at = now + LOOK_EVERY_S

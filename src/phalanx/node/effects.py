@@ -99,7 +99,7 @@ class NodeEffects:
     sweep: Callable[[], None]
     """Deletes the files that a dead node has left on this machine."""
     look: Callable[[Meter], None] | None
-    """Puts what the shell knows into a meter; None if no metrics are reported."""
+    """Puts the numbers that the shell knows into a meter; None if no metrics are reported."""
     report_defect: Callable[[Exception], None]
     """Shows an internal error, which affected one order or one part of a tick."""
     note: Note

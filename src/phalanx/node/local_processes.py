@@ -115,8 +115,8 @@ class LocalProcesses:
         self._ends.worker_gone(worker, set(self._peers.processes()))
 
     def _report_to_holder(self, lease: Lease | None, died: WorkerDied) -> bytes:
-        """Tell the worker's holder about the end, before anybody else. Returns the owner that held
-        the worker; empty if none did.
+        """Tell the holder of a worker about the worker's end, before anybody else is told. Returns
+        the owner that held the worker; empty if none did.
         """
         if lease is None:
             return b""

@@ -115,7 +115,8 @@ class MemoryMeter(Protocol):
     """Measures the memory of commands."""
 
     def above(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """Return the bytes used by the commands that exceed these limits; both are given by pid.
+        """Return the bytes that each command uses which exceeds its limit. Limits and results are
+        by pid.
 
         The children of a command count as part of it.
         """

@@ -68,7 +68,9 @@ class MemberRuns:
         return key
 
     def is_outdated(self, order: ExtendRun) -> bool:
-        """Whether the head gave an order before it knew that it must decide how to go on."""
+        """Whether the head gave an order before it knew of the end after which it decides how to go
+        on.
+        """
         run = self._runs.get((order.like.group, order.like.index))
         return run is not None and order.behind < run.told
 

@@ -61,9 +61,9 @@ class MembershipOptions(msgspec.Struct, frozen=True, kw_only=True):
     retry_s: float = RETRY_S
     """Seconds between the end of a connection to the head and the next try."""
     comes_back: bool = False
-    """Whether the node was in the cluster before, under an id that the head gave up.
+    """Whether the node was in the cluster before, under an id that the head has declared dead.
 
-    If so, it waits for the head as long as a node that has lost its head.
+    If so, the node waits for the head as long as a node that has lost its head.
     """
     formers: tuple[str, ...] = ()
     """The former ids of the node, as in `Join`."""
@@ -85,7 +85,7 @@ class MemberNode(Protocol):
         ...
 
     def given_up(self) -> list[bytes]:
-        """Return the prefixes of nodes that a head gave up."""
+        """Return the prefixes of the nodes that a head has declared dead."""
         ...
 
     def has_work(self) -> bool:

@@ -105,7 +105,9 @@ class NodeCounts:
             self._head.report(NodeNumbers(said))
 
     def _fill(self) -> None:
-        """Set the metrics that are not counted when things happen."""
+        """Set the metrics that are measured for each report, and not counted when something
+        happens.
+        """
         meter, leases, store = self.meter, self._leases, self._store
         sums: dict[tuple[str, tuple[str, ...]], float] = {}
         for mine in self._gauges.values():

@@ -45,7 +45,7 @@ class Spills(OtherNodesView, Protocol):
         ...
 
     def forget(self, node_id: str) -> None:
-        """Drop everything that was asked of a node."""
+        """Drop all requests to a node."""
         ...
 
     def use(self, placement: PlacementPolicy) -> None:

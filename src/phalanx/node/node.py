@@ -549,7 +549,7 @@ class Node(Generic[M_co]):
         return self.status.row()
 
     def given_up(self) -> list[bytes]:
-        """Return the prefixes of nodes that a head gave up."""
+        """Return the prefixes of the nodes that a head has declared dead."""
         return self.links.given_up()
 
     def holdings(self) -> Holdings:

@@ -83,11 +83,11 @@ class NodeLinks:
         del self._ids[prefix]
 
     def is_dead(self, prefix: bytes) -> bool:
-        """Whether the head has given this node up."""
+        """Whether the head has declared a node dead."""
         return prefix in self._dead
 
     def given_up(self) -> list[bytes]:
-        """Return the nodes that a head has given up."""
+        """Return the prefixes of the nodes that a head has declared dead."""
         return list(self._dead)
 
     # ---- connections -------------------------------------------------------------------------
@@ -155,6 +155,6 @@ class NodeLinks:
                 self._connections.forget(connection)
 
     def node_died(self, prefix: bytes) -> None:
-        """Send nothing any more to a node that the head has given up."""
+        """Send nothing any more to a node that the head has declared dead."""
         self._dead[prefix] = None
         self.cut(prefix)

@@ -139,7 +139,9 @@ class ObjectStore:
         self.bandwidth = Average()
         """The mean bandwidth of objects from other nodes, in bytes a second."""
         self._unsettled: dict[bytes, set[bytes]] = {}
-        """Dead workers, each with the processes that may still read from its connections."""
+        """Dead workers, each with the processes that may still read messages from the worker's
+        connections.
+        """
         self._copies: set[str] = set()
         """The objects on this node that were written on other nodes."""
         self._promised: dict[str, int] = {}
@@ -281,7 +283,7 @@ class ObjectStore:
         self._pins.done(name, process)
 
     def unwanted(self, name: str, process: bytes) -> None:
-        """Note that a process has given up a `pull`."""
+        """Note that a process no longer waits for the object of a `pull`."""
         self._pulls.unwanted(name, process)
         self._pins.done(name, process)
 

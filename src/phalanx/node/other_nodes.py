@@ -89,7 +89,7 @@ class OtherNodes:
         self._plans.request()
 
     def node_died(self, message: NodeDied) -> None:
-        """Forget a node that the head has given up."""
+        """Forget a node that the head has declared dead."""
         self._links.node_died(message.prefix)
         self._cut(message.prefix, message.reason, is_dead=True)
         for peer in self._peers.local():

@@ -66,7 +66,7 @@ class ViewRefresh:
         return self._is_asked
 
     def head_lost(self) -> None:
-        """Expect no answer any more; the next head is asked again."""
+        """Stop waiting for an answer of the lost head. The next head is asked again."""
         self._is_asked = False
 
     def _ask(self, now: float) -> None:

@@ -21,7 +21,7 @@ from phalanx.protocol.cluster_messages import GatherState, StateReported
 from phalanx.protocol.node_messages import GatherRows, RowsReported
 
 KEEP_PART = 0.2
-"""The part of the time left by the head that a node keeps for itself.
+"""The part of a listing's time that a node keeps for itself.
 
 The node's answer is then in time even if a process does not answer.
 """

@@ -17,7 +17,7 @@ class Connection(Protocol):
     refusal: str
     """Why the connection could not be made."""
     refusal_status: int
-    """The kind of that reason, a `protocol.handshake.Status`."""
+    """The kind of the reason in `refusal`, a `protocol.handshake.Status`."""
 
     @property
     def closed(self) -> bool:

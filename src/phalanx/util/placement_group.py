@@ -65,12 +65,12 @@ class PlacementGroup:
 
     @staticmethod
     def empty() -> PlacementGroup:
-        """Return the group that stands for no group."""
+        """Return the handle that stands for no group."""
         return PlacementGroup(PlacementGroupID.nil(), [])
 
     @property
     def is_empty(self) -> bool:
-        """Whether this stands for no group."""
+        """Whether the handle stands for no group."""
         return self.id.is_nil()
 
     @property

@@ -17,7 +17,7 @@ class Bundles(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether this stands for no group."""
+        """Whether the handle stands for no group."""
         ...
 
     @property

@@ -20,7 +20,7 @@ class TaskFuture(Future[Any]):
     """The future of a task. Unlike a thread's future, it can be cancelled while the task runs."""
 
     ref: Any = None
-    """The task's reference, from its start to its end."""
+    """The task's reference, from the task's start to the task's end."""
     _is_withdrawn = False
 
     def cancel(self) -> bool:

@@ -112,7 +112,7 @@ class Definition:
         self.name = name
         self.pickle = data
         self.max_calls = max_calls
-        """The number of calls after which the worker ends; 0 if it never ends for that."""
+        """The number of calls after which the worker ends; 0 for any number of calls."""
         self.function: Any = None
         self.calls = 0
         self.mean_s = 1.0
@@ -291,7 +291,7 @@ class WorkerCore:
             self._node.send(Blocked())
 
     def unblock(self) -> None:
-        """Note that the task goes on."""
+        """Note that the task no longer waits."""
         self._blocked -= 1
         if self._blocked == 0:
             self._node.send(Unblocked())
@@ -320,7 +320,7 @@ class WorkerCore:
         self._references.reader_lost(process, is_gone, self._clock())
 
     def inputs_from(self, prefix: bytes) -> list[str]:
-        """Return the files of a node that work here will read, if the work has not begun."""
+        """Return the files of a node that will be read by work here that has not begun."""
         waiting = [self.tasks, *(() if self.actor is None else self.actor.waiting())]
         return [name for work in waiting for name in work.files_from(prefix)]
 

@@ -137,8 +137,8 @@ class LeaseMachine:
         return next(demands, None)
 
     def hold_starts(self, now: float, until: float) -> bool:
-        """Start no process before `until`, because one could not be started. Returns whether that
-        is news.
+        """Start no process before `until`, because one could not be started. Returns False if
+        starts were held already.
         """
         is_news = now >= self._starts_held_until
         self._starts_held_until = until

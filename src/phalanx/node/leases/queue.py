@@ -64,14 +64,14 @@ class LeaseQueue:
         return now >= self._next_at.setdefault(demand.key, now + delay_s)
 
     def begins(self, demand: Demand) -> None:
-        """Count one more lease of the demand."""
+        """Count one more lease for the demand."""
         self._next_at.pop(demand.key, None)
         self._held[demand.key] = self._held.get(demand.key, 0) + 1
         if demand.group is None:
             self.shares.take(demand.queue, demand.hold)
 
     def ends(self, demand: Demand) -> None:
-        """Count one lease of the demand less."""
+        """Count one lease less for the demand."""
         self._held[demand.key] -= 1
         self._next_at.pop(demand.key, None)
         if not self._held[demand.key]:

@@ -42,7 +42,9 @@ class LeaseInquiries:
         self._jobs = jobs
         self._events = events
         self._described: dict[bytes, set[bytes]] = {}
-        """For each other node, the jobs and environments that this node has described to it."""
+        """For each other node, the jobs and environments that this node has described to that
+        node.
+        """
 
     def ask(self, node_id: str, demand: Demand, count: int, seen: int) -> None:
         """Tell a node how many workers a demand would use there. `seen`: how many workers the node

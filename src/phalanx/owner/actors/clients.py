@@ -39,7 +39,7 @@ class ActorClients:
         self.known: dict[bytes, ActorClient] = {}
         """The clients by actor id. Callers add to this table."""
         self._held_back: dict[bytes, ActorUpdate] = {}
-        """News that waits for the end of the connection."""
+        """For each actor: its news that waits for the end of the connection to it."""
         self._astray: dict[bytes, None] = {}
         self._cut_off: frozenset[bytes] = frozenset()
         """Actors that had calls but no connection at the last look."""

@@ -35,13 +35,15 @@ class UnavailableCalls:
         self._calls.setdefault(call.actor.actor, []).append((call, reason))
 
     def settle(self, actor: bytes) -> None:
-        """Fail the calls of an actor that is back, dead, or was waited for long enough."""
+        """Fail the waiting calls of an actor, because it is back or dead, or because they have
+        waited long enough.
+        """
         self._until.pop(actor, None)
         for call, reason in self._calls.pop(actor, ()):
             self._fail(call, reason)
 
     def tick(self, now: float) -> None:
-        """Settle the actors that were waited for long enough."""
+        """Fail the calls that have waited for news of their actors long enough."""
         for actor in list(self._calls):
             if self._until.setdefault(actor, now + WAIT_S) <= now:
                 self.settle(actor)

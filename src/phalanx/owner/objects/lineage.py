@@ -530,4 +530,4 @@ class Lineage:
 
 
 Maker = Remembered | Unmakeable
-"""The work that can make an object again, or why nothing can."""
+"""The work that can make an object again, or the reason why no work can."""

@@ -34,7 +34,7 @@ from phalanx.protocol.messages import SHARED, Payload, Value
 
 
 class _Run:
-    """Remembered work that is running."""
+    """A run of remembered work."""
 
     __slots__ = ("late", "record", "work")
 

@@ -195,7 +195,7 @@ class References:
         return [ref for ref in borrowed if ref._owner == owner and ref._hold is not None]
 
     def process_gone(self, process: bytes) -> None:
-        """Forget a process that died or was given up: it no longer holds objects of this
+        """Forget a process that died or counts as dead: it no longer holds objects of this
         process.
         """
         self.lending.process_gone(process)

@@ -70,7 +70,7 @@ class Peers:
         return process[:PREFIX_BYTES] == self._prefix
 
     def is_on_dead_node(self, process: bytes) -> bool:
-        """Whether the head has given up the node of a process."""
+        """Whether the head has declared the node of a process dead."""
         return process[:PREFIX_BYTES] in self._dead_nodes
 
     # ---- ends --------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ from phalanx.protocol.messages import Message
 DIAL_AGAIN_S = 0.2
 """Seconds between two tries to reach a process."""
 GIVE_UP_S = 20.0
-"""Seconds until a process is given up: a little more than the head needs, by its own limits, to
-find a node dead (15 s).
+"""Seconds until a process that cannot be reached counts as dead: a little more than the head needs,
+by its own limits, to find a node dead (15 s).
 """
 BORROWER_DIALS_S = 2.0
 """Seconds for which an owner lets its borrowers dial before the owner checks on them."""
@@ -63,7 +63,7 @@ class Redialling:
     def ended(self, process: bytes, dial_at: float) -> None:
         """Note that an established connection has ended.
 
-        The process is dialled at `dial_at`, unless it dials this process before.
+        The process is dialled at `dial_at`, unless it dials this process first.
         """
         entry = self._unreached.setdefault(process, _Unreached(dial_at + GIVE_UP_S))
         entry.dial_at = dial_at

@@ -349,7 +349,7 @@ class TaskMachine:
         return worker
 
     def known(self, class_number: int) -> bool:
-        """Whether this class is not over. Workers granted to a class that is over are given
+        """Whether more tasks of a class may come. Workers granted to a class that is over are given
         back.
         """
         return class_number in self._numbered

@@ -86,7 +86,7 @@ class NodeDeaths:
         return len(self._deaths(task)) + unheard >= MOST
 
     def node_died(self, node: bytes, death: str, why: str) -> None:
-        """Note that the head has given a node up."""
+        """Note that the head has declared a node dead."""
         self._known.pop(node, None)
         self._known[node] = (death, why)
         self._forget_oldest()
@@ -102,8 +102,8 @@ class NodeDeaths:
             del self._known[next(iter(self._known))]
 
     def tick(self, now: float) -> None:
-        """Count those lost nodes as living that the head has not given up, although it should have
-        by now.
+        """Count those lost nodes as living that the head has not declared dead, although it should
+        have by now.
         """
         for number in list(self._waiting):
             task = self._waiting.get(number)

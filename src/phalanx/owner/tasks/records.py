@@ -30,7 +30,7 @@ class FunctionRecord:
         self.name = name
         self.pickle = pickle
         self.max_calls = max_calls
-        """The number of calls after which the worker ends; 0 if it never ends for that."""
+        """The number of calls after which the worker ends; 0 for any number of calls."""
         self.mean_s: float | None = None
         """The exponential average of the function's run times in seconds; None before the first
         run.

@@ -56,7 +56,7 @@ def own_token() -> PersonalToken | None:
 
 
 def parsed(text: str) -> PersonalToken | None:
-    """Return the token that a text is; None for any other text."""
+    """Return the token in a text; None if the text is not a token."""
     form = _FORM.fullmatch(text.strip())
     if form is None:
         return None

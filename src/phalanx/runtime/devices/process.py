@@ -20,7 +20,9 @@ from phalanx.runtime.os.process_names import READER, name_process
 from phalanx.runtime.os.process_tree import end_with_parent
 
 ASKED_WITHIN_S = 0.25
-"""The longest time in seconds for which a call of the driver waits, so that questions are heard."""
+"""The longest time in seconds for which a call of the driver waits, so that requests for a reading
+are noticed.
+"""
 
 
 class Look(msgspec.Struct, frozen=True):

@@ -22,7 +22,9 @@ _LOOK_EVERY_S = 0.05
 
 
 def declared_cards(path: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return the memory and the profiles of the devices in a file; empty where it has trouble."""
+    """Return the memory and the profiles of the devices in a file; empty if the file cannot be
+    used.
+    """
     try:
         data: dict[str, Any] = msgspec.json.decode(Path(path).read_bytes(), type=dict)
         devices = [_sample(at, one) for at, one in enumerate(data.get("devices", ()))]

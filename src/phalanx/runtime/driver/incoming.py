@@ -75,7 +75,7 @@ class Incoming:
         """Store the parts to which messages go.
 
         `on_other` takes messages that are neither for the owner nor for an executor. `drop` ends a
-        connection as if the other side had.
+        connection as if the other side had ended it.
         """
         self._owner = owner
         self._node = node

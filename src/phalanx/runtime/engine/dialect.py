@@ -74,9 +74,10 @@ class Dialect(Protocol):
         ...
 
     def without_client(self, address: str | None) -> str | None:
-        """Return a cluster's address, when `address` may name a client server of the system.
+        """Return the cluster's address in place of the address of a client server; return any other
+        address unchanged.
 
-        Raises ConnectionError when the client server cannot be reached.
+        Raises ConnectionError for a client server whose cluster has no node on this machine.
         """
         ...
 

@@ -323,7 +323,7 @@ class Engine(Protocol):
         ...
 
     def cluster_events(self) -> list[dict[str, Any]]:
-        """Return the events between nodes, in no order."""
+        """Return the events between nodes, in any order."""
         ...
 
 

@@ -285,13 +285,15 @@ class EmbeddedNode:
         """Whether commands of jobs go on after the end of this process: it restarts, and the head
         still counts on the node.
 
-        A head that has given the node up has placed the node's members elsewhere.
+        A head that has declared the node dead has placed the node's members elsewhere.
         """
         return self.is_restarting and not self.is_stale
 
     @property
     def is_stale(self) -> bool:
-        """Whether the head has given this node up, so that it must come back as another node."""
+        """Whether the head has declared this node dead, so that it must come back as another
+        node.
+        """
         return self._cluster is not None and self._cluster.is_stale
 
     def _pulled(self, message: Pulled) -> None:
@@ -470,7 +472,9 @@ def _single(
     wake_at: Callable[[float], None],
     spilling: SpillOptions,
 ) -> Node[SingleNodeMembership]:
-    """Return the machines of a node that is a cluster by itself. `wake_at`: see SingleNode."""
+    """Return the machines of a node that is a cluster by itself. `wake_at`: see
+    SingleNodeMembership.
+    """
     from phalanx.runtime.head.warming import Warming
 
     def make_head(send: Callable[[bytes, Any], None]) -> LocalHead:

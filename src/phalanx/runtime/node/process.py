@@ -136,7 +136,7 @@ def begin_keeping(config: NodeConfig, fork_server: int) -> None:
 
 def come_back(config: NodeConfig) -> NoReturn:
     """Start this process again as a new node, with the members that outlive the old node. This is
-    done when the head has given the old node up, or when somebody has asked for it.
+    done when the head has declared the old node dead, or when somebody has asked for it.
     """
     if has_members(config.session.kept):
         session = kept_sessions.go_on(config.session)

@@ -241,7 +241,7 @@ def _strings(texts: Sequence[bytes]) -> _Strings:
 
 
 def _open_log(log: str) -> int:
-    """Open the log without waiting: a pipe without a reader may have its path."""
+    """Open the log without waiting, because a pipe without a reader may be at its path."""
     out = open_below(*os.path.split(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK)
     os.set_blocking(out, True)
     return out

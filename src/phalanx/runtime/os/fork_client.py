@@ -96,7 +96,9 @@ class CommandClient:
     def run_kept(
         self, process: bytes, order: StartMember, command: Command, log: str, exit_file: str
     ) -> None:
-        """Do the same for a command that goes on when the node ends."""
+        """Start a command that goes on when the node ends, in the same way as `run` starts
+        others.
+        """
         ordered = run_command(self._directories, process, order, command, log)
         ordered.exit_file = exit_file
         self._server.post(ordered)

@@ -203,7 +203,7 @@ def _below(job: JobId) -> str:
 
 
 def _number(order: StartMember) -> int:
-    """Return the number of the attempt in the names of its files."""
+    """Return the number by which an attempt is known in the names of its files."""
     return order.start or order.attempt
 
 

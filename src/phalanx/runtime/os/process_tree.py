@@ -52,7 +52,7 @@ def keep_descendants() -> None:
 
 
 def tie_to_parent() -> list[Call]:
-    """Return the calls by which a child does the same as the two functions above.
+    """Return the calls by which a child does the same as `end_with_parent` and `keep_descendants`.
 
     A parent that ends before its child has become another program must end the child itself.
     """
