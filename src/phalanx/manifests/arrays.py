@@ -21,10 +21,10 @@ _LIMIT = re.compile(r"[0-9]{1,12}", re.ASCII)
 
 
 def read_array(written: str) -> ArraySpec:
-    """Read the indices in `1,3,5-9:2%4`, and the number of array tasks that may run at the same
-    time.
+    """Read a text such as `1,3,5-9:2%4`: the indices and, after `%`, the number of array tasks that
+    may run at the same time.
 
-    Raises ValueError with what is allowed.
+    Raises ValueError, which says what is allowed.
     """
     text, has_limit, most = written.strip().partition("%")
     if has_limit and (not _LIMIT.fullmatch(most) or not int(most)):
@@ -34,7 +34,9 @@ def read_array(written: str) -> ArraySpec:
 
 
 def read_ranges(text: str) -> tuple[Range, ...]:
-    """Read the indices in `1,3,5-9:2`, ascending, each once. Raises ValueError."""
+    """Read the indices in a text such as `1,3,5-9:2`. Returns them in ascending order, each once.
+    Raises ValueError.
+    """
     found = sorted(_read_part(part.strip(), text) for part in text.split(","))
     _check_size(tuple(found), text)
     if any(following[0] <= before[1] for before, following in itertools.pairwise(found)):
@@ -77,8 +79,8 @@ def _runs(indices: list[int]) -> list[Range]:
 
 
 def array_faults(array: ArraySpec | None) -> list[Fault]:
-    """Return the faults of an array spec. A manifest that was read cannot have them, but a spec may
-    come from elsewhere.
+    """Return the faults of an array spec. A spec that was read from a manifest has no faults, but a
+    spec may come from elsewhere.
     """
     if array is None:
         return []
@@ -97,7 +99,7 @@ def written_array(array: ArraySpec) -> str:
 
 
 def written_ranges(ranges: tuple[Range, ...]) -> str:
-    """Return the indices alone."""
+    """Return the indices of an array as text, without the number of tasks at a time."""
     return ",".join(map(_written, ranges))
 
 

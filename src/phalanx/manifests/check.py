@@ -1,4 +1,4 @@
-"""Checks of whole files: each object alone, and against the existing queues."""
+"""Checks of whole files: each object is checked alone, and against the existing queues."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from phalanx.model.jobs.spec import CronSpec, JobSpec, Process, TaskGroup
 from phalanx.scheduler.cycle.specs import PodGroupSpec, QueueSpec
 
 LIKENESSES = 1_000
-"""The number of jobs that are remembered as valid; jobs that differ only in their names and
-commands count as one.
+"""The number of valid jobs that are remembered. Jobs that differ only in their names and commands
+count as one job.
 """
 LIKENESS_BYTES = 10_000
-"""The size in bytes from which a job is not remembered but read each time, so that little memory is
-used.
+"""The size in bytes from which a job is not remembered, but checked again each time. The bound
+keeps memory small.
 """
 Operation = Literal["create", "update", "delete"]
 
@@ -51,8 +51,8 @@ def check_manifests(
 ) -> tuple[list[Manifest], Report]:
     """Return the objects of a file and all findings about them.
 
-    With `queues`, objects are also checked against the existing queues, including those made
-    earlier in the same file. `old` holds the objects as they are now, for an update.
+    With `queues`, objects are also checked against the existing queues and the queues that come
+    earlier in the file. For an update, `old` has the present objects.
     """
     manifests, report = read_manifests(text, file)
     before = {m.object: m for m in read_manifests(old, file)[0]} if old is not None else {}
@@ -71,8 +71,8 @@ def check_manifests(
 
 
 def others_first(manifests: list[Manifest]) -> list[Manifest]:
-    """Return the manifests in the order of the file, except that each job comes after the jobs of
-    the file for which it waits.
+    """Return the manifests in the order of the file, except that each job comes after the jobs on
+    which it depends.
     """
     order = TopologicalSorter(_awaited(manifests)).static_order()
     rank = {uid: number for number, uid in enumerate(order)}
@@ -87,7 +87,7 @@ def _job(manifest: Manifest) -> JobSpec | None:
 
 
 def _awaited(manifests: list[Manifest]) -> dict[str, list[str]]:
-    """Return the jobs of the file for which each job waits."""
+    """Return, for each job, the jobs of the file on which it depends."""
     specs = [spec for m in manifests if (spec := _job(m)) is not None]
     there = {spec.uid for spec in specs}
     return {spec.uid: [uid for uid in others(spec.after) if uid in there] for spec in specs}
@@ -96,8 +96,8 @@ def _awaited(manifests: list[Manifest]) -> dict[str, list[str]]:
 def read_for_submit(text: str | bytes, file: str = "") -> tuple[list[Manifest], list[Finding]]:
     """Return the objects of a file that is to be submitted, and the warnings about them.
 
-    A Pod becomes a job of one member. Raises ManifestError for any error; a job that would run
-    nothing is an error here, and so is a Pod of a PodGroup.
+    A Pod becomes a job of one member. Raises ManifestError for any error. A job that would run
+    nothing is an error here, and so is a Pod that belongs to a PodGroup.
     """
     manifests, report = read_manifests(text, file)
     if report.ok:
@@ -122,10 +122,10 @@ def _as_job(manifest: Manifest) -> Manifest:
 
 
 def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
-    """Add the faults for which only Phalanx refuses a submission, such as a job that would run
-    nothing.
+    """Report faults for which Phalanx refuses a job, but Volcano does not, such as a job that would
+    run nothing.
 
-    Volcano accepts such jobs, as their images may have a command.
+    Volcano accepts such a job, because its image may have a command.
     """
     found: list[Finding] = []
     for manifest in manifests:
@@ -147,8 +147,8 @@ def check_new_jobs(manifests: list[Manifest], report: Report) -> None:
 
 
 def object_faults(kind: str, spec: Spec) -> list[str]:
-    """Return why a manifest with this object would be refused; the spec may not come from a
-    manifest.
+    """Return the reasons why a manifest with this object would be refused. The spec itself may come
+    from elsewhere.
     """
     namespace = getattr(spec, "namespace", "")
     fault = object_fault(kind, spec.name, namespace)
@@ -177,7 +177,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def _reads_well(kind: str, job: JobSpec) -> bool:
-    """Whether a job like this one has no findings.
+    """Whether a job has no findings, which is remembered for jobs like it.
 
     Jobs that are submitted together are often alike, and reading is most of the cost of accepting a
     job.
@@ -192,8 +192,8 @@ def _likeness_reads_well(kind: str, likeness: bytes) -> bool:
 
 
 def _likeness(job: JobSpec) -> JobSpec:
-    """Return the job without the parts that reading accepts in any form: the words of its commands,
-    and its name, which `job_faults` checks.
+    """Return the job without the parts that cannot cause findings in reading: the words of its
+    commands, and its name, which `job_faults` checks.
     """
     return msgspec.structs.replace(job, name="x", groups=tuple(map(_without_words, job.groups)))
 

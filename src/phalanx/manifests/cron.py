@@ -1,17 +1,17 @@
-"""Cron schedules: five fields in a time zone, and the moments that they mean.
+"""Cron schedules: five fields in a time zone, and the times that they select.
 
-The fields are minute, hour, day of month, month and day of week (0 is Sunday). Each is `*`, a
-number, a range, a list of those, or any of them with `/step`. Months and days may be written by
-their English names. If both day fields are narrowed, a day has to match one of them; otherwise it
-has to match both. `?` is `*`. `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly` and `@every
-1h30m` are known too.
+The fields are minute, hour, day of month, month and day of week (0 is Sunday). Each field is `*`, a
+number, a range, a list of numbers and ranges, or any of these with `/step`. Months and days may be
+written by their English names. If neither day field is `*`, a day has to match one of the two
+fields; otherwise it has to match both. `?` means `*`. `@hourly`, `@daily`, `@weekly`, `@monthly`,
+`@yearly` and `@every 1h30m` are known too.
 
 Kubernetes and Volcano use this form. The library that finds the times, cronsim, reads the form of
 Debian's cron, which differs in details; therefore it gets plain lists of numbers.
 
-When clocks go forward, a time that does not exist is left out. When they go back, a schedule whose
-hour begins with `*` runs in both of the doubled hours, and one that names its hours only in the
-first.
+When clocks go forward, a time that does not exist is left out. When clocks go back, one hour comes
+twice: a schedule whose hour field begins with `*` runs in both of these hours, and a schedule that
+names its hours runs only in the first.
 """
 
 from __future__ import annotations
@@ -44,21 +44,26 @@ _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
     ("day of week", 0, 6, {name.lower(): at for at, name in enumerate(SYMBOLIC_DAYS)}),
 )
 _CHANGE_S = 3 * 3600.0
-"""The most seconds by which a zone's clock changes at once, except where the date line moved."""
+"""The most seconds by which the clocks of a zone are changed at once, except where the date line
+moved.
+"""
 _NONE = timedelta()
 _PART = re.compile(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?$", re.ASCII)
 _ZONE_PART = re.compile(r"[A-Za-z0-9._+][A-Za-z0-9._+-]{0,13}$", re.ASCII)
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """The moments of a schedule: `fields` for cronsim, or a length in whole seconds."""
+    """The times of a schedule: `fields` in the form for cronsim, or an interval in whole
+    seconds.
+    """
 
     fields: str = ""
     every_s: int = 0
 
     def after(self, moment: float, zone: str = "") -> float | None:
-        """Return the first time after `moment` (both seconds since the epoch); None if there is
-        none."""
+        """Return the first time after `moment` (both in seconds since the epoch); None if there is
+        no further time.
+        """
         if self.every_s:
             return float(math.floor(moment) + self.every_s)
         try:
@@ -67,8 +72,8 @@ class Schedule(msgspec.Struct, frozen=True):
             return None  # no month has that day, or the date is beyond Python's
 
     def _after(self, moment: float, tz: tzinfo) -> float | None:
-        """Return the next time in a zone whose clock shows some times twice and others never.
-        cronsim computes times without a zone; these are then looked up in the zone.
+        """Return the next time in a zone whose clocks show some times twice and skip others.
+        cronsim computes times without a zone, which are then looked up in the zone.
         """
         found: float | None = None
         is_any_hour = self.fields.split()[1].startswith("*")
@@ -86,7 +91,9 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 def _doubled(moment: float, tz: tzinfo) -> timedelta:
-    """Return the length of the time around a moment that the zone's clock shows twice."""
+    """Return the length of the interval around a moment that the zone's clocks show twice; zero if
+    there is none.
+    """
     if tz is UTC:
         return _NONE
     times = (max(moment - _CHANGE_S, 0.0), moment, moment + _CHANGE_S)
@@ -95,7 +102,7 @@ def _doubled(moment: float, tz: tzinfo) -> timedelta:
 
 
 def _moments(shown: datetime, tz: tzinfo) -> list[float]:
-    """Return the moments at which the zone's clock shows this time: none, one or two."""
+    """Return the moments at which the zone's clocks show this time. There are none, one or two."""
     found: list[float] = []
     for fold in (0, 1):
         one = shown.replace(tzinfo=tz, fold=fold).timestamp()
@@ -106,7 +113,7 @@ def _moments(shown: datetime, tz: tzinfo) -> list[float]:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Read a schedule. Raises ValueError with what is wrong and where."""
+    """Read a schedule. Raises ValueError, which names the wrong field and its fault."""
     text = text.strip()
     if not text:
         raise ValueError("a schedule is five fields such as '0 3 * * *', not empty")
@@ -128,8 +135,8 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def _field(written: str, name: str, low: int, high: int, names: dict[str, int]) -> str:
-    """Return the field in the form for cronsim: a list of numbers, or `*` where cronsim treats it
-    in a special way.
+    """Return the field in the form for cronsim: a list of numbers, or `*` where cronsim gives `*` a
+    special meaning.
     """
     numbers: set[int] = set()
     is_free = False

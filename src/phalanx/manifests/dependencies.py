@@ -24,8 +24,9 @@ _DELAY = re.compile(r"(.*)\+([0-9]{1,9})", re.ASCII | re.DOTALL)
 
 
 def read_dependencies(written: str, namespace: str) -> Dependencies:
-    """Read `afterok:prep,afterany:other/clean`: all of these must hold; with `?` between them, one
-    of them. Jobs without a namespace are in `namespace`. Raises ValueError with what is allowed.
+    """Read a text such as `afterok:prep,afterany:other/clean`. With `,` between the dependencies,
+    all of them must hold; with `?`, one of them. Jobs without a namespace are in `namespace`.
+    Raises ValueError, which says what is allowed.
     """
     text = written.strip()
     if "," in text and "?" in text:
@@ -97,7 +98,7 @@ def _faults(after: Dependencies) -> list[str]:
 def dependency_faults(after: Dependencies | None, uid: str) -> list[Fault]:
     """Return the faults of a new job's dependencies.
 
-    A spec may come without having been read from a manifest.
+    A spec that was read from a manifest has none, but a spec may come from elsewhere.
     """
     if after is None:
         return []
@@ -110,13 +111,13 @@ def dependency_faults(after: Dependencies | None, uid: str) -> list[Fault]:
 
 
 def others(after: Dependencies | None) -> Iterable[str]:
-    """Return the jobs, by `namespace/name`, whose starts or ends are waited for."""
+    """Return the jobs to which the dependencies refer, by `namespace/name`."""
     needs = () if after is None else after.needs
     return dict.fromkeys(need.job for need in needs if need.kind != SINGLETON)
 
 
 def written_dependencies(after: Dependencies) -> str:
-    """Return dependencies in the form that `read_dependencies` takes with any namespace."""
+    """Return dependencies as text that `read_dependencies` reads the same with any namespace."""
     return ("?" if after.is_any else ",").join(map(written_need, after.needs))
 
 

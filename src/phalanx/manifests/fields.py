@@ -14,7 +14,7 @@ from phalanx.model.options import LARGEST_NUMBER
 
 Path = tuple[str | int, ...]
 MAX_HINTS = 100
-"""The most unknown fields of a file for which the nearest known name is looked up, because the
+"""The most unknown fields of a file for which the nearest known name is searched, because the
 search takes time.
 """
 T = TypeVar("T")
@@ -29,7 +29,9 @@ def written(path: Path) -> str:
 
 
 class Fields:
-    """One mapping of a manifest. Every getter returns a default for a missing or wrong value."""
+    """The reader of one mapping of a manifest. Every getter returns a default for a missing value
+    and for a wrong one, which it reports.
+    """
 
     def __init__(self, document: Text, path: Path, value: Any, report: Report) -> None:
         self.document = document
@@ -136,11 +138,15 @@ class Fields:
         return value
 
     def loose_text(self, key: str) -> str:
-        """Return text; a number or a flag is taken as written, with a warning."""
+        """Return the text at `key`. A number or a flag becomes text as it was written, with a
+        warning.
+        """
         return self._as_text((key,), self.raw(key))
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of texts; a number or a flag in it is taken as written."""
+        """Return the list of texts at `key`. A number or a flag in the list becomes text as it was
+        written.
+        """
         value = self.raw(key)
         if value is None:
             return ()
@@ -187,9 +193,10 @@ class Fields:
         return [Fields(self.document, (*path, i), v, self.report) for i, v in enumerate(value)]
 
     def amounts(self, key: str, names: dict[str, str] = HOUSE) -> tuple[tuple[str, float], ...]:
-        """Return resources and amounts, under the names that `names` gives them, sorted.
+        """Return the amounts of resources at `key`, sorted, under the names to which `names` maps
+        the manifest's names.
 
-        Resources that no node offers are named in a warning and left out.
+        Resources that no node offers are left out, with a warning.
         """
         inner = self.fields(key)
         out: dict[str, float] = {}

@@ -1,4 +1,6 @@
-"""Findings about a manifest: errors, and fields without meaning in Phalanx, each with its place."""
+"""Findings about a manifest: errors, and warnings of fields that have no meaning in Phalanx, each
+with its place.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ class Report:
 
 
 class ManifestError(PhalanxError, ValueError):
-    """A manifest cannot be used; `findings` says where and why."""
+    """Raised for a manifest that cannot be used; `findings` says where and why."""
 
     def __init__(self, findings: list[Finding], file: str = "") -> None:
         super().__init__(findings, file)

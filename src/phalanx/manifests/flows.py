@@ -11,11 +11,13 @@ from phalanx.manifests.names import qualified_fault
 from phalanx.model.jobs.spec import CronSpec, FlowSpec, Probe, Step
 
 MAX_CRON_NAME = 52
-"""The most characters of a cron job's name: its jobs' names add eleven for the time, up to 63."""
+"""The most characters of a cron job's name. The names of its jobs have eleven more for the time,
+and at most 63.
+"""
 
 
 def read_flow(at: Fields, name: str, namespace: str) -> FlowSpec:
-    """Read a flow; its templates are looked up when the flow runs."""
+    """Read a flow. The flow looks up its templates when it runs."""
     steps: dict[str, Step] = {}
     for i, item in enumerate(at.items("flows")):
         step = _step(item)
@@ -86,7 +88,7 @@ def _port(at: Fields) -> int:
 
 
 def read_cron(at: Fields, name: str, namespace: str) -> CronSpec:
-    """Read a schedule and the job that it makes."""
+    """Read a cron job: its schedule and the job that it submits."""
     schedule, zone = at.text("schedule"), at.text("timeZone")
     _check_schedule(at, schedule)
     try:

@@ -1,4 +1,6 @@
-"""HyperNode manifests: network domains, whose members are named, matched or labelled."""
+"""HyperNode manifests: network domains, whose members are given by name, by a pattern of names, or
+by labels.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ class HyperNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_hypernode(at: Fields, name: str) -> HyperNode:
-    """Read a domain; its tier counts from 1, the closest."""
+    """Read a domain. Its tier is at least 1; in a domain of tier 1 the nodes are closest."""
     tier = at.whole("tier", 1)
     if tier < 0:
         at.error("tier", "tier_invalid", f"a tier must be 0 or more, not {tier}")

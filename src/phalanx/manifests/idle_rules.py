@@ -10,7 +10,9 @@ from phalanx.manifests.times import read_length
 from phalanx.model.readable import length_text
 
 ANNOTATION = "phalanx/idle-gpus"
-"""The annotation of a queue with its rule; `none` is no rule, even if the queue above has one."""
+"""The annotation of a queue with its rule; `none` means no rule, even if the queue above has a
+rule.
+"""
 NONE = "none"
 SHORTEST_S = 60.0
 """Seconds of the shortest window; in shorter windows, normal pauses of a job would count as
@@ -36,7 +38,9 @@ class IdleRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_idle_rule(text: str) -> IdleRule | None:
-    """Read a rule; None for `none`. Raises ValueError for anything else."""
+    """Read a rule. Returns None for the text `none`. Raises ValueError for a text that is no
+    rule.
+    """
     if text.strip() == NONE:
         return None
     found = _WORDS.fullmatch(text.strip())

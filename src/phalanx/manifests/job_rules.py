@@ -1,5 +1,5 @@
-"""Rules for whole jobs: which fields may change during a job's life, and that a job runs
-something.
+"""Rules for whole jobs: a job must run something, and only some of its fields may change during its
+life.
 """
 
 from __future__ import annotations
@@ -32,10 +32,8 @@ def update_faults(old: JobSpec, new: JobSpec) -> list[Fault]:
 
 
 def job_faults(job: JobSpec) -> list[Fault]:
-    """Return the faults of a new job.
-
-    Those are invalid names, amounts that no node can hold, and tasks that would run nothing and so
-    would complete without having done anything.
+    """Return the faults of a new job: invalid names, amounts that no node can have, and task groups
+    without a command, which would complete without having done anything.
     """
     faults = []
     if (fault := object_fault("Job", job.name, job.namespace)) is not None:

@@ -33,13 +33,14 @@ from phalanx.model.nearest import nearest
 
 HOST_FILES = "/etc/volcano"
 """The folder of the svc plugin's files inside a container. In the words and variables of a command
-it stands for the folder that $PHALANX_FILES names."""
+this path is replaced by the folder that $PHALANX_FILES names.
+"""
 _HOST_FILE = re.compile(rf"{HOST_FILES}/([\w-]+(?:\.[\w-]+)*)")
 POD_TASK = "pod"
 """The only task of a job that is made of a Pod."""
 QUEUE_OF_POD = "scheduling.volcano.sh/queue-name"
 GROUPS_OF_PODS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-"""Annotations of Pods: their queue, and their PodGroup."""
+"""The annotations with which a Pod names its queue or its PodGroup."""
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 
 
@@ -50,7 +51,7 @@ def read_job(
     labels: Pairs = (),
     annotations: Pairs = (),
 ) -> JobSpec:
-    """Read the job spec at `at` under this name. Errors are in the report of the fields."""
+    """Read the spec at `at` as a job with this name. Errors go to the report of the fields."""
     groups = tuple(_group(g, i) for i, g in enumerate(at.items("tasks")))
     most = sum(max(g.replicas, 0) for g in groups)
     minimum = at.whole("minAvailable")
@@ -176,7 +177,9 @@ def _check_plugins(at: Fields, job: JobSpec) -> None:
 
 
 def _check_host_files(at: Fields, job: JobSpec, number: int) -> None:
-    """Report host files that a task's words and variables name, and that the job will not have."""
+    """Report host files which a task's words or variables name although the job will not have
+    them.
+    """
     template = job.groups[number].template
     texts = [
         text

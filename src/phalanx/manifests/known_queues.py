@@ -1,4 +1,6 @@
-"""The existing queues as a file lists them: Queue manifests, or a plain list of their fields."""
+"""A reader of files that list the existing queues, as Queue manifests or as a plain list of their
+fields.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ LISTS = ("queues", "items", "existing_queues")
 def read_known_queues(text: str | bytes, file: str = "") -> QueueTree:
     """Read the queues of a file.
 
-    In addition to manifests, `[{name, state, parent, capability, ...}]` is understood, alone or
-    under `queues`; `allocated_pods` is the number of members that hold resources. Raises
-    ManifestError.
+    The file contains manifests, or a list `[{name, state, parent, capability, ...}]`, alone or
+    under the key `queues`. `allocated_pods` of a queue in the list is the number of members that
+    hold resources. Raises ManifestError.
     """
     report = Report()
     known: list[KnownQueue] = []

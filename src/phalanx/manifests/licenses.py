@@ -1,6 +1,6 @@
-"""Counts of licenses that a job asks for: read, checked, and written again.
+"""Counts of licenses that a job asks for: this module reads, checks and writes them.
 
-Text has the form of sbatch(1), `matlab:2,ansys`; a manifest may also have a mapping.
+As text they have the form of sbatch(1), `matlab:2,ansys`. A manifest may also have a mapping.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Licenses = tuple[tuple[str, int], ...]
 
 
 def read_licenses(written: str) -> Licenses:
-    """Read `matlab:2,ansys`. Raises ValueError with what is allowed."""
+    """Read a text such as `matlab:2,ansys`. Raises ValueError, which says what is allowed."""
     given: dict[str, Any] = {}
     for word in written.split(","):
         name, colon, count = word.strip().partition(":")
@@ -35,7 +35,7 @@ def read_licenses(written: str) -> Licenses:
 
 
 def licenses_of(given: Mapping[str, Any]) -> Licenses:
-    """Return licenses from counts by name. Raises ValueError."""
+    """Return the licenses in a mapping of counts by name. Raises ValueError."""
     made = tuple(sorted(given.items()))
     for fault in _faults(made):
         raise ValueError(fault)
@@ -43,7 +43,7 @@ def licenses_of(given: Mapping[str, Any]) -> Licenses:
 
 
 def read_licenses_field(at: Fields) -> Licenses:
-    """Read the field of a job's spec."""
+    """Read the field `licenses` of a job's spec."""
     value = at.raw("licenses")
     if value is None:
         return ()
@@ -59,8 +59,8 @@ def read_licenses_field(at: Fields) -> Licenses:
 
 
 def license_faults(licenses: Licenses) -> list[Fault]:
-    """Return the faults of a spec's licenses. A manifest that was read cannot have them, but a spec
-    may come from elsewhere.
+    """Return the faults of a spec's licenses. A spec that was read from a manifest has no faults,
+    but a spec may come from elsewhere.
     """
     reasons = _faults(licenses)
     return [Fault(("spec", "licenses"), "licenses_invalid", f"licenses: {r}") for r in reasons]

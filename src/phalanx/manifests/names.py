@@ -1,4 +1,4 @@
-"""Valid names by Kubernetes' rules, which are the same for manifests, Python and commands."""
+"""Checks of names by Kubernetes' rules, which apply equally to manifests, programs and commands."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def object_fault(kind: str, name: str, namespace: str = "") -> str | None:
 
 
 def member_fault(job: str, group: str, replicas: int) -> str | None:
-    """Return why the names of a group's members, which are made of the job's and the group's name,
-    are not valid; None if they are.
+    """Return why the names of a group's members are not valid; None if they are valid. A member's
+    name is made of the job's name and the group's.
     """
     fault = label_fault(group) or qualified_fault(f"{job}-{group}-{max(replicas - 1, 0)}")
     return None if fault is None else f"a member's name: {fault}"

@@ -1,4 +1,4 @@
-"""The job of a flow's step: a template with the changes of the step."""
+"""The jobs of a flow's steps. Each is a template with the changes that its step gives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def job_name(flow: FlowSpec, step: str) -> str:
 
 def step_job(flow: FlowSpec, step: Step, template: JobSpec) -> JobSpec:
     """Return the job of a step, made from the step's template. Mappings of the patch are merged
-    into those of the template, and tasks are merged by their names; everything else is replaced.
+    into those of the template, and tasks are merged by their names; all other values are replaced.
     Raises ManifestError.
     """
     name = job_name(flow, step.name)

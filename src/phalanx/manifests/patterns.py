@@ -12,7 +12,7 @@ import re2
 MAX_PATTERN = 1_000
 """The most characters of a pattern."""
 MAX_MEMORY_BYTES = 1_048_576
-"""The most bytes of one compiled pattern, which also bounds the steps for each character of a
+"""The most bytes of one compiled pattern. This bound also limits the steps for each character of a
 name.
 """
 
@@ -25,7 +25,7 @@ class Pattern(Protocol):
 
 @functools.lru_cache(maxsize=256)
 def compiled(pattern: str) -> Pattern:
-    """Compile a pattern, to be searched for in names. Raises ValueError that says what is wrong."""
+    """Compile a pattern for searches in names. Raises ValueError, which says what is wrong."""
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"a pattern has up to {MAX_PATTERN} characters, not {len(pattern)}")
     options = re2.Options()
@@ -50,7 +50,7 @@ def pattern_fault(pattern: str) -> str | None:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether the pattern is found in the name; an invalid pattern is found in none."""
+    """Whether the pattern occurs in the name. An invalid pattern occurs in no name."""
     try:
         return compiled(pattern).search(name) is not None
     except ValueError:

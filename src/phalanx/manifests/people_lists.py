@@ -12,13 +12,13 @@ SUBMIT, ADMIN = "phalanx/submit", "phalanx/admin"
 """The annotations of a queue with its two lists."""
 _WORD = re.compile(r"\*|@[^\s,@:*]{1,253}|(?:unix:|token:)?[^\s,@:*]{1,253}")
 MOST = 1_000
-"""The most words of a list."""
+"""The most entries of a list."""
 
 
 @lru_cache(maxsize=4_096)
 def read_people(text: str) -> frozenset[str]:
-    """Return the words of a list, which are separated by commas. Raises ValueError for a word of
-    another form.
+    """Return the entries of a list, which are separated by commas. Raises ValueError for an entry
+    in another form.
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:

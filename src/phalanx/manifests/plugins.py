@@ -45,7 +45,7 @@ OPTIONS: dict[str, Options] = {
     },
     "hcclrank": {"master": "master", "worker": "worker"},
 }
-"""Each plugin's options and their defaults; a port left empty is a free one."""
+"""Each plugin's options and their defaults; an empty port stands for any free port."""
 
 BRINGS = {
     "pytorch": ("svc",),
@@ -95,8 +95,9 @@ def complete(plugins: Plugins) -> Plugins:
 
 
 def options(name: str, arguments: tuple[str, ...]) -> Options:
-    """Return a plugin's options with its defaults; reads `--key=value`, `-key=value` and
-    `--flag`."""
+    """Return a plugin's options, read from arguments like `--key=value`, `-key=value` and `--flag`,
+    with the defaults of the others.
+    """
     given = dict(OPTIONS[name])
     for argument in arguments:
         key, equals, value = argument.lstrip("-").partition("=")

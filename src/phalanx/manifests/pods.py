@@ -1,5 +1,5 @@
-"""A pod template as processes; fields that only a container platform can honour are named in a
-warning.
+"""A reader of pod templates as processes. It warns of fields that only a container platform can
+honour.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def read_template(at: Fields) -> Template:
 
 
 def check_budgets(metadata: Fields, annotations: Pairs) -> None:
-    """Check that there is at most one disruption budget, a positive whole number or 1 % to 99 %."""
+    """Check the disruption budgets: at most one is allowed, and it is a positive whole number or 1
+    % to 99 %.
+    """
     given = [(key, value) for key, value in annotations if key in BUDGETS]
     if len(given) > 1:
         reason = "give either jdb-min-available or jdb-max-unavailable, not both"
@@ -133,7 +135,9 @@ def read_pod(spec: Fields, labels: Pairs, annotations: Pairs) -> Template:
 
 
 def _check_placing(spec: Fields, placement: dict[str, Any]) -> None:
-    """Check the fields that narrow the choice of nodes, by reading them as scheduling will."""
+    """Check the fields that narrow the choice of nodes, by reading them as the scheduler reads
+    them.
+    """
     for key, value in placement.items():
         try:
             read_shape({"topology_spread" if key == PLACING[-1] else key: value})

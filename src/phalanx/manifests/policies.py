@@ -1,4 +1,4 @@
-"""Life-cycle policies: reading them, and the rules for several policies together."""
+"""A reader of life-cycle policies, with the rules for several policies together."""
 
 from __future__ import annotations
 

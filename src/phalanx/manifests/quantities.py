@@ -1,4 +1,4 @@
-"""Amounts as Kubernetes writes them (500m, 2Gi, 1e3), and the names of resources here."""
+"""Amounts as Kubernetes writes them (500m, 2Gi, 1e3), and the names of resources in Phalanx."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SCALE |= {f"{s}i": Fraction(1024**i) for i, s in enumerate("KMGTPE", 1)}
 _PLAIN = ("cpu", "memory", "pods")
 
 LARGEST = 2.0**63
-"""Kubernetes' own bound; a larger amount is a mistake."""
+"""The largest amount, which is Kubernetes' own bound: a larger amount is a mistake."""
 
 HOUSE = {"cpu": "CPU", "gpu": "GPU", "nvidia.com/gpu": "GPU", "amd.com/gpu": "GPU"}
 HOUSE |= {"CPU": "CPU", "GPU": "GPU", "volcano.sh/gpu-number": "GPU"}
@@ -37,7 +37,9 @@ NOT_HERE = ("ephemeral-storage", "hugepages-", "attachable-volumes-")
 
 
 def quantity(written: Any) -> float:
-    """Return the amount that a text or number means. Raises ValueError with what is allowed."""
+    """Return the amount that a text or number means. Raises ValueError, which says what is
+    allowed.
+    """
     if isinstance(written, bool) or not isinstance(written, int | float | str):
         raise ValueError(f"an amount must be a number like 2, 500m or 4Gi, not {written!r}")
     match = _WRITTEN.fullmatch(str(written).strip())
@@ -67,6 +69,8 @@ def batch_amounts(needs: dict[str, float]) -> tuple[tuple[str, float], ...]:
 
 
 def batch_name(name: str) -> str:
-    """Return the name of a resource in scheduling, where a custom name counts only with a slash."""
+    """Return the scheduler's name of a resource. A custom name without a slash gets the prefix
+    `phalanx/`, because the scheduler counts only resources with a slash in their names.
+    """
     is_plain = "/" in name or name in _PLAIN or name in TERMS or name.startswith(NOT_HERE)
     return BATCH.get(name, name if is_plain else f"phalanx/{name}")

@@ -1,4 +1,4 @@
-"""Volcano's rules for queues, on specs: what may be made, changed, closed and deleted.
+"""Volcano's rules for creating, changing, closing and deleting queues, applied to their specs.
 
 A resource that a queue does not name is unlimited in its capability, and zero in its deserved
 amounts and its guarantee. `root` is above all queues and has no limits here.
@@ -27,11 +27,11 @@ DEFAULT = "default"
 MAX_DEPTH = 5
 PROTECTED = (ROOT, DEFAULT)
 NAMED = 10
-"""The most queues that an error lists for an unknown name."""
+"""The most existing queues that the error for an unknown name lists."""
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A broken rule: the field, the rule's name for scripts, and what would be right."""
+    """A broken rule: the field, the rule's name for scripts, and the allowed values."""
 
     path: tuple[str | int, ...]
     code: str
@@ -67,7 +67,7 @@ class QueueTree:
     def ancestors(self, spec: QueueSpec) -> list[QueueSpec]:
         """Return the queues from the parent upwards, without root.
 
-        The list ends where a queue does not exist or a cycle closes.
+        The list ends before a queue that does not exist or that is already in the list.
         """
         found: list[QueueSpec] = []
         parent = spec.parent
@@ -116,7 +116,7 @@ def queue_faults(
 
 
 def delete_faults(name: str, tree: QueueTree) -> list[Fault]:
-    """Return the reasons against deleting a queue."""
+    """Return the reasons why a queue may not be deleted."""
     if name in PROTECTED:
         return [Fault(_NAME, "queue_protected", f"queue {name} cannot be deleted")]
     known = tree.by_name.get(name)
@@ -134,7 +134,7 @@ def delete_faults(name: str, tree: QueueTree) -> list[Fault]:
 
 
 def submit_faults(name: str, tree: QueueTree) -> list[Fault]:
-    """Return the reasons against a job in a queue: it must be open and have no queue below it."""
+    """Return the reasons why a queue takes no jobs: it must be open and have no queue below it."""
     known = tree.get(name)
     if name == ROOT:
         return [
@@ -275,9 +275,9 @@ _NAME = ("metadata", "name")
 
 
 def path_form_faults(q: QueueSpec) -> list[Fault]:
-    """Return faults of a hierarchy and its weights.
+    """Return the faults of a hierarchy and its weights.
 
-    Both must be lists of one length, with weights above 0.
+    Both must be lists of the same length, and the weights must be above 0.
     """
     if not q.hierarchy_path and not q.hierarchy_weights:
         return []

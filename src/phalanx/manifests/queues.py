@@ -74,7 +74,7 @@ _SUFFIX = "DuringSchedulingIgnoredDuringExecution"
 
 
 def read_podgroup(at: Fields, name: str, namespace: str, annotations: Pairs) -> PodGroupSpec:
-    """Read a gang whose tasks come from elsewhere."""
+    """Read a PodGroup: a gang whose tasks are in other manifests."""
     minimums = at.fields("minTaskMember")
     group = PodGroupSpec(
         name=name,

@@ -33,7 +33,7 @@ GROUPS = {
     "Reservation": ("phalanx/",),
     "Pod": ("v1",),
 }
-"""The kinds that are read, and their apiVersions."""
+"""The supported kinds, and their apiVersions."""
 
 Spec = (
     JobSpec
@@ -67,7 +67,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 def read_manifests(text: str | bytes, file: str = "") -> tuple[list[Manifest], Report]:
     """Read all objects of a file, with defaults filled in, and report the findings.
 
-    Nothing is raised: a file that cannot be read at all has one error and no objects.
+    Raises nothing: a file that cannot be read at all gives one error and no objects.
     """
     report = Report()
     manifests: list[Manifest] = []
@@ -119,9 +119,9 @@ def _objects(document: Text, report: Report) -> Iterable[Fields]:
 
 
 def read_object(at: Fields) -> Manifest | None:
-    """Read one object; None for a kind that is not supported.
+    """Read one object.
 
-    Errors are in the report of its fields.
+    Returns None for an unsupported kind. Errors go to the report of the fields.
     """
     kind, version = at.text("kind"), at.text("apiVersion")
     if not kind:
@@ -160,7 +160,7 @@ _FILLED_IN = (
     "creationTimestamp", "generation", "resourceVersion", "uid", "managedFields", "selfLink",
     "ownerReferences", "finalizers",
 )  # fmt: skip
-"""Fields of the metadata that a cluster fills in; exported objects have them."""
+"""The fields of the metadata that a cluster fills in, and that exported objects therefore have."""
 
 
 def _names(at: Fields, metadata: Fields, kind: str) -> tuple[str, str]:
@@ -187,7 +187,7 @@ def _names(at: Fields, metadata: Fields, kind: str) -> tuple[str, str]:
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True):
-    """An object before its spec is read."""
+    """The name and metadata of an object whose spec is not read yet."""
 
     at: Fields
     metadata: Fields

@@ -60,7 +60,9 @@ def _read(at: Fields, key: str, read: Callable[[str], T]) -> T | None:
 
 
 def reservation_faults(made: Reservation) -> list[tuple[str, str]]:
-    """Return each (field, fault) of a reservation that does not depend on the cluster."""
+    """Return the faults of a reservation, each with its field, that do not depend on the
+    cluster.
+    """
     return [*_what_faults(made), *_time_faults(made), *_owner_faults(made)]
 
 
@@ -146,7 +148,7 @@ def _too_many(field: str, words: Any) -> list[tuple[str, str]]:
 
 
 def written_reservation(made: Reservation) -> dict[str, Any]:
-    """Return the fields that `read_reservation` takes."""
+    """Return a reservation in the fields that `read_reservation` reads."""
     fields: dict[str, Any] = {
         "start": None if made.start is None else written_moment(made.start),
         "end": None if made.end is None else written_moment(made.end),

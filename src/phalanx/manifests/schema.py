@@ -1,8 +1,8 @@
-"""The JSON Schema of manifests, for editors, learnt by letting the reader read.
+"""The JSON Schema of manifests for editors, derived from the calls that the reader makes.
 
-Each kind is read from a stand-in for its fields, which records how the reader asks for each field:
-as a text, a number, or a list of mappings. So the schema has exactly the fields that the reader
-knows, and no second list of fields is needed.
+The reader reads each kind from a stand-in for its fields. The stand-in records the type for which
+the reader asks: a text, a number, a list of mappings and so on. So the schema has exactly the
+fields that the reader knows, and no second list of fields is needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ T = TypeVar("T")
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _ANY: dict[str, Any] = {}
 _LOOSE = {"type": ["string", "number", "boolean"]}
-"""The type of text, and of what YAML makes of unquoted text."""
+"""The types of a text that may be written without quotes: YAML may read it as a number or a
+flag.
+"""
 _AMOUNT = {"type": ["string", "number"]}
 
 
@@ -32,11 +34,11 @@ class _Mapping:
     def __init__(self) -> None:
         self.properties: dict[str, Any] = {}
         self.is_open = False
-        """Whether the reader iterated the mapping, so that it may have any names."""
+        """Whether the reader iterated over the mapping, which may then have any keys."""
 
     def add(self, key: str, kind: Any) -> None:
-        """Record that the reader asked for `key`; the first type that says more than the key's
-        presence counts.
+        """Record that the reader asked for `key` with the type `kind`. The first recorded type
+        counts, except that any type is better than `_ANY`.
         """
         found = self.properties.get(key, _ANY)
         if found == _ANY:
@@ -45,7 +47,9 @@ class _Mapping:
             found.is_open = found.is_open or kind != _ANY
 
     def below(self, key: str, as_list: bool) -> _Mapping:
-        """Return the mapping at `key`, or the mapping of each item of the list there."""
+        """Return the mapping at `key` or, with `as_list`, the mapping of each item of the list at
+        `key`.
+        """
         found = self.properties.get(key)
         inner = found[0] if isinstance(found, list) and found else found
         if not isinstance(inner, _Mapping):
@@ -91,8 +95,8 @@ class _Names(dict[str, Any]):
 
 
 class _Asked(Fields):
-    """The stand-in for fields. `is_given` is its answer to the question whether a field is
-    given.
+    """The stand-in for fields, which records calls. `is_given` is its answer to the question
+    whether a field is given.
     """
 
     def __init__(
@@ -118,7 +122,7 @@ class _Asked(Fields):
         """Do nothing: no field is unknown."""
 
     def has(self, key: str) -> bool:
-        """Return `is_given`, whatever the field."""
+        """Return `is_given` for any field."""
         return self._is_given
 
     def raw(self, key: str) -> Any:

@@ -1,4 +1,4 @@
-"""The request of a member to a node, as the scheduler reads it."""
+"""The shapes of members: the requests and constraints of a member, as the scheduler reads them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTITION_LABEL = "volcano.sh/partition-id"
 JOB_LABEL = "volcano.sh/job-name"
 SLURM_NOTE = "slurm/"
 SHAPES = 1_000
-"""The most shapes that are remembered; shapes that differ only in their labels count as one."""
+"""The most shapes that are remembered. Shapes that differ only in their labels count as one."""
 _NOWHERE = Document("{}")
 
 

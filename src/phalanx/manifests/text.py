@@ -1,8 +1,8 @@
-"""YAML within bounds: a harmful text is refused before any code walks it.
+"""A reader of YAML that refuses harmful text before it builds any value.
 
-A manifest is at most a megabyte, 100,000 lines and nodes, 1,000 documents and 50 levels deep, and
-has no aliases, because three hundred bytes of aliases become billions of values in any code that
-follows them. The bounds are checked on the parser's events, before a single value is built.
+A manifest has at most a megabyte, 100,000 lines and nodes, 1,000 documents and 50 levels. It has no
+aliases, because three hundred bytes of aliases can mean billions of values. The reader checks these
+bounds on the parser's events, before it builds a single value.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from phalanx.manifests.findings import Finding, ManifestError
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 100_000
-"""The most scalars, lists and mappings together; also the most lines, which are faster to check."""
+"""The most scalars, lists and mappings together. The same bound applies to lines, which are faster
+to count.
+"""
 MAX_DOCUMENTS = 1_000
 MAX_DEPTH = 50
 MAX_DIGITS = 80
@@ -41,7 +43,9 @@ class _Loader(_BASE):  # type: ignore[misc]
 
 
 def _whole(loader: Any, node: yaml.ScalarNode) -> int:
-    """Return a whole number of at most 64 bits: a longer one could not even be printed."""
+    """Return a whole number of at most 64 bits. Python could not even print a much longer
+    number.
+    """
     value: int = loader.construct_yaml_int(node) if len(node.value) <= MAX_DIGITS else 2**64
     if abs(value) >= 2**63:
         shown = node.value if len(node.value) <= MAX_DIGITS else f"{node.value[:20]}..."
@@ -57,11 +61,13 @@ class Text:
     """One document of a file: its value, and the line of each part of it."""
 
     def __init__(self, value: Any, node: yaml.Node | None) -> None:
-        """`node` is None for a value that was never written."""
+        """Set up a document. `node` is None for a value that was never written as text."""
         self.value = value
         self._node = node
         self._keys: dict[int, dict[str, tuple[yaml.Node, yaml.Node]]] = {}
-        """For each mapping that was looked up, by its `id`: the nodes of key and value, by name."""
+        """The nodes of each key and its value, by the key's name, for each mapping that was looked
+        up, by its `id`.
+        """
 
     def line(self, path: tuple[str | int, ...] = ()) -> int | None:
         """Return the line on which the value at `path` begins, or the nearest one above it."""

@@ -1,10 +1,11 @@
-"""Lengths of time and moments, in Slurm's forms and in manifests'.
+"""Durations and moments, in the forms of Slurm and of manifests.
 
-A length is `90m`, `2h30m` or `1d12h`, or one of sbatch(1)'s: minutes, minutes:seconds,
+A duration is `90m`, `2h30m` or `1d12h`, or has a form of sbatch(1): minutes, minutes:seconds,
 hours:minutes:seconds, days-hours, days-hours:minutes and days-hours:minutes:seconds.
 
-A moment is `now+1h`, a date with or without a time (`2027-01-31T18:00`, in the local zone
-unless it names one: `Z`, `+01:00`), or, if the reader knows the time, `18:00`, the next one.
+A moment is `now+1h`, a date with or without a time (`2027-01-31T18:00`, in the local zone unless it
+names one: `Z`, `+01:00`), or, if the reader knows the present time, `18:00`, which means the next
+such time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]{5,15}(?:Z|[+-][0-9
 
 
 def read_length(written: str) -> float:
-    """Return seconds, more than 0 and at most LONGEST_S. Raises ValueError with what is allowed."""
+    """Return the seconds of a duration, which is more than 0 and at most LONGEST_S. Raises
+    ValueError, which says what is allowed.
+    """
     text = written.strip()
     length = _length(text) if len(text) <= MAX_CHARS else None
     if length is None:
@@ -48,7 +51,9 @@ def read_length(written: str) -> float:
 
 
 def read_limit(written: str) -> float:
-    """Return the seconds of a limit, or 0 for `none`: no limit. Raises ValueError."""
+    """Return the seconds of a time limit, or 0 for `none`, which means no limit. Raises
+    ValueError.
+    """
     return 0.0 if written.strip().lower() == "none" else read_length(written)
 
 
@@ -75,7 +80,7 @@ def read_moment(written: str, now: float | None = None) -> Moment:
     """Read a moment.
 
     `now` is the present time in seconds since the epoch; without it a time like 18:00 is refused,
-    because it means another moment each day. Raises ValueError.
+    because that is a different moment each day. Raises ValueError.
     """
     text = written.strip()
     found = _moment(text, now) if len(text) <= MAX_CHARS else None

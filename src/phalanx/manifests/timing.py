@@ -1,7 +1,7 @@
-"""A job's times in its manifest: read, checked, and written again.
+"""The times in a job's manifest: this module reads, checks and writes them.
 
-Volcano has no words for them. These fields are added to Volcano's in a job's `spec`: `time`,
-`begin`, `deadline`, `signal`, `requeue` and `hold`.
+Volcano has no fields for them. Phalanx adds these fields to a job's `spec`: `time`, `begin`,
+`deadline`, `signal`, `requeue` and `hold`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from phalanx.model.readable import length_text
 
 T = TypeVar("T")
 _SIGNAL = re.compile(r"(B:)?(?:SIG)?([A-Z0-9]{1,6})(?:@([0-9]{1,10}))?", re.ASCII)
-MAX_EXIT_CODES = 254
-"""The number of exit codes other than 0."""
+MAX_EXIT_CODES = 255
+"""The most exit codes that a rule for requeueing may list: all codes other than 0."""
 
 
 def read_timing(at: Fields) -> Timing:
@@ -46,7 +46,7 @@ def read_timing(at: Fields) -> Timing:
 
 
 def read_length_field(at: Fields, key: str) -> float | None:
-    """Read the length of time at `key`."""
+    """Read the duration at `key`."""
     return _read(at, key, "time_invalid", read_length)
 
 
@@ -119,7 +119,8 @@ def _is_whole(value: Any) -> bool:
 
 
 def requeue_of(given: Mapping[str, Any]) -> Requeue:
-    """Read a rule as a manifest has it: {"reasons": [...], "exitCodes": [...], "max": 3}.
+    """Read a rule for requeueing in the form of manifests: {"reasons": [...], "exitCodes": [...],
+    "max": 3}.
 
     Raises ValueError.
     """
@@ -158,8 +159,8 @@ def _requeue_faults(rule: Requeue) -> list[tuple[str, str]]:
 
 
 def timing_faults(timing: Timing) -> list[Fault]:
-    """Return the faults of a spec's times. A manifest that was read cannot have them, but a spec
-    may come from elsewhere.
+    """Return the faults of a spec's times. A spec that was read from a manifest has no faults, but
+    a spec may come from elsewhere.
     """
     found: list[tuple[str, str]] = []
     limit_s = timing.limit_s
@@ -177,8 +178,8 @@ def timing_faults(timing: Timing) -> list[Fault]:
         )
         found.append(("signal", reason))
     if timing.requeue is not None:
-        if len(timing.requeue.exit_codes) > MAX_EXIT_CODES + 1:
-            reason = f"requeue.exitCodes may have at most {MAX_EXIT_CODES + 1} codes"
+        if len(timing.requeue.exit_codes) > MAX_EXIT_CODES:
+            reason = f"requeue.exitCodes may have at most {MAX_EXIT_CODES} codes"
             found.append(("requeue", reason))
         else:
             found += [("requeue", fault) for _, fault in _requeue_faults(timing.requeue)]

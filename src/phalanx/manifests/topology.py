@@ -1,4 +1,4 @@
-"""The field networkTopology: how close together a gang must be placed."""
+"""The field networkTopology: how close to each other in the network a gang must be placed."""
 
 from __future__ import annotations
 

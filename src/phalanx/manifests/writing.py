@@ -1,4 +1,4 @@
-"""Records as manifests that `reading` takes, without defaults that it would fill in."""
+"""Records written as manifests, without the defaults that `reading` fills in."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Pickling of slices of Arrow tables and arrays, which travel as only what they show.
+"""Pickling of slices of Arrow tables and arrays without the data outside the slice. pyarrow pickles
+a slice with the whole buffers from which it is cut (Arrow's issue ARROW-10739): ten rows of a table
+of a gigabyte would take a gigabyte in the store.
 
-pyarrow pickles a slice with all of the buffers that it is cut from (Arrow's issue ARROW-10739): ten
-rows of a table of a gigabyte would be a gigabyte in the store. So a slice is first copied, in
-Arrow's own format, into buffers of its size, and then pickled as pyarrow pickles those. Its reader
-needs nothing of Phalanx.
+So this module first copies a slice, in Arrow's own format, into buffers of its size, and then lets
+pyarrow pickle the copy. Its reader does not need Phalanx.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _WASTE_BYTES = 1 << 16
 
 
 def know_arrow() -> bool:
-    """Pickle slices this way from now on. Returns False if pyarrow is not imported yet.
+    """Make pickle treat slices in this way from now on. Returns False if pyarrow is not imported
+    yet.
 
     If the program has registered a reducer with `copyreg` for one of the classes, that reducer
     stays.
@@ -74,7 +75,7 @@ def _rewritten(value: Any) -> Any:
 
 
 def _kind(value: Any) -> Any:
-    """Return the properties that a copy must share with its original: a type of the user's own may
-    be read as another.
+    """Return the properties that a copy must share with its original. They may differ, because
+    Arrow may read a user's own type as another type.
     """
     return getattr(value, "schema", None) or value.type

@@ -1,8 +1,8 @@
-"""Functions and classes by value: cloudpickle, with two things that it may leave out.
+"""Pickling of functions and classes by value: cloudpickle, corrected in two points. cloudpickle
+3.1.3 gives all code the file name `<dynamic-code>`, so tracebacks and stacks would show no line.
 
-cloudpickle 3.1.3 calls the file of all code `<dynamic-code>`, so tracebacks and stacks would show
-no line. Every version makes a class with slots without them: its objects would have a `__dict__`,
-while the sender's objects have no room for one.
+Every version drops the slots of a class: objects of the reader's class would have a `__dict__`,
+which the sender's objects lack.
 """
 
 from __future__ import annotations
@@ -20,10 +20,14 @@ _SLOTS = "__slots__"
 
 
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle's pickler, except that code keeps its file name and classes keep their slots."""
+    """cloudpickle's pickler, changed so that code keeps its file name and classes keep their
+    slots.
+    """
 
     def reducer_override(self, value: Any) -> Any:
-        """Return how `value` is pickled; NotImplemented leaves the value to pickle's own tables."""
+        """Return the reduced form of `value`, as pickle defines it. For NotImplemented, pickle
+        chooses the form itself.
+        """
         if type(value) is CodeType:
             make, arguments = cloudpickle.Pickler.dispatch_table[CodeType](value)
             return _code_of_file, (value.co_filename, make, arguments)
@@ -45,8 +49,8 @@ def _code_of_file(file: str, make: Callable[..., CodeType], arguments: Iterable[
 
 
 def _with_slots(cls: type, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return `reduced` with a class that has its slots from the start: Python cannot add slots
-    later.
+    """Return `reduced`, changed so that it creates the class with its slots. Python cannot add
+    slots to a class later.
     """
     make, arguments, (attributes, more), *rest = reduced
     if issubclass(cls, Enum):
@@ -60,8 +64,8 @@ def _is_slot(cls: type, value: Any) -> bool:
 
 
 def _slotted(slots: Any, make: Callable[..., type], arguments: tuple[Any, ...]) -> type:
-    """Return the class that `make` makes, with these slots, unless the class's metaclass makes its
-    own slots.
+    """Return the class that `make` creates, with these slots. If the metaclass defines slots
+    itself, return the class without changes.
     """
     # The one dict among the arguments is the namespace in which the class is made.
     with_slots = tuple(

@@ -1,6 +1,6 @@
 """Graphs of calls that are bound now and run later: `f.bind(g.bind(1)).execute()`.
 
-Each `execute` makes every call of the graph once, with new actors. Calls that do not need each
+Each `execute` runs every call of the graph once, with new actors. Calls that do not need each
 other's results run side by side, as if the program had made them by `remote`.
 """
 
@@ -19,10 +19,10 @@ class Callee(Protocol):
 
 
 class DAGNode:
-    """A node of a graph. Its value is known when the graph is executed."""
+    """A node of a graph. Its value is known only while the graph is executed."""
 
     def execute(self, *args: Any, **kwargs: Any) -> Any:
-        """Make this call and all calls on which it depends. Returns what `remote` returns for this
+        """Run this call and all calls on which it depends. Returns the same as `remote` of this
         call.
 
         The arguments are the values of the graph's InputNode.
@@ -71,7 +71,9 @@ class FunctionNode(DAGNode):
 
 
 class ClassNode(FunctionNode):
-    """An actor to be made. Its calls, `node.method.bind(...)`, are made in the order of binding."""
+    """An actor that the graph creates. Its calls, `node.method.bind(...)`, run in the order of
+    binding.
+    """
 
     _last: ClassMethodNode | None = None
 
@@ -82,7 +84,7 @@ class ClassNode(FunctionNode):
 
 
 class BoundMethod:
-    """A method of an actor to be made."""
+    """A method of an actor that the graph creates."""
 
     def __init__(self, actor: ClassNode, name: str, options: dict[str, Any]) -> None:
         self._actor = actor
@@ -90,7 +92,7 @@ class BoundMethod:
         self._options = options
 
     def options(self, **options: Any) -> BoundMethod:
-        """Return the same method with other options."""
+        """Return the same method with these options."""
         return BoundMethod(self._actor, self._name, {**self._options, **options})
 
     def bind(self, /, *args: Any, **kwargs: Any) -> ClassMethodNode:
@@ -102,7 +104,7 @@ class BoundMethod:
 
 
 class ClassMethodNode(DAGNode):
-    """A call of an actor that the graph makes."""
+    """A call of a method of an actor that the graph creates."""
 
     def __init__(
         self,
@@ -158,8 +160,8 @@ class InputNode(DAGNode):
 
 
 class InputAttributeNode(DAGNode):
-    """A part of the argument of `execute`. If `execute` gets several arguments, it is one of
-    these.
+    """A part of the argument of `execute`: an item or an attribute. If `execute` gets several
+    arguments, the part is one of these arguments.
     """
 
     def __init__(self, whole: InputNode, part_of: Callable[[Any], Any], key: int | str) -> None:

@@ -1,4 +1,6 @@
-"""Exceptions as bytes: the user's own class where it can travel, its text where it cannot."""
+"""Exceptions as bytes. An exception keeps the user's own class if that class can be pickled;
+otherwise only its text is kept.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ def describe(
     actor_repr: str | None = None,
     skip_frames: int = 1,
 ) -> bytes:
-    """Return a task's exception in a form for its reader. `skip_frames`: the number of Phalanx's
-    own frames to leave out.
+    """Return a task's exception as bytes, from which its reader can raise it. `skip_frames`: the
+    number of Phalanx's own frames to leave out.
     """
     if isinstance(error, TaskError):
         # A failed dependency, read inside the task: show the first failure.
@@ -48,7 +50,7 @@ def describe(
 
 
 def _shortened(text: str) -> str:
-    """Return the text; if it is longer than the limit, its middle is left out."""
+    """Return the text, without its middle if it is longer than the limit."""
     excess = len(text) - EXCEPTION_TEXT_CHARS
     if excess <= 0:
         return text
@@ -92,8 +94,8 @@ def failed(error: PhalanxError) -> Value:
 
 
 def cancelled(task_id: str, name: str) -> Value:
-    """Return the failure of work that was cancelled while it ran. It is a TaskError too, as
-    in Ray.
+    """Return the failure of work that was cancelled while it ran. The failure is also a TaskError,
+    as in Ray.
     """
     error = TaskCancelledError(task_id, None)
     text = f"TaskCancelledError: {error}"  # programs look for this word
@@ -102,7 +104,8 @@ def cancelled(task_id: str, name: str) -> Value:
 
 
 def of_argument(argument: Value, name: str) -> Value:
-    """Return the failure of work that cannot run because this argument of it failed.
+    """Return the failure of work that cannot run because the value of its argument `argument` is a
+    failure.
 
     An error that a task raised is passed on unchanged. A failure of the system becomes a TaskError
     of `name`, as in Ray, so that readers can tell a lost argument of a task from a lost result.
@@ -115,7 +118,7 @@ def of_argument(argument: Value, name: str) -> Value:
 
 
 def load(data: bytes) -> BaseException:
-    """Return the exception to raise for these bytes."""
+    """Return the exception that these bytes contain, ready to be raised."""
     loaded: Any = pickle.loads(data)  # noqa: S301  (from a worker or owner of the same user)
     if not isinstance(loaded, tuple):
         assert isinstance(loaded, BaseException)
@@ -148,12 +151,14 @@ def told(failure: bytes) -> str | None:
 
 
 def is_raised(failure: Value) -> bool:
-    """Whether a task's own code raised the failure, rather than the system."""
+    """Whether the code of a task raised the failure. If not, the system did."""
     return isinstance(pickle.loads(failure.data), tuple)  # noqa: S301  (as in `load`)
 
 
 def is_retriable(wanted: Any, error: bytes) -> bool:
-    """Whether `wanted` (a bool or classes) includes a pickled exception."""
+    """Whether a task is retried after a pickled exception. `wanted` is the option: a bool, or the
+    classes of exceptions after which it is retried.
+    """
     if wanted is False or wanted is None:
         return False
     if wanted is True:
@@ -164,4 +169,4 @@ def is_retriable(wanted: Any, error: bytes) -> bool:
 
 
 NONE = pickle.dumps(None, 5)
-"""The pickle of None: the value of references that only keep other things alive."""
+"""The pickle of None, which is the value of references that only keep something else alive."""

@@ -1,4 +1,4 @@
-"""Holds on the files of large objects, which hang on the owner's references."""
+"""Holds on the files of large objects. The owner's references keep them alive."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from typing import Any, Protocol
 
 
 class FileStore(Protocol):
-    """Deletes the files of objects that nobody refers to any more."""
+    """The store of files, which deletes the file of an object when its last hold is gone."""
 
     dropped: deque[tuple[str, Any, bool]]
     """(name, extent, whether a reader may have mapped the file) for each hold that was released."""
 
     def lend(self, name: str) -> None:
-        """Note that an object belongs to another process from now on, which may give its file
-        back.
+        """Note that an object now belongs to another process, which may give the file back
+        later.
         """
         ...
 
 
 class FileHold:
-    """Attached to the owner's ObjectRef: when the hold goes, the object's file may be deleted."""
+    """A hold on an object's file. The owner's ObjectRef has it, and the file may be deleted when
+    the hold is gone.
+    """
 
     __slots__ = ("extent", "lineage", "name", "seen", "size", "store")
 
     def __init__(self, store: FileStore, name: str, size: int, extent: Any) -> None:
-        """`extent`: the file as this process wrote and mapped it; None if another process wrote the
-        file.
+        """Hold a file. `extent`: the file as this process wrote and mapped it; None if another
+        process wrote the file.
         """
         self.lineage: Any = None
         """The maker of the object, or the reason why the object cannot be made again (see
@@ -54,7 +56,7 @@ class FileHold:
 
 
 def living_holds() -> list[FileHold]:
-    """Return all holds of this process. This is only for listings, because it looks at every Python
+    """Return all holds of this process. Only listings may call it, because it looks at every Python
     object.
     """
     return [found for found in gc.get_objects() if type(found) is FileHold and found.name]

@@ -1,14 +1,15 @@
-"""The pool of files of dropped copies, kept for the next copies because their pages exist already.
+"""The pool of files of dropped copies, which later copies overwrite, because the pages of these
+files exist already.
 
-A fresh page of shared memory costs several times what receiving its bytes does. The pool is
-bounded, and the first to go when memory is needed for anything else. Pure.
+To allocate a page of shared memory takes several times as long as to receive its bytes. The pool is
+bounded, and its files are the first to go when memory is needed for anything else. Pure.
 """
 
 from __future__ import annotations
 
 MIN_BYTES = 1 << 20
-"""The smallest file, in bytes, that is worth keeping: below this size the pages cost less than
-keeping the file.
+"""The smallest size of a pooled file in bytes. New pages for a smaller file cost less than the pool
+does.
 """
 MAX_FILES = 32
 """The largest number of files in the pool."""
@@ -21,14 +22,16 @@ class FilePool:
     """The pooled files by name, the oldest first."""
 
     def __init__(self, capacity_bytes: int) -> None:
-        """`capacity_bytes`: the capacity of the whole store. The pool may have an eighth of it."""
+        """Set up an empty pool. `capacity_bytes`: the capacity of the whole object store, of which
+        the pool may have an eighth.
+        """
         self._most_bytes = min(MAX_BYTES, capacity_bytes // 8)
         self._sizes: dict[str, int] = {}
         self.total_bytes = 0
 
     def put(self, name: str, size: int) -> list[str]:
-        """Keep a file. Returns the files that must go for it: the file itself, if it is too large
-        or too small.
+        """Keep a file. Returns the files to delete: older ones, or the file itself if it is too
+        large or too small.
         """
         self._remove(name)  # an earlier copy of the same object, which this one replaces
         if not MIN_BYTES <= size <= self._most_bytes:

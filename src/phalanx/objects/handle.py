@@ -1,4 +1,4 @@
-"""Handles of actors and their methods, as programs see them; each engine has its own."""
+"""Handles of actors and their methods, as programs see them. Each engine has its own subclasses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class ActorMethod(metaclass=ABCMeta):
-    """One method of one actor."""
+    """A method of an actor, to be called with `remote`."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ class ActorMethod(metaclass=ABCMeta):
 
     @abstractmethod
     def options(self, **options: Any) -> ActorMethod:
-        """Return the same method with other options."""
+        """Return the same method with these options."""
 
     def _remote(self, args: Sequence[Any] | None = None, kwargs: Any = None, **options: Any) -> Any:
         """Call the method with options. This is Ray's older way, which programs still use."""
@@ -32,14 +32,15 @@ class ActorMethod(metaclass=ABCMeta):
         return target.remote(*(args or ()), **(kwargs or {}))
 
     def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
-        """Return a call in a graph; see `objects.dag`."""
+        """Return a call of the method in a graph (see `objects.dag`)."""
         return FunctionNode(self, args, kwargs)
 
 
 class ActorHandle(Generic[T], metaclass=ABCMeta):
-    """A handle of a living actor: `handle.method.remote(...)`. May be passed around.
+    """A handle of a living actor: `handle.method.remote(...)`. A handle may be an argument or a
+    result of tasks.
 
-    Abstract for the same reason as ObjectRef.
+    The class is abstract for the same reason as ObjectRef.
     """
 
     @property

@@ -1,8 +1,8 @@
-"""Copies of the objects of dead nodes, and which of them a process here may still read.
+"""Copies of the objects of dead nodes, and the processes of this node that may still read them.
 
-Owners make these objects again, so a copy is useful only to processes that learned of it before.
-Each process is asked once what it may still read. Copies that nobody names go at once, the others
-when their readers end. Pure.
+Owners compute these objects again, so a copy is useful only to processes that know it already. Each
+process is asked once which copies it may still read. Copies that no process names are deleted at
+once; the others are deleted when their readers end. Pure.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from collections.abc import Iterable
 
 
 class LastReaders:
-    """The last readers of copies from a dead node, by names of files and ids of processes."""
+    """The table of the last readers of copies from dead nodes. Copies are named by their files, and
+    readers by the ids of their processes.
+    """
 
     def __init__(self) -> None:
         self._asked: dict[bytes, set[bytes]] = {}
-        """The processes that have not answered yet, by the dead node's prefix."""
+        """The processes that have not answered yet, by the prefix of the dead node."""
         self._readers: dict[str, set[bytes]] = {}
         """The known readers of each copy. The sets are incomplete while processes have not
         answered.
@@ -25,7 +27,9 @@ class LastReaders:
     def node_gone(
         self, prefix: bytes, copies: Iterable[str], processes: Iterable[bytes]
     ) -> list[str]:
-        """Ask `processes` about copies of a dead node's objects. Returns copies that may go."""
+        """Ask `processes` about copies of a dead node's objects. Returns the copies that may be
+        deleted now.
+        """
         self._copies[prefix] = set(copies)
         self._asked[prefix] = set(processes)
         for name in self._copies[prefix]:
@@ -33,13 +37,13 @@ class LastReaders:
         return self._settle(prefix)
 
     def used(self, name: str, process: bytes) -> None:
-        """Note that a process reads an object, or may."""
+        """Note that a process reads an object, or may read it."""
         if name in self._readers:
             self._readers[name].add(process)
 
     def reported(self, prefix: bytes, process: bytes) -> list[str]:
         """Note that a process has named all copies that it may still read. Returns the copies that
-        may go.
+        may be deleted now.
         """
         if prefix not in self._asked:
             return []
@@ -47,7 +51,7 @@ class LastReaders:
         return self._settle(prefix)
 
     def process_gone(self, process: bytes) -> list[str]:
-        """Forget a process that has ended. Returns copies that may go."""
+        """Forget a process that has ended. Returns the copies that may be deleted now."""
         for readers in self._readers.values():
             readers.discard(process)
         for asked in self._asked.values():

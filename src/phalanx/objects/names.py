@@ -6,7 +6,9 @@ from phalanx.model.ids import PREFIX_BYTES
 
 
 def is_name(name: str) -> bool:
-    """Whether a name from another process stays within the session's directories."""
+    """Whether a name from another process is a valid one, which cannot lead out of the session's
+    directories.
+    """
     return "/" not in name and "\0" not in name and name not in ("", ".", "..")
 
 
@@ -19,7 +21,7 @@ def prefix_of_name(name: str) -> bytes:
 
 
 def writer_of_name(name: str) -> bytes:
-    """Return the process that wrote an object; empty for an invalid name."""
+    """Return the id of the process that wrote an object; empty for an invalid name."""
     try:
         return bytes.fromhex(name.partition("-")[0])
     except ValueError:

@@ -1,4 +1,6 @@
-"""Errors in place of messages that are too large to send: only their task or request fails."""
+"""Errors that are sent in place of messages that are too large. So only the task or request of such
+a message fails.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,20 @@ from phalanx.protocol.wire_errors import code_of, to_wire
 
 
 class OversizeError(NamedTuple):
-    """A message in place of another message that was too large."""
+    """A message with an error, in place of a message that was too large."""
 
     message: Message
     is_for_sender: bool
-    """Whether the sender of the large message gets this message, as if the receiver had
-    answered.
+    """Whether the sender of the large message gets the error, as if the receiver had answered with
+    it. If not, the receiver gets it.
     """
 
 
 def stand_in(unsendable: Unsendable) -> OversizeError | None:
-    """Return the message for processes that wait for a message that cannot be sent, or for its
+    """Return the message with the error for the process that waits for `unsendable` or for its
     answer.
 
-    None if no process would understand it; the connection then has to end.
+    None if there is no message for this; the connection then has to end.
     """
     match unsendable.message:
         case Task(number=number, name=name):

@@ -1,8 +1,8 @@
 """Pins of copies, which stay in memory until their askers have mapped them. Pure.
 
-Without a pin, a copy could be evicted for lack of room between the news that it is here and its
-reader's mapping, and again after it was fetched again. So it is pinned until the reader has mapped
-it, gives it up, ends, or has had the time that every reader gets.
+Without a pin, a full store could evict a copy before its reader, which knows that the copy has
+arrived, has mapped it; this could happen again after every new fetch. So a copy is pinned until its
+reader has mapped it, no longer wants it, or ends, but at most for `MAX_PIN_S`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 MAX_PIN_S = 10.0
-"""Seconds for which a copy is pinned until its reader has mapped it. A slower reader must ask
-again, because others wait.
+"""The most seconds for which a copy is pinned. A reader that takes longer to map it must ask again,
+because other readers wait for memory.
 """
 
 
@@ -27,7 +27,9 @@ class Pins:
     """The pinned copies, each with the processes for which it is pinned."""
 
     def __init__(self, released: Callable[[], None]) -> None:
-        """`released` is called after copies were unpinned: requests for memory may go on."""
+        """Set up the table. `released` is called after copies were unpinned, because requests for
+        memory may then go on.
+        """
         self._pins: dict[str, _Pin] = {}
         self._released = released
         self.total_bytes = 0
@@ -39,8 +41,8 @@ class Pins:
         return len(self._pins)
 
     def add(self, name: str, size: int, asker: bytes, now: float) -> None:
-        """Pin a copy of `size` bytes for `asker`. The asker is told that the copy is here, and will
-        map it.
+        """Pin a copy of `size` bytes for `asker`. The asker gets a message that the copy is here,
+        and will map it.
         """
         askers = self._pins[name].askers if name in self._pins else []
         if not askers:
@@ -48,7 +50,7 @@ class Pins:
         self._pins[name] = _Pin(size, now + MAX_PIN_S, [*askers, asker])
 
     def done(self, name: str, asker: bytes) -> None:
-        """Unpin a copy that `asker` has mapped, or does not want any more."""
+        """Unpin a copy that `asker` has mapped or no longer wants."""
         pin = self._pins.get(name)
         if pin is None or asker not in pin.askers:
             return
@@ -57,7 +59,7 @@ class Pins:
             self.gone(name)
 
     def gone(self, name: str) -> None:
-        """Unpin a copy that may go or has gone."""
+        """Unpin a copy that may be deleted, or that is deleted."""
         pin = self._pins.pop(name, None)
         if pin is not None:
             self.total_bytes -= pin.size
@@ -71,7 +73,7 @@ class Pins:
                 self.gone(name)
 
     def tick(self, now: float) -> None:
-        """Remove the pins that have lasted long enough."""
+        """Remove the pins that have lasted for `MAX_PIN_S`."""
         for name, pin in list(self._pins.items()):
             if now >= pin.until:
                 self.gone(name)

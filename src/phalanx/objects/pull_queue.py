@@ -1,4 +1,6 @@
-"""Which objects of other nodes are fetched now, and which wait: as many as memory holds. Pure."""
+"""The queue of objects to fetch from other nodes. As many are fetched at a time as memory holds;
+the others wait. Pure.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,17 @@ from typing import NamedTuple
 from phalanx.objects.pins import Pins
 
 Done = Callable[[str], None]
-"""Called when a fetch ends: with the reason why it failed, or with "" if the object is here."""
+"""The function that is called when a fetch ends. It gets the reason why the fetch failed, or "" if
+the object is here.
+"""
 
 
 AGAIN_S = 0.2
 """Seconds until a transfer from an unreachable node is tried again."""
 GIVE_UP_S = 20.0
-"""Seconds for which the fetch from an unreachable node is tried again.
+"""Seconds for which a fetch from an unreachable node is tried again.
 
-This is a little more than the head needs, by its own limits, to find the node dead (15 s).
+This is a little longer than the head takes to declare a silent node dead (15 s).
 """
 
 
@@ -38,15 +42,18 @@ class _Unreached(NamedTuple):
 
 
 class PullQueue:
-    """Objects wanted from other nodes. Each is listed once, however many processes ask for it.
+    """The objects wanted from other nodes.
 
-    Objects for which a task waits go before objects that are fetched ahead. One transfer is always
-    begun. Further ones begin only while all transfers under way and all pinned copies together stay
-    under `limit_bytes`.
+    Each object is listed once, even if several processes ask for it. Objects for which a task waits
+    come before objects that are fetched ahead of their use. One transfer may always run. Further
+    transfers begin only while all running transfers and all pinned copies together stay below
+    `limit_bytes`.
     """
 
     def __init__(self, limit_bytes: int, start: Callable[[str, int], None], pins: Pins) -> None:
-        """`start(name, size)` begins a transfer; `ended` follows."""
+        """Set up an empty queue. `start(name, size)` begins a transfer; the caller reports its end
+        to `ended`.
+        """
         self._limit_bytes = limit_bytes
         self._pins = pins
         self._start = start
@@ -56,7 +63,7 @@ class PullQueue:
         self._moving: dict[str, int] = {}
         self._unreached: dict[str, _Unreached] = {}
         self._since: dict[str, float] = {}
-        """The time since which the nodes with these objects are out of reach, by object."""
+        """The time since which the nodes with an object are out of reach, by object."""
 
     @property
     def moving_bytes(self) -> int:
@@ -64,7 +71,7 @@ class PullQueue:
         return sum(self._moving.values())
 
     def want(self, name: str, size: int, asker: bytes, done: Done) -> None:
-        """Fetch an object that `asker` waits for."""
+        """Fetch an object for which `asker` waits. `done` is called at the end."""
         self._waiters.setdefault(name, []).append(_Waiter(asker, done))
         self._unreached.pop(name, None)
         if name not in self._moving:
@@ -79,7 +86,9 @@ class PullQueue:
         self.proceed()
 
     def unwanted(self, name: str, asker: bytes) -> None:
-        """Remove one wait of `asker` for this object. A transfer that nobody wants is not begun."""
+        """Remove one wait of `asker` for this object. A transfer for which no process waits is not
+        begun.
+        """
         waiters = self._waiters.get(name, [])
         for waiter in waiters:
             if waiter.asker == asker:
@@ -102,7 +111,7 @@ class PullQueue:
                 self._since.pop(name, None)
 
     def proceed(self) -> None:
-        """Begin each transfer that may begin."""
+        """Begin all transfers that may begin now."""
         begun: deque[_Wanted] = deque()
         for queue in (self._urgent, self._ahead):
             while queue:
@@ -126,8 +135,8 @@ class PullQueue:
     def unreached(self, name: str, why: str, now: float) -> None:
         """Handle a transfer that failed because the node with the object could not be reached.
 
-        The transfer is tried again for a limited time, while somebody waits: otherwise the object
-        would be declared lost.
+        While a process waits, the transfer is tried again for a limited time, so that the object is
+        not declared lost at once.
         """
         size = self._moving.pop(name, None)
         if size is None:
@@ -148,7 +157,7 @@ class PullQueue:
         self.proceed()
 
     def gone(self, is_gone: Callable[[str], bool]) -> None:
-        """Fail the transfers that wait for another try and whose node is dead."""
+        """Fail the transfers that wait for another try although their node is dead."""
         for name in [n for n in self._unreached if is_gone(n)]:
             self._finish(name, self._unreached.pop(name).why)
 

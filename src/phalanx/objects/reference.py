@@ -1,9 +1,10 @@
-"""ObjectRef: the name of a value that may not be there yet, and what this process knows of it.
+"""ObjectRef: the name of a value that may not exist yet, with the state of the value in this
+process.
 
 A process holds at most one ObjectRef per object: a reference that arrives twice is the same Python
-object. So Python's own reference counting is the local count, and equality is identity. Cleanup
-after the last reference (of a file in shared memory, of a borrow at another owner) hangs on the
-ObjectRef as `_hold`, whose finalizer does it.
+object. So Python's own reference counting is the local count, and equality is identity. The
+attribute `_hold` of an ObjectRef has a finalizer, which cleans up after the last reference: it
+releases a file in shared memory, or a borrow at another owner.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ T = TypeVar("T")
 
 
 class Vanished(Exception):
-    """The value was there, but was lost and is being fetched again: callers must wait for it
-    again.
+    """Raised when a value was there but is lost, and is being fetched again: callers must wait for
+    it again.
     """
 
 
@@ -35,22 +36,23 @@ class RefHooks(Protocol):
     """The process of a reference, with the methods that the reference needs."""
 
     def adopt(self, owner: bytes, number: int) -> ObjectRef[Any]:
-        """Return this process's only ObjectRef for that object."""
+        """Return this process's only ObjectRef for an object."""
         ...
 
     def export(self, ref: ObjectRef[Any]) -> None:
-        """Note that a value with this reference in it is about to leave this process."""
+        """Note that a value that contains this reference is about to leave this process."""
         ...
 
     def pin_forever(self, ref: ObjectRef[Any]) -> None:
-        """Keep the object of a reference that left outside any value that Phalanx follows.
+        """Keep the object of a reference for ever, because the reference was pickled outside the
+        values that Phalanx follows.
 
-        Raises OutOfBandSerializationError where the environment forbids that.
+        Raises OutOfBandSerializationError if the environment forbids that.
         """
         ...
 
     def on_ready(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
-        """Call back once (from any thread) when the value or error has arrived."""
+        """Call `callback` once, from any thread, when the value or error has arrived."""
         ...
 
     def value_of(self, ref: ObjectRef[Any]) -> Any:
@@ -68,17 +70,17 @@ process = _Process()
 
 
 ended_processes: set[bytes] = set()
-"""The ids that this process had before. References with these owners are of no use any more."""
+"""The ids that this process had before. References with these owners are useless now."""
 
 
 def forget_process(process_id: bytes) -> None:
-    """Note that references of this owner can never be read in this process again."""
+    """Note that this process can no longer read references whose owner has this id."""
     ended_processes.add(process_id)
 
 
 class Nesting(threading.local):
-    """The references inside the value that this thread is pickling, in the order in which they are
-    met.
+    """The references inside the value that this thread is pickling, in the order in which the
+    pickler meets them.
     """
 
     refs: list[ObjectRef[Any]] | None = None
@@ -146,7 +148,7 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
 
     @classmethod
     def nil(cls) -> ObjectRef[T]:
-        """Return the reference that names nothing."""
+        """Return the nil reference, which names nothing."""
         return make_ref(b"\xff" * 16, (1 << 96) - 1)
 
     @classmethod
@@ -155,7 +157,7 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         return 28
 
     def is_nil(self) -> bool:
-        """Whether the reference names nothing."""
+        """Whether this is the nil reference, which names nothing."""
         return self._owner == b"\xff" * 16
 
     def binary(self) -> bytes:
@@ -169,8 +171,8 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         return self.binary().hex()
 
     def task_id(self) -> TaskID:
-        """Return the id of the task that makes the object. For an object that was put, return a
-        number of its own.
+        """Return the id of the task that computes the object. An object that was put has a task id
+        of its own.
         """
         return TaskID(self.binary()[:24])
 
@@ -183,8 +185,8 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         return self._owner.hex()
 
     def call_site(self) -> str:
-        """Return where in the program the reference was made, if that is recorded (by default it is
-        not).
+        """Return the line of the program that made the reference, if lines are recorded. By default
+        they are not.
         """
         return ""
 
@@ -215,8 +217,8 @@ class ObjectRef(Generic[T], metaclass=ABCMeta):
         hooks.on_ready(self, ready)
 
     def as_future(self) -> asyncio.Future[T]:
-        """Return an asyncio future of the value, in the running loop or, if no loop runs, in the
-        thread's own.
+        """Return an asyncio future of the value. It belongs to the running loop or, if no loop
+        runs, to the loop of the thread.
         """
         import asyncio  # slow to import, and most programs have no event loop
 
@@ -287,7 +289,7 @@ def make_ref(owner: bytes, number: int) -> ObjectRef[Any]:
 
 
 def living_references() -> list[ObjectRef[Any]]:
-    """Return all references of this process. This is only for listings, because it looks at every
+    """Return all references of this process. Only listings may call it, because it looks at every
     Python object.
     """
     return [found for found in gc.get_objects() if type(found) is ObjectRef]
@@ -297,13 +299,15 @@ _named: WeakValueDictionary[tuple[bytes, int], ObjectRef[Any]] = WeakValueDictio
 
 
 def _by_value(owner: bytes, number: int) -> ObjectRef[Any]:
-    """Return the only reference with this id, to which no process belongs."""
+    """Return the reference with this id that belongs to no process. There is only one for each
+    id.
+    """
     return _named.setdefault((owner, number), make_ref(owner, number))
 
 
 def nested(index: int) -> ObjectRef[Any]:
-    """Stand in pickles for reference `index` of the value. Readers put their own reference in its
-    place.
+    """Mark, in a pickle, the place of reference `index` of the value. Readers replace the mark by
+    their own reference.
     """
     raise ValueError(
         f"a value with references (number {index}) was unpickled by hand; "

@@ -1,6 +1,7 @@
-"""Values to bytes and back: pickle protocol 5 with out-of-band buffers and separate references.
+"""Conversion of values to bytes and back: pickle protocol 5 with out-of-band buffers and separate
+references.
 
-The C pickler goes first. If it fails, or its result names `__main__` (a class or function that
+The C pickler is tried first. If it fails, or its result names `__main__` (a class or function that
 workers cannot import), cloudpickle pickles the value instead.
 """
 
@@ -25,14 +26,16 @@ from phalanx.objects.arrow_slices import know_arrow
 from phalanx.objects.reference import ObjectRef, nested, nesting
 
 DEFINITION_BYTES = 95 << 20
-"""The most bytes of a function or an actor's class, together with the values that it captures; as
-in Ray.
+"""The most bytes of a pickled function or class of an actor, including the values that it captures.
+The limit is Ray's.
 """
 
 _PLAIN = frozenset({int, float, bool, type(None)})
 _SMALL_TEXT = 1024
 _APART_BYTES = 1 << 16
-"""The size from which bytes become a buffer, as arrays do: pickle would copy them several times."""
+"""The size in bytes from which a `bytes` object becomes a buffer of its own, as arrays do. Pickle
+would copy it several times.
+"""
 _MAIN = b"__main__"
 
 _dumps = pickle.dumps
@@ -58,7 +61,7 @@ class Pickled:
 
 
 class _Apart:
-    """Bytes that travel as a buffer, and become bytes again for the reader."""
+    """A `bytes` object that travels as a buffer, and becomes `bytes` again for the reader."""
 
     __slots__ = ("value",)
 
@@ -122,7 +125,7 @@ def _cloud_dumps(value: Any, buffers: list[pickle.PickleBuffer] | None) -> bytes
 
 
 class _CustomPickler(by_value.Pickler):
-    """Pickles by value, after the serializers that users registered."""
+    """A pickler that pickles by value, except for classes with a registered serializer."""
 
     def reducer_override(self, value: Any) -> Any:
         reduce = _custom.get(type(value))
@@ -132,9 +135,9 @@ class _CustomPickler(by_value.Pickler):
 def dumps_definition(value: Any, name: str) -> bytes:
     """Return a function or class as plain bytes, by value if necessary.
 
-    References inside it are pinned for ever, because nobody can tell when the last worker forgets
-    the definition. Raises MessageTooLargeError, and NotPicklableError, a TypeError that names the
-    part that cannot be pickled.
+    References inside it are pinned for ever, because no process can tell when the last worker
+    forgets the definition. Raises MessageTooLargeError, and NotPicklableError, a TypeError that
+    names the part that cannot be pickled.
     """
     outer, nesting.refs = nesting.refs, None
     try:
@@ -157,7 +160,7 @@ def dumps_definition(value: Any, name: str) -> bytes:
 
 
 class _Reader(pickle.Unpickler):
-    """Puts the reader's own ObjectRefs where the pickle says `nested`."""
+    """An unpickler that puts the reader's own ObjectRefs in the places that `nested` marks."""
 
     def __init__(self, data: Any, refs: Sequence[ObjectRef[Any]], buffers: Any) -> None:
         super().__init__(io.BytesIO(data), buffers=buffers)
@@ -174,7 +177,7 @@ def deserialize(
     buffers: Sequence[Any] = (),
     refs: Sequence[ObjectRef[Any]] = (),
 ) -> Any:
-    """Return the value. Raises UnserializableException for errors of the user's classes."""
+    """Return the value. Raises UnserializableException if a user's class raises an error."""
     try:
         if refs:
             return _Reader(data, refs, buffers).load()
@@ -212,7 +215,7 @@ def deregister_serializer(cls: type) -> None:
 
 
 on_serializer: list[Callable[[type, Callable[[Any], Any] | None], None]] = []
-"""Called with a class and its new reducer (or None). For engines that pickle by themselves."""
+"""Called with a class and its new reducer (or None). Engines that do their own pickling set it."""
 
 
 def custom_reducers() -> dict[type, Callable[[Any], Any]]:

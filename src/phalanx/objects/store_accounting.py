@@ -1,4 +1,6 @@
-"""A node's use of shared memory: capacity, credit of each process, objects by age of use."""
+"""The account of a node's shared memory: the capacity, the credit of each process, and the objects
+in the order of their last use.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from collections.abc import Container
 from phalanx.objects.names import writer_of_name
 
 CHUNK_BYTES = 16 << 20
-"""The bytes of credit that are handed out at once, so that few puts have to ask."""
+"""The bytes of credit that a process gets at once, so that few of its puts must ask for more."""
 
 
 class StoreAccounting:
@@ -23,14 +25,16 @@ class StoreAccounting:
         self._spilled: dict[str, int] = {}
         self._credit: dict[bytes, int] = {}
         self._kept: dict[str, tuple[int, bytes]] = {}
-        """(bytes, process) of files without an object that are kept for the next, oldest first."""
+        """(bytes, process) of each file without an object, which its process keeps for its next
+        object; the oldest first.
+        """
         self._kept_early: set[str] = set()
-        """Kept files whose writers have not yet reported that they wrote an object there."""
+        """The kept files for which the report that an object was written has not arrived yet."""
         self._claimed: dict[str, bytes] = {}
-        """Owners of objects that another process wrote."""
+        """The owner of each object that another process wrote."""
         self.shared_bytes = 0
         self.kept_bytes = 0
-        """The bytes of files that hold no object."""
+        """The bytes of all kept files, which contain no object."""
         self.spilled_bytes = 0
         self.spilled_total_bytes = 0
         self.spill_count = 0
@@ -43,14 +47,12 @@ class StoreAccounting:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes written, kept or promised."""
+        """The bytes that are written, kept or promised."""
         return self.shared_bytes + self.kept_bytes + sum(self._credit.values())
 
     @property
     def free_bytes(self) -> int:
-        """The bytes that are available for new objects, including those of files that are only
-        kept.
-        """
+        """The bytes that are available for new objects, including the bytes of kept files."""
         return max(0, self.capacity_bytes - self.used_bytes + self.kept_bytes)
 
     def kept(self, name: str, process: bytes) -> None:
@@ -158,7 +160,7 @@ class StoreAccounting:
     def victims(
         self, needed_bytes: int, pinned: Container[str] = ()
     ) -> list[tuple[str, int, bytes]]:
-        """Return (name, bytes, writer) of the least recently used objects, as many as free enough
+        """Return (name, bytes, writer) of the least recently used objects that together free enough
         bytes.
 
         Objects that are `pinned` are left out.
@@ -185,19 +187,21 @@ class StoreAccounting:
             self.spill_count += 1
 
     def lost(self, name: str) -> None:
-        """Forget an object whose file was not there."""
+        """Forget an object whose file does not exist."""
         entry = self._shared.pop(name, None)
         if entry is not None:
             self.shared_bytes -= entry[0]
 
     def process_gone(self, process: bytes) -> None:
-        """Free the bytes that were promised to an ended process and that it did not write."""
+        """Free the bytes that were promised to an ended process, and that this process has not
+        written.
+        """
         self._credit.pop(process, None)
         self._kept_early = {n for n in self._kept_early if writer_of_name(n) != process}
 
     def files(self) -> dict[str, tuple[int, str, str]]:
-        """Return, for each object here, its size in bytes, and in hex the process that wrote it and
-        the one that owns it.
+        """Return for each object on this node its size in bytes, its writer and its owner. The
+        processes are given in hex.
         """
         sizes = {name: (size, writer) for name, (size, writer) in self._shared.items()}
         sizes |= {name: (size, b"") for name, size in self._spilled.items()}

@@ -1,4 +1,4 @@
-"""The results of a generator task as they come: references one by one."""
+"""The results of a generator task as a stream: the references come one by one."""
 
 from __future__ import annotations
 
@@ -20,31 +20,37 @@ class StreamHooks(Protocol):
     """The process of a generator of references, with the methods that the generator needs."""
 
     abandoned: deque[Stream]
-    """Streams whose generator is gone. Finalizers only append to this queue."""
+    """The streams whose generators are gone. Finalizers append to this queue, and do nothing
+    else.
+    """
 
     def wait_stream(self, stream: Stream, index: int, timeout_s: float | None) -> bool:
-        """Wait until item `index` has come or the stream has ended. Returns False if the time is
-        over.
+        """Wait until item `index` has arrived or the stream has ended. Returns False after
+        `timeout_s` seconds.
         """
         ...
 
 
 class Stream:
-    """The items of a stream so far. They change only under the process's lock."""
+    """The items of a stream so far. The caller of a method that changes them holds the process's
+    lock.
+    """
 
     def __init__(self, owner: bytes) -> None:
         self.owner = owner
         self.items: dict[int, ObjectRef[Any]] = {}
-        """Items that have come or are awaited, and were not taken, by index from 1."""
+        """The items that have arrived or are awaited, and that the reader has not taken, by index
+        from 1.
+        """
         self.arrived_to = 0
-        """All items up to this index have come."""
+        """The index up to which all items have arrived."""
         self.taken_to = 0
-        """The reader has taken all items up to this index."""
+        """The index up to which the reader has taken all items."""
         self.is_ended = False
         self.number = 0
         """The number of the task that produces the items."""
         self.first = 0
-        """The object number before the first item's."""
+        """The number of the first item's object, minus one."""
         self.waiters: list[Callable[[], None]] = []
         self.completion: ObjectRef[Any] | None = None
         """The reference that is completed once the task has ended."""
@@ -69,7 +75,9 @@ class Stream:
         self._wake()
 
     def take(self, index: int) -> ObjectRef[Any]:
-        """Take item `index`, which must have come, for the reader. The producer may then go on."""
+        """Take item `index`, which must have arrived, for the reader. The producer may then go
+        on.
+        """
         self.taken_to = index
         ref = self.items.pop(index)
         if self.on_taken is not None:
@@ -77,8 +85,8 @@ class Stream:
         return ref
 
     def abandon(self) -> None:
-        """Drop the items that came, and let the task run on without limit, because nobody reads any
-        further.
+        """Drop the items that have arrived. The task then runs on without back-pressure, because
+        nobody reads its items.
         """
         for index in [i for i in self.items if i <= self.arrived_to]:
             del self.items[index]
@@ -91,7 +99,9 @@ class Stream:
         return self.arrived_to + 1
 
     def end(self) -> list[ObjectRef[Any]]:
-        """Note that no more items will come. Returns the references that are awaited in vain."""
+        """Note that no more items will come. Returns the references of awaited items that will
+        never come.
+        """
         self.is_ended = True
         self._wake()
         return [ref for index, ref in list(self.items.items()) if index > self.arrived_to]
@@ -109,7 +119,7 @@ class Stream:
 class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
     """References to a generator task's items: iterate, or use `async for`.
 
-    Abstract for the same reason as ObjectRef.
+    The class is abstract for the same reason as ObjectRef.
     """
 
     def __init__(self, stream: Stream, hooks: StreamHooks) -> None:
@@ -127,7 +137,9 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
         return self._next_sync()
 
     def _next_sync(self, timeout_s: float | None = None) -> ObjectRef[T]:
-        """Return the next reference; a nil one after `timeout_s` seconds. Raises StopIteration."""
+        """Return the next reference, or a nil reference after `timeout_s` seconds. Raises
+        StopIteration at the end.
+        """
         index = self._next_index
         if self._stream.arrived_to < index and not self._stream.is_ended:
             if timeout_s is not None and timeout_s <= 0:
@@ -175,7 +187,7 @@ class ObjectRefGenerator(Generic[T], metaclass=ABCMeta):
         return self.completed() if self.is_finished() else ref
 
     def next_ready(self) -> bool:
-        """Whether the next item has come already."""
+        """Whether the next item has arrived."""
         return self._stream.arrived_to >= self._next_index
 
     def is_finished(self) -> bool:

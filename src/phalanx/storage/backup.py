@@ -1,8 +1,9 @@
-"""Copies of a store in SQLite files, made while a head writes it, and put back while none does.
+"""Backups of a store in SQLite files. They are made while a head writes the store, and restored
+while no head runs.
 
 A backup is one tar file of mode 0600: a manifest, the file of each shard, and the history of jobs.
-Each copy is one snapshot of its file. The first shard is copied first: batches reach it last, so
-that the copy mentions no row that the copies of the others lack.
+Each copy is a snapshot of its file at one moment. The first shard is copied first, because batches
+reach it last: so its copy refers to no row that the copies of the other shards lack.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ class Manifest(msgspec.Struct, kw_only=True):
     version: str
     """The release of Phalanx that made the backup."""
     at: float
-    """The time of the backup, in seconds since 1970."""
+    """The time of the backup, in seconds since the epoch."""
     cluster: str
     epoch: int
     sequence: int
-    """The number of the last batch of the epoch in the first shard."""
+    """The number of the epoch's last batch in the first shard."""
     parts: list[Part]
 
 
@@ -90,11 +91,11 @@ def back_up(addresses: Sequence[str], target: str, *, version: str, at: float) -
 
 
 def restore(source: str, addresses: Sequence[str], *, replaces: bool) -> Manifest:
-    """Put a backup back as the store at these addresses, where no head may run.
+    """Restore a backup as the store at these addresses, while no head runs.
 
-    All is checked before anything is changed. `replaces`: an existing store is deleted. Raises
-    StorageInUseError while a head runs, StorageCorruptError for a damaged backup, else
-    StorageError.
+    The whole backup is checked before anything is changed. With `replaces`, an existing store is
+    deleted. Raises StorageInUseError while a head runs, StorageCorruptError for a damaged backup,
+    and StorageError for other faults.
     """
     paths = [_file_of(address) for address in addresses]
     with contextlib.ExitStack() as held:
@@ -144,7 +145,7 @@ def _file_of(address: str) -> str:
 
 @contextlib.contextmanager
 def _new_file(path: str) -> Iterator[IO[bytes]]:
-    """Open a new private file; it is deleted when what it should hold cannot be written."""
+    """Open a new private file. It is deleted if the block, which writes its contents, fails."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -158,7 +159,7 @@ def _new_file(path: str) -> Iterator[IO[bytes]]:
 
 
 def _snapshot(path: str, copy: str) -> None:
-    """Copy an SQLite file as it is at one moment; its writer goes on meanwhile."""
+    """Copy an SQLite file as it is at one moment, while its writer goes on."""
     with (
         contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as source,
         contextlib.closing(sqlite3.connect(copy)) as target,

@@ -1,4 +1,4 @@
-"""Errors of the store; each message names the store and says what would be right."""
+"""Errors of the store. Each message names the store and says what to do."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ class StorageError(PhalanxError):
 
 
 class StorageAddressError(StorageError, ValueError):
-    """A text that should name a store does not name one."""
+    """Raised for a text that is not the address of a store."""
 
 
 class StaleEpochError(StorageError):
-    """Another head has opened the store in the meantime, so this head must stop. Nothing was
-    written.
+    """Raised when another head has opened the store, so that this head must stop. The refused batch
+    was not written.
     """
 
 
 class StorageInUseError(StorageError):
-    """Another process of this machine has the file open."""
+    """Raised when another process of this machine has the file open."""
 
 
 class StorageCorruptError(StorageError):
-    """The stored bytes are not what was written; the message names the file."""
+    """Raised when the stored bytes are not the written ones. The message names the file."""
 
 
 class StorageFullError(StorageError):
-    """There is no room for the batch. The batch may be tried again once there is some."""
+    """Raised when there is no room for the batch. The same batch may be tried again when there is
+    room.
+    """
 
 
 class StorageUnreachableError(StorageError):
-    """The server did not answer, or not from enough replicas, within the time allowed.
+    """Raised when the server did not answer in time, or not enough of its replicas did.
 
-    Whether the last batch was written is not known.
+    It is unknown whether the last batch was written.
     """
 
 
 class WritesLostError(StorageError):
-    """The store lacks batches that it had confirmed.
+    """Raised when the store lacks batches that it had confirmed.
 
-    Its log was cut, the store was emptied, or another server took over that did not have these
-    batches.
+    Its log was cut, the store was emptied, or a server without these batches took over.
     """

@@ -1,4 +1,6 @@
-"""Group commit: a loop records changes, a thread writes them together, the loop is told when."""
+"""Group commit: a loop records changes, a thread writes several of them together, and the loop is
+notified when they are written.
+"""
 
 from __future__ import annotations
 
@@ -14,37 +16,39 @@ from phalanx.storage.errors import StorageError, StorageFullError
 from phalanx.storage.shard import Batch, Row
 
 BATCH_ROWS = 2_000
-"""The most rows that are written together, so that no write takes long."""
+"""The most rows of one batch, so that no write takes long."""
 BATCH_BYTES = 8 * 2**20
-"""The most bytes that are written together, unless one record alone has more."""
+"""The most bytes of one batch, unless a single record has more."""
 QUEUE_BYTES = 256 * 2**20
-"""The most bytes that may wait; more are an error, because the store is far slower than the
-cluster.
+"""The most bytes that may wait to be written. More bytes are an error, because the store is then
+far slower than the cluster.
 """
 LOOK_S = 1.0
-"""Seconds between two looks at the free room of the store, and between two tries of a batch for
-which there was no room.
+"""Seconds between two checks of the store's free space, and between two tries to write a batch for
+which there was no space.
 """
 MERGED_RECORDS = 1_000
 """The number of waiting records above which they are merged while the store is full. So their
 memory grows with the number of changed rows and not with time.
 """
 _ROW_BYTES = 64
-"""Bytes that a row counts in addition to its key and value."""
+"""The bytes by which a row counts more than its key and value."""
 
 Durable = Callable[[], None]
-"""A function that is called in the loop's thread once the record to which it belongs is written."""
+"""A function that belongs to a record, and that the loop's thread calls when the record is
+written.
+"""
 
 
 class Written(Protocol):
     """The store that a journal writes to."""
 
     def apply(self, batch: Batch) -> None:
-        """Write a batch; see Storage.apply."""
+        """Write a batch durably, as `Storage.apply` does."""
         ...
 
     def shortage(self) -> str:
-        """Return why the store is short of room; see Storage.shortage."""
+        """Return why the store has too little room for new work; "" if it has enough."""
         ...
 
     def close(self) -> None:
@@ -61,15 +65,15 @@ class _Record(NamedTuple):
 class Journal:
     """Writes to a store in the order of recording, without making its caller wait for the disk.
 
-    For one thread with a loop: `record` changes while messages are handled, `flush` once all are
-    handled, and `deliver` when `fileno()` is readable. A record's `durable` is called after the
-    record and everything before it are written: messages that must not be sent before that can be
-    sent then. Records are never split; neighbours are merged, so a row that changes often is
-    written once.
+    One thread with a loop uses a journal: it calls `record` for the changes while it handles
+    messages, `flush` when all messages are handled, and `deliver` when `fileno()` is readable.
 
-    A batch for which the store has no room is tried again, and all later ones wait for it. Any
-    other failure is final: nothing after it is written, and `record`, `flush`, `deliver` and
-    `drain` raise it. From its construction on, the store belongs to the journal's thread.
+    The `durable` of a record is called when this record and all records before it are written. It
+    can send messages that must not be sent earlier. A record is never split over two batches.
+    Successive records are merged, so a row that changes often is written once. A batch for which
+    the store has no room is tried again, and all later batches wait for it. Any other failure is
+    final: nothing after it is written, and `record`, `flush`, `deliver` and `drain` raise it. From
+    its construction on, the store belongs to the journal's thread.
     """
 
     def __init__(self, storage: Written) -> None:
@@ -83,11 +87,15 @@ class Journal:
         self._is_closing = False
         self._failure: BaseException | None = None
         self.shortage = storage.shortage()
-        """Why the store has too little room for new work, for display; empty when it has enough."""
+        """The reason why the store has too little room for new work, for display; empty when it has
+        enough.
+        """
         self.is_stalled = False
         """Whether nothing can be written now, for lack of room."""
         self.on_commit: Callable[[float], None] = lambda seconds: None
-        """Called in the loop's thread with the seconds that a batch took to write."""
+        """The function that the loop's thread calls after each batch, with the seconds that its
+        writing took.
+        """
         self._took: deque[float] = deque()
         self._looked_s = time.monotonic()
         self._readable, self._signal = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -116,7 +124,7 @@ class Journal:
         self._recorded.append(_Record(changes, () if durable is None else (durable,), size))
 
     def flush(self) -> None:
-        """Hand the recorded changes to the writer; returns at once."""
+        """Hand the recorded changes to the writing thread. Returns at once."""
         self._raise_failure()
         if not self._recorded:
             return
@@ -128,7 +136,7 @@ class Journal:
         self._recorded.clear()
 
     def deliver(self) -> None:
-        """Call every `durable` whose record is written, in the order of recording."""
+        """Call the `durable` of every written record, in the order of recording."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._readable, 4096):
                 pass
@@ -139,10 +147,10 @@ class Journal:
         self._raise_failure()
 
     def drain(self) -> None:
-        """Wait until everything recorded is written, and deliver. For the end, and for tests.
+        """Wait until all recorded changes are written, and deliver.
 
-        Raises StorageFullError when there is no room; changes that are not written were not
-        confirmed.
+        Only `close` and tests need this. Raises StorageFullError when there is no room. The changes
+        that are then unwritten were never confirmed.
         """
         self.flush()
         with self._condition:
@@ -195,7 +203,7 @@ class Journal:
                 return
 
     def _take(self) -> list[_Record]:
-        """Take the next records that are written together: at least one."""
+        """Take the next records, at least one, that are written as one batch."""
         records = [self._queue.popleft()]
         rows, size = len(records[0].changes), records[0].bytes
         while self._queue:
@@ -207,8 +215,8 @@ class Journal:
         return records
 
     def _write_until_there_is_room(self, records: list[_Record]) -> BaseException | None:
-        """Write one batch, which stays the same until it is written, because a store may already
-        have a part of it or know its number.
+        """Write one batch, and try again as long as there is no room. Each try writes the same
+        batch, because a store may already have a part of it, or have counted it.
         """
         batch = _merged(records)
         while True:

@@ -1,7 +1,7 @@
-"""The history of jobs, in its own SQLite file: ended attempts and steps, and sums by hour.
+"""The history of jobs, in its own SQLite file: ended attempts and steps, and sums for each hour.
 
-The transaction that keeps an attempt also adds it to the sums, once for each key. So the sums stay
-correct although attempts are forgotten earlier than sums; see HistoryLimits.
+The transaction that stores an attempt also adds it to the sums, once for each key of an attempt. So
+the sums stay correct although attempts are forgotten earlier than sums (see HistoryLimits).
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ class HistoryLimits(msgspec.Struct, frozen=True, kw_only=True):
     days: float = 366
     """Days after which ended attempts and steps are forgotten."""
     records: int = 5_000_000
-    """The most attempts that are kept, and also the most steps; the oldest are forgotten first."""
+    """The most attempts that are kept. The same limit applies to steps. The oldest are forgotten
+    first.
+    """
     sum_days: float = 731
     """Days after which the sums of an hour are forgotten."""
 
@@ -92,10 +94,10 @@ class SqliteLedger:
     """A history in one file, for one thread at a time."""
 
     def __init__(self, path: str, limits: HistoryLimits | None = None) -> None:
-        """`path`: the file, which is created, private, if it is missing.
+        """Open the history in the file `path`.
 
-        Raises StorageError for a file that others can read, and sqlite3.Error for one that is no
-        ledger.
+        A missing file is created, readable only by its owner. Raises StorageError for a file that
+        other users can read, and sqlite3.Error for a file that is no history.
         """
         self.path = prepare_file(path, beside=("-wal", "-shm"))
         self._limits = limits or HistoryLimits()
@@ -130,7 +132,7 @@ class SqliteLedger:
     # ---- keeping -----------------------------------------------------------------------------
 
     def add(self, rows: Iterable[LedgerRow], now: float) -> None:
-        """Keep these rows durably, and forget rows above the limits."""
+        """Store these rows durably, and delete rows above the limits."""
         sums: dict[tuple[int, int, int], HourSum] = {}
         counts, known = dict(self._counts), dict(self._names)
         try:
@@ -201,7 +203,9 @@ class SqliteLedger:
             )
 
     def _forget(self, table: str, now: float, count: int) -> int:
-        """Forget rows above the limits. Returns how many of the `count` rows are gone."""
+        """Delete rows above the limits. Returns how many of the table's `count` rows were
+        deleted.
+        """
         over = min(max(count - self._limits.records, 0), FORGET_AT_ONCE)
         old = (
             f"DELETE FROM {table} WHERE id IN"
@@ -240,7 +244,7 @@ class SqliteLedger:
     # ---- looking up --------------------------------------------------------------------------
 
     def attempts(self, query: AttemptQuery) -> AttemptPage:
-        """Return the attempts and ended steps that a query selects; see Ledger."""
+        """Return the attempts and ended steps that a query selects."""
         rows = self._meant("attempts", "body, used", query) if query.has_attempts else []
         steps = self._meant("steps", "body", query) if query.has_steps else []
         return AttemptPage(
@@ -250,7 +254,9 @@ class SqliteLedger:
         )
 
     def _meant(self, table: str, columns: str, query: AttemptQuery) -> list[tuple[Any, ...]]:
-        """Return the rows that a query selects: at most its limit, and one more if more exist."""
+        """Return the rows that a query selects. There are at most one more than its limit, so that
+        the caller sees whether more exist.
+        """
         where, values = ["ended >= ?"], [query.since]
         words: list[object] = [*values]
         if query.until is not None:
@@ -271,7 +277,7 @@ class SqliteLedger:
         ).fetchall()
 
     def usage(self, query: UsageQuery) -> list[UsageRow]:
-        """Return usage by user, then by queue; see Ledger."""
+        """Return the usage that a query selects, sorted by user, then by queue."""
         where, words = ["hour >= ?"], list[object]([-(-query.since // HOUR_S)])
         if query.until is not None:
             where.append("hour < ?")
@@ -302,8 +308,8 @@ def _among(column: str, ids: list[int], words: list[object]) -> str:
 
 
 def _by(table: str, query: AttemptQuery) -> str:
-    """Return the index with which SQLite reads the fewest rows; SQLite itself does not know how
-    many rows a name has.
+    """Return the clause with the index with which SQLite reads the fewest rows. SQLite cannot
+    choose it, because it does not know how many rows belong to a name.
     """
     if query.job:
         return ""

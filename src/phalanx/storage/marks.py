@@ -1,8 +1,8 @@
-"""Marks of how far a store was written, kept outside the store, so that a lost end is noticed.
-SQLite reads a write-ahead log that was cut or deleted as if it had ended there, and a Redis server
-may come back empty or without its last seconds. Neither of them reports the loss. A mark lies
-outside the data that could be lost, and names the cluster, the epoch and the number of the last
-confirmed batch.
+"""Marks that record, outside a store, how far the store was written. By its mark, a store that has
+lost its last batches is noticed. SQLite reads a write-ahead log that was cut as if the log ended
+there, and a Redis server may come back empty or without its last seconds. Neither of them reports
+the loss. A mark lies outside the data that could be lost, and names the cluster, the epoch and the
+number of the last confirmed batch.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Mark(Protocol):
     """The mark of one shard."""
 
     def read(self) -> Head | None:
-        """Return how far the shard was written when the mark was last set; None if the mark was
-        never set.
+        """Return the head of the shard at the time when the mark was last set; None if it was never
+        set.
         """
         ...
 
     def write(self, head: Head, is_durable: bool = False) -> None:
-        """Note that the shard holds all batches up to `head`. With `is_durable`, the note also
+        """Record that the shard has all batches up to `head`. With `is_durable`, the record also
         survives a power cut.
         """
         ...
@@ -46,9 +46,9 @@ class FileMark:
     """A Mark in a file of one line, which is overwritten in place after each batch.
 
     Only the first line of a writer is flushed to the disk at once. Later lines reach the disk with
-    the kernel's next flush, so a batch costs one more system call and no wait. After a power cut
-    (but not if only the head dies) the mark may lag behind, and then a loss of only the batches in
-    between goes unnoticed. The mark never runs ahead of the store.
+    the kernel's next flush, so a batch costs one more system call and no wait. After a power cut,
+    but not after the death of only the head, the mark may be older than the store. A loss of only
+    the batches after the mark then goes unnoticed. The mark is never newer than the store.
     """
 
     def __init__(self, path: str) -> None:
@@ -92,7 +92,9 @@ class FileMark:
 
 
 def check_mark(shard: object, found: Head, mark: Mark) -> None:
-    """Raise WritesLostError when the shard, which is at `found`, lacks batches up to the mark."""
+    """Raise WritesLostError if the shard, whose head is `found`, lacks batches that the mark
+    records.
+    """
     known = mark.read()
     if known is None or not known.cluster:
         return

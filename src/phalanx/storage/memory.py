@@ -1,4 +1,4 @@
-"""A store that lives as long as the process, for heads without a lasting one and for tests."""
+"""A store that lives as long as the process, for heads without a lasting store and for tests."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ class MemoryDisk:
     """The data that stays when a MemoryShard is closed, so that a simulated head can restart."""
 
     def __init__(self, cluster: str = "") -> None:
-        """`cluster` names the cluster; empty: the first head chooses the name."""
+        """Set up an empty store. `cluster` is the name of the cluster; empty: the first head
+        chooses the name.
+        """
         self.head = Head(cluster=cluster)
         self.tables: dict[str, dict[bytes, bytes]] = {}
         self.is_full = False
-        """Whether nothing more can be written."""
+        """Whether the store is full, so that writing fails."""
 
 
 class MemoryMark:
@@ -35,11 +37,11 @@ class MemoryMark:
         self.head = head
 
     def close(self) -> None:
-        """Do nothing: there is no file to let go of."""
+        """Do nothing: there is no file to close."""
 
 
 class MemoryShard:
-    """A Shard over a MemoryDisk, by default one of its own."""
+    """A Shard over a MemoryDisk. By default it has a disk of its own."""
 
     def __init__(self, disk: MemoryDisk | None = None) -> None:
         self._disk = disk or MemoryDisk()

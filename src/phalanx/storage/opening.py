@@ -1,4 +1,6 @@
-"""Opens a store from a person's text: `memory`, a path, `sqlite:PATH`, `redis://...`."""
+"""The opening of a store by its written address: `memory`, a path, `sqlite:PATH` or
+`redis://...`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from phalanx.storage.sqlite import MARK, SqliteShard
 from phalanx.storage.storage import Storage
 
 AUDIT = ".audit"
-"""The end of the name of the audit log, which lies next to the store."""
+"""The ending of the name of the audit log, which lies next to the store."""
 _SQLITE = "sqlite:"
 _FORMS = "memory, a path or sqlite:PATH, redis://, rediss:// or unix:// and a server"
 
@@ -32,11 +34,11 @@ def open_storage(
 ) -> Storage:
     """Open a store for the one head that writes it; earlier heads are refused from then on.
 
-    Several addresses are shards; see Storage for `by_key`, `cluster` and `accept_loss`. `marks` is
-    a directory of this machine for the marks of stores in servers, empty for none; marks of stores
-    in files lie next to them. Raises StorageAddressError for a text that names no store,
-    StorageInUseError for a file that another process has open, WritesLostError for a store that has
-    lost what it confirmed, and other StorageErrors for errors of files or servers.
+    Each of several addresses is one shard. `by_key`, `cluster` and `accept_loss` are as in Storage.
+    `marks` is a directory of this machine for the marks of stores in servers; empty: no marks.
+    Marks of stores in files lie next to these files. Raises StorageAddressError for a text that
+    names no store, StorageInUseError for a file that another process has open, WritesLostError for
+    a store that has lost confirmed batches, and other StorageErrors for errors of files or servers.
     """
     texts = [addresses] if isinstance(addresses, str) else list(addresses)
     if not texts or len(set(texts)) < len(texts):
@@ -73,7 +75,9 @@ def store_bytes(addresses: Sequence[str]) -> int:
 
 
 def mark_path(text: str, directory: str) -> str:
-    """Return the path of the mark of the shard at this address; empty when it has none."""
+    """Return the path of the mark of the shard at this address; empty for a shard without a
+    mark.
+    """
     if text == "memory":
         return ""
     if not _is_server(text):
@@ -85,14 +89,14 @@ def history_path(text: str, directory: str) -> str:
     """Return the path of the history of jobs, given the address of the first shard.
 
     The history lies next to the shard if the shard is a file, else in `directory`, on the head's
-    machine. Empty for `memory`: the history then lies with the head's other files.
+    machine. For `memory` the path is empty: the history is then among the head's other files.
     """
     mark = mark_path(text, directory)
     return mark.removesuffix(MARK) + ENDING if mark else ""
 
 
 def audit_path(text: str, directory: str) -> str:
-    """Return the path of the audit log, given the address of the first shard; as history_path."""
+    """Return the path of the audit log, by the same rules as `history_path`."""
     mark = mark_path(text, directory)
     return mark.removesuffix(MARK) + AUDIT if mark else ""
 

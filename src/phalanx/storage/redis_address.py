@@ -25,14 +25,14 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RedisAddress:
-    """The address of one shard: its server, or the servers of which one is the primary."""
+    """The address of one shard: its server, or several servers, one of which is the primary."""
 
     servers: tuple[tuple[str, int], ...] = ()
     path: str = ""
     """The path of a Unix socket, in place of `servers`."""
     is_encrypted: bool = False
     certificates: str | None = None
-    """A file with the certificate authorities to trust instead of the system's."""
+    """A file with certificate authorities, which are trusted instead of the system's."""
     database: int = 0
     user: str | None = None
     password: str | None = dataclasses.field(default=None, repr=False)
@@ -41,11 +41,11 @@ class RedisAddress:
     replicas: int = 0
     """The number of replicas that must have a batch before the batch counts as written."""
     timeout_s: float = 30.0
-    """Seconds of trying after which the store counts as unreachable."""
+    """Seconds for which a call is tried before the store counts as unreachable."""
 
     @property
     def file_name(self) -> str:
-        """A text that tells this store from others, for use in the name of a file."""
+        """A name for files of this store, which no other store has."""
         place = repr((self.path or sorted(self.servers), self.database))
         return f"redis-{self.name}-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
 

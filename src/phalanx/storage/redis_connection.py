@@ -1,4 +1,6 @@
-"""A connection to the primary among a shard's Redis servers, found and checked; bounded retries."""
+"""The connection to a shard's Redis: it finds and checks the primary among the servers, and retries
+for a bounded time.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +32,21 @@ _RETRIED_REPLIES = ("NOREPLICAS", "BUSY")
 
 Answer = TypeVar("Answer")
 State = tuple[int, int]
-"""The epoch and the sequence of a server's data; the primary with the greater state is ahead."""
+"""The epoch and the sequence of a server's data. Of two servers, the one with the greater state has
+more batches.
+"""
 
 
 class TryAgain(Exception):
-    """A failure that may pass in a moment; its text is for the person who waits."""
+    """Raised for a failure that may soon pass. Its text is shown to the person who waits."""
 
 
 class RedisConnection:
-    """Calls the primary, over a new connection when the last one breaks.
+    """The connection over which a shard calls its primary; a broken connection is replaced by a new
+    one.
 
-    `state_of` returns the state of a server's rows, because after a failover two servers may both
-    think that they are the primary.
+    `state_of` returns the state of a server's rows. It is needed because after a failover two
+    servers may both act as the primary.
     """
 
     def __init__(self, address: RedisAddress, state_of: Callable[[Connection], State]) -> None:
@@ -52,14 +57,17 @@ class RedisConnection:
 
     @property
     def replication_ms(self) -> int:
-        """Milliseconds that one call may wait for replicas: well below the call's time limit."""
+        """Milliseconds for which one call may wait for replicas. They are well below the call's
+        time limit.
+        """
         return max(1, int(self._answer_s * 1000 / 2))
 
     def call(self, operation: Callable[[Connection], Answer]) -> Answer:
-        """Return the operation's answer, retrying for `timeout_s` while the server is away or busy.
+        """Return the operation's answer.
 
-        An operation may therefore run twice. Raises StorageUnreachableError after that time,
-        StorageFullError when the server has no room, and StorageError for anything else it refuses.
+        The operation is retried for `timeout_s` while the server is away or busy, so it may run
+        twice. Raises StorageUnreachableError after that time, StorageFullError if the server has no
+        room, and StorageError if the server refuses the operation for another reason.
         """
         deadline_s = time.monotonic() + self._address.timeout_s
         for pause_s in _pauses():
@@ -95,8 +103,8 @@ class RedisConnection:
         raise AssertionError("pauses never end")
 
     def room(self) -> tuple[int, int, bool]:
-        """Return (bytes in use, bytes allowed or 0 for any number, whether the server fails to
-        save), from one question without retries.
+        """Return the server's bytes in use, its allowed bytes (0: unlimited), and whether it fails
+        to save. The server is asked once, without retries.
 
         Raises RedisError or OSError when there is no answer.
         """
@@ -111,14 +119,14 @@ class RedisConnection:
         return int(found["used_memory"]), int(found["maxmemory"]), failed
 
     def close(self) -> None:
-        """Drop the connection; the next call makes a new one."""
+        """Close the connection. The next call makes a new one."""
         if self._connection is not None:
             self._connection.disconnect()
             self._connection = None
 
     def _connect(self) -> Connection:
-        """Connect to a primary that has enough replicas; if there are several, to the one that is
-        furthest ahead.
+        """Connect to a primary that has enough replicas. Of several primaries, choose the one with
+        the greatest state.
         """
         best: tuple[tuple[bool, State], Connection] | None = None
         reasons = []

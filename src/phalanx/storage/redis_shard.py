@@ -1,4 +1,6 @@
-"""A store in a Redis server; the server's own replication lets it survive the loss of a machine."""
+"""A store in a Redis server. With the server's own replication the store survives the loss of a
+machine.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,10 @@ from phalanx.storage.redis_connection import (
 from phalanx.storage.shard import Batch, Head
 
 _ROWS_PER_ANSWER = 1_000
-"""Rows that a server is asked for at a time."""
+"""The number of rows in one answer of the server."""
 FLOOR_BYTES = 64 * 2**20
 """Free bytes of the server's memory below which the store asks the head to take no new work; an
-eighth of the server's maxmemory, if that is less.
+eighth of the server's `maxmemory` if that is smaller.
 """
 
 # The token tells a repeated claim, whose answer was lost, from another head's claim.
@@ -71,12 +73,13 @@ return {'done', 0}
 
 
 class RedisShard:
-    """A Shard in one Redis database: a hash for each table, and one that names the writer.
+    """A Shard in one Redis database, with one hash for each table and one for the record of the
+    writer.
 
-    A batch is one script, so it is all or nothing and is checked against the writer's claim. It
-    counts as written when the server has answered and `replicas` replicas have it. The server's own
-    settings decide whether data survives a crash of the server (appendonly yes, appendfsync
-    always).
+    A batch is one script: it is written completely or not at all, and only if the writer's claim
+    still holds. It counts as written when the server has answered and `replicas` replicas have it.
+    The server's own settings decide whether data survives a crash of the server (appendonly yes,
+    appendfsync always).
     """
 
     def __init__(self, address: RedisAddress) -> None:
@@ -170,8 +173,8 @@ class RedisShard:
         )
 
     def shortage(self) -> str:
-        """Return why there is too little room. A server that does not answer is no shortage; the
-        next batch fails there.
+        """Return why there is too little room for new work; "" if there is enough. A server that
+        does not answer counts as no shortage, because the next batch fails there.
         """
         try:
             used, limit, failed = self._connection.room()

@@ -9,7 +9,8 @@ Row = tuple[str, bytes]
 """The place of a value: a table's name and a key."""
 
 Batch = Mapping[Row, bytes | None]
-"""Changes that are written together; None deletes. Each row has one outcome, in any order.
+"""Changes that are written together: the new value of each row; None deletes the row. The order
+does not matter.
 """
 
 
@@ -21,10 +22,10 @@ class Head(NamedTuple):
     epoch: int = 0
     """The number of the latest writer; 0: no head has written yet."""
     layout: str = ""
-    """The shard's place among the others, as set by its first writer."""
+    """The shard's place among all shards, as its first writer set it."""
     cluster: str = ""
-    """The name of the cluster to which this store belongs for ever; the cluster's first head chose
-    it. Empty in stores that were made before clusters had names.
+    """The name of the cluster to which this store belongs for ever. The cluster's first head chose
+    the name. It is empty in stores that are older than the names of clusters.
     """
     sequence: int = 0
     """The number of batches applied in this epoch."""
@@ -37,13 +38,13 @@ class Shard(Protocol):
     """
 
     def head(self) -> Head:
-        """Return the record of the last writer."""
+        """Return the record of the latest writer."""
         ...
 
     def claim(self, head: Head) -> None:
         """Become the writer, durably; the sequence begins at 0.
 
-        Raises StaleEpochError unless this raises the epoch.
+        Raises StaleEpochError unless the epoch of `head` is higher than the shard's.
         """
         ...
 
@@ -52,7 +53,7 @@ class Shard(Protocol):
         ...
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        """Return one value; None where there is none."""
+        """Return the value of a key; None if there is none."""
         ...
 
     def apply(self, batch: Batch) -> None:
@@ -60,13 +61,13 @@ class Shard(Protocol):
         nothing and is not counted; it only checks that the caller is still the writer. Raises
         StaleEpochError when another writer has claimed the shard in the meantime, and
         StorageFullError when there is no room; after that, the same batch may be tried again. After
-        any other error no method may be called any more: the next writer will see whether that
-        batch was written.
+        any other error no method may be called again; the next writer finds out whether the batch
+        was written.
         """
         ...
 
     def shortage(self) -> str:
-        """Return why there is too little room for new work, for display; else ""."""
+        """Return why there is too little room for new work, for display; "" if there is enough."""
         ...
 
     def close(self) -> None:

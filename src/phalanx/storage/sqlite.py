@@ -23,20 +23,21 @@ from phalanx.storage.shard import Batch, Head
 _APPLICATION = 0x50484C58
 _VERSION = 2
 _BUSY_S = 5.0
-"""Seconds to wait while another program has locked the file."""
+"""Seconds for which a call waits if another program has locked the file."""
 FLOOR_BYTES = 64 * 2**20
 """Free bytes of the file's disk below which the store asks the head to take no new work."""
 RESERVE_BYTES = 16 * 2**20
-"""Bytes of the disk that are reserved for the log in advance, so that news of running work can
+"""Bytes of the disk that are reserved for the log in advance, so that changes of running work can
 still be written when other programs have filled the disk.
 """
 _FULL_BYTES = 2**20
-"""Free bytes of a disk below which an I/O error means a full disk.
+"""Free bytes of a disk below which an I/O error counts as a full disk.
 
-SQLite itself reports a full disk for writes, but not for flushes and quotas.
+SQLite itself reports a full disk when a write fails, but not when a flush fails or a quota is used
+up.
 """
 MARK = ".mark"
-"""The ending of the file next to the store that says how far it was written."""
+"""The ending of the name of the file next to the store with the store's mark."""
 _KEEP_SIZE = 1
 """Mode of fallocate: the blocks become the file's, but its length stays."""
 
@@ -64,19 +65,18 @@ COMMIT;
 
 
 class SqliteShard:
-    """A Shard in the file at `path`, which is created, private, if it is missing.
+    """A Shard in the file at `path`. A missing file is created, readable only by its owner.
 
     Each batch is one transaction that reaches the disk before `apply` returns (synchronous=FULL).
-    With NORMAL, the last commits in the write-ahead log survive a crash of the process but not one
-    of the machine, so an acknowledgement would promise too much.
+    With synchronous=NORMAL, a crash of the machine could lose batches that were already confirmed.
     """
 
     def __init__(self, path: str) -> None:
-        """Raises StorageInUseError, StorageCorruptError, or a StorageError that says what is wrong.
+        """Open the file.
 
-        Nothing is changed before `claim`: on closing, SQLite would merge into the file the part of
-        the log that it takes for the whole log, and a log that was cut could not be repaired any
-        more.
+        Raises StorageInUseError, StorageCorruptError, or a StorageError that says what is wrong.
+        Nothing is changed before `claim`. Otherwise, on closing, SQLite would merge the readable
+        part of a damaged log into the file, and the rest of the log could no longer be repaired.
         """
         self.path = prepare_file(path, beside=("-wal", "-shm", ".lock"))
         self._epoch = 0
@@ -158,8 +158,8 @@ class SqliteShard:
             self._db.executemany("DELETE FROM stored WHERE name = ? AND key = ?", deletes)
 
     def shortage(self) -> str:
-        """Return why there is too little room; if there is enough, reserve the log's bytes
-        again.
+        """Return why there is too little room for new work. If there is enough, reserve the log's
+        bytes again and return "".
         """
         free = self._free_bytes()
         if free >= FLOOR_BYTES + RESERVE_BYTES:
@@ -173,14 +173,18 @@ class SqliteShard:
         return found.f_bavail * found.f_frsize
 
     def close(self) -> None:
-        """Close the file, also after an error; then the next process may open it."""
+        """Close the file, so that the next process can open it. This is allowed after an error,
+        too.
+        """
         if self._opened is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._opened.close()
         self._lock.close()
 
     def _look(self) -> Head:
-        """Check the file without changing it. Returns its last writer, and how far it wrote."""
+        """Check the file without changing it. Returns the record of its latest writer, with the
+        number of that writer's last batch.
+        """
         place = f"file:{quote(self.path)}?mode=ro"
         with (
             self._clear_errors(),
@@ -249,7 +253,7 @@ class SqliteShard:
 
     @contextlib.contextmanager
     def _clear_errors(self) -> Iterator[None]:
-        """Turn SQLite's errors into the store's."""
+        """Turn SQLite's errors into the errors of this room."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -277,12 +281,14 @@ class SqliteShard:
 
 
 def exists(path: str) -> bool:
-    """Whether this file holds a store, or held one that `delete` has not deleted."""
+    """Whether this file is a store, or files of a store are left that `delete` has not deleted."""
     return os.path.lexists(path) or os.path.lexists(path + MARK)
 
 
 def delete(path: str) -> bool:
-    """Delete the store in this file. Returns whether there was one. Raises StorageInUseError."""
+    """Delete the store in this file. Returns whether there was a store. Raises
+    StorageInUseError.
+    """
     if not exists(path):
         return False
     lock = FileLock(path + ".lock", guards=path)

@@ -1,4 +1,6 @@
-"""The store as the head process sees it: shards behind one interface, opened by one head."""
+"""The store as the head's process uses it: one or more shards behind one interface, which only one
+head may open.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ _NO_ROUTES: Mapping[str, int] = {}
 
 
 class Storage:
-    """Tables of rows over one or more shards, with the sole right to write them.
+    """Tables of rows in one or more shards, with the sole right to write them.
 
-    `by_key` names the tables that are spread over the shards, each with the number of leading bytes
-    of a key that choose the shard: rows whose keys begin with the same bytes are in the same shard,
-    whatever their tables. All other tables live together in the first shard. A batch is all or
-    nothing within each shard. Over several shards the first shard is written last, so that its rows
-    never refer to rows that are not there.
+    `by_key` names the tables that are spread over the shards. For each table it has the number of
+    leading bytes of a key that choose the shard: rows of any of these tables whose keys begin with
+    the same bytes are in the same shard. All other tables are in the first shard. In each shard, a
+    batch is written completely or not at all. The first shard is written last, so that its rows
+    never refer to rows that are missing in the others.
     """
 
     def __init__(
@@ -36,12 +38,12 @@ class Storage:
     ) -> None:
         """Take the next epoch in all shards; earlier writers are refused from then on.
 
-        `marks`: one for each shard, or None, in their order. `cluster`: the name of the cluster to
-        which the store must belong; empty: any. With `accept_loss`, neither marks nor the cluster
-        are checked. Raises StaleEpochError when another head opens the store at the same time,
-        WritesLostError when a shard lacks batches up to its mark or the store is another cluster's,
-        and StorageError when the shards are not those to which the rows were written, in the same
-        order.
+        `marks`: the mark of each shard, or None, in the order of the shards. `cluster`: the name of
+        the cluster to which the store must belong; empty: any. With `accept_loss`, neither marks
+        nor the cluster are checked. Raises StaleEpochError when another head opens the store at the
+        same time, WritesLostError when a shard lacks batches that its mark records, or when the
+        store belongs to another cluster, and StorageError when these are not the store's shards in
+        their original order.
         """
         assert shards, "a store has at least one shard"
         assert all(length > 0 for length in by_key.values()), "routes have at least one byte"
@@ -69,11 +71,11 @@ class Storage:
                     "them."
                 )
         self.epoch = 1 + max(head.epoch for head in heads)
-        """The number of this opening; it only rises."""
+        """The number of this opening of the store. Each later opening has a higher number."""
         self.cluster = heads[0].cluster or secrets.token_hex(8)
         """The name of the cluster whose store this is."""
         self.is_new = self.epoch == 1
-        """Whether nobody has written the store before."""
+        """Whether no head has written the store before."""
         self._written = [Head(self.epoch, layout, self.cluster) for layout in layouts]
         for at, shard in enumerate(self._shards):
             shard.claim(self._written[at])
@@ -85,7 +87,7 @@ class Storage:
     def load(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Return the rows whose keys begin with `prefix`, in ascending order of keys.
 
-        This is for recovery: changes that are applied during the reading may be missing.
+        This is for recovery: the result may lack changes that are applied while it is read.
         """
         length = self._by_key.get(table, 0)
         if len(prefix) >= length:
@@ -95,15 +97,15 @@ class Storage:
         return heapq.merge(*(shard.load(table, prefix) for shard in shards), key=itemgetter(0))
 
     def get(self, table: str, key: bytes) -> bytes | None:
-        """Return one value; None where there is none."""
+        """Return the value of a key; None if there is none."""
         return self._shard(table, key).get(table, key)
 
     def apply(self, batch: Batch) -> None:
         """Write the batch; it is durable when this returns. Raises the errors of Shard.apply. After
-        an error every later call raises it again: a disk that failed to write once may falsely
-        report success the next time, and a server may have written without reporting it. Only after
-        a StorageFullError the same batch may be tried again; parts of it that were already written
-        are then written once more.
+        an error, every later call raises the same error: a disk that failed to write once may
+        falsely report success the next time, and a server may have written the batch without an
+        answer. Only after a StorageFullError may the same batch be tried again. Parts of the batch
+        that were already written are then written once more.
         """
         if self._failure is not None:
             raise self._failure
@@ -116,7 +118,7 @@ class Storage:
             raise
 
     def shortage(self) -> str:
-        """Return why there is too little room for new work, for display; else ""."""
+        """Return why there is too little room for new work, for display; "" if there is enough."""
         return next(filter(None, (shard.shortage() for shard in self._shards)), "")
 
     def close(self) -> None:

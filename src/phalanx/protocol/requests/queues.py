@@ -119,8 +119,8 @@ class ListQueues(Request[list[QueueInfo]]):
 
 
 class AdmitQueue(Request[None]):
-    """Check that a queue takes work. Raises QueueUnavailableError for a closed queue, and for an
-    unknown one unless `makes` asks to create it.
+    """Check that a queue takes work. Raises QueueUnavailableError if it does not. With `makes`, an
+    unknown queue is created.
     """
 
     kind: ClassVar[int] = 76
