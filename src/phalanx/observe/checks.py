@@ -1,4 +1,6 @@
-"""Programs that check whether a node is healthy: when they run, and their results."""
+"""The results of programs that check whether a node is healthy, and the times at which these
+programs run.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,14 @@ class CheckState(msgspec.Struct, frozen=True, array_like=True):
 
 
 def bad_checks_text(checks: Sequence[CheckState]) -> str:
-    """Return in one clause why checks keep new work away from a node; empty if they do not."""
+    """Return a clause that says why checks keep new work away from a node; empty if no check
+    does.
+    """
     return _text([one for one in checks if one.state in (BAD, PENDING)])
 
 
 def suspect_checks_text(checks: Sequence[CheckState]) -> str:
-    """Return in one clause which checks warn; empty if none does."""
+    """Return a clause that names the checks that warn; empty if none warns."""
     return _text([one for one in checks if one.state == SUSPECT])
 
 

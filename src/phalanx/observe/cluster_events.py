@@ -1,9 +1,9 @@
 """Events between nodes, as the participants recorded them: typed, in a bounded ring.
 
-Only what leaves a node is recorded: a task that is submitted, runs and is read on one node leaves
-no event. Times are seconds since the epoch by the clock of the machine that recorded them. Nodes
-are named by the first 12 hex digits of their ids, tasks and processes by their ids in hex, objects
-by the names of their files.
+Only work between nodes is recorded: a task that is submitted, run and read on one node leaves no
+event. Times are seconds since the epoch by the clock of the machine that recorded them. Nodes are
+named by the first 12 hex digits of their ids, tasks and processes by their ids in hex, objects by
+the names of their files.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class DemandQueued(Event, frozen=True, kw_only=True):
 
 
 class Forwarded(Event, frozen=True, kw_only=True):
-    """The local scheduler passed the demand on to the global one."""
+    """The local scheduler passed the demand on to the global scheduler."""
 
     owner: str
     scheduling_class: int
 
 
 class NodeChosen(Event, frozen=True, kw_only=True):
-    """The chosen node of a demand, which is asked for `count` workers."""
+    """A node was chosen for a demand, and is asked for `count` workers."""
 
     owner: str
     scheduling_class: int
@@ -80,7 +80,7 @@ class ArgumentPresent(Event, frozen=True, kw_only=True):
 
 
 class PullStarted(Event, frozen=True, kw_only=True):
-    """A node fetches an object of another one."""
+    """A node began to fetch an object of another node."""
 
     object: str
     bytes: int
@@ -98,7 +98,7 @@ class PullEnded(Event, frozen=True, kw_only=True):
 
 
 class Executed(Event, frozen=True, kw_only=True):
-    """A task ran on `node`, which is not the node of the task's owner."""
+    """A task has run on `node`, which is not the node of the task's owner."""
 
     task: str
     name: str
@@ -108,7 +108,7 @@ class Executed(Event, frozen=True, kw_only=True):
 
 
 class ResultStored(Event, frozen=True, kw_only=True):
-    """A large value that a process of another node owns was written at `at`."""
+    """A large value was written at `at`; a process of another node owns it."""
 
     object: str
     bytes: int
@@ -153,7 +153,7 @@ class NodeDied(Event, frozen=True, kw_only=True):
 
 
 class EventRing:
-    """The latest events, oldest first, ready to travel."""
+    """A ring of the latest events, the oldest first, in the form for messages."""
 
     def __init__(self, keep: int = KEEP_EVENTS) -> None:
         self._rows: deque[dict[str, Any]] = deque(maxlen=keep)
@@ -174,7 +174,7 @@ class EventRing:
         return list(self._rows)
 
     def drain(self) -> list[dict[str, Any]]:
-        """Return all events and forget them here."""
+        """Return all events, and remove them from the ring."""
         rows = list(self._rows)
         self._rows.clear()
         return rows

@@ -10,20 +10,20 @@ from phalanx.model.rows.cycles import CycleInfo, PlacedInfo, RefusedInfo
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """The gangs whose situation differs from the cycle before."""
+    """The gangs whose situation differs from that in the cycle before."""
 
     came: list[str]
     """Gangs that did not wait in the cycle before."""
     served: list[str]
-    """Gangs that the cycle before left waiting, and that now are placed or have a promise."""
+    """Gangs that the cycle before left waiting, and that this cycle placed or gave a promise."""
     gone: list[str]
-    """Gangs that the cycle before left waiting, and that stopped waiting for another reason than
-    this cycle.
+    """Gangs that the cycle before left waiting, and that no longer wait, although this cycle did
+    nothing for them.
     """
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a cycle for a gang."""
+    """The result of a cycle for one gang."""
 
     gang: str
     queue: str
@@ -41,8 +41,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """For a gang that was placed: the node that won, and its scores."""
 
     def won(self, name: str) -> str:
-        """Return in words why the gang's first member went to the node of this name; empty if that
-        was not recorded.
+        """Return a sentence that says why the gang's first member went to the node with this name;
+        empty if that was not recorded.
         """
         chosen = self.chosen
         if chosen is None:
@@ -57,7 +57,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def difference(cycles: Sequence[CycleInfo]) -> Difference | None:
-    """Return how the last of two cycles differs from the one before; None with only one."""
+    """Return the difference between the last of two cycles and the one before it; None with only
+    one cycle.
+    """
     if len(cycles) < 2:
         return None
     before, now = cycles[-2], cycles[-1]

@@ -1,7 +1,7 @@
 """The health of a device, judged by its driver's reports: ok, suspect, or bad with an action.
 
-This module is pure: a machine for one device, which is handed samples and the time. A bad device
-leaves the pool.
+This module is pure: each device has a machine, whose caller passes samples and the time. A bad
+device gets no new work.
 """
 
 from __future__ import annotations
@@ -23,32 +23,34 @@ RECOVERY = {
     6: "bus reset",
     7: "reboot",
 }
-"""The driver's numbers for the action needed (NVML's recovery action); 0 is none."""
+"""The needed actions by the driver's numbers (NVML's recovery action); 0: no action is needed."""
 REBOOT = "reboot"
-"""The action that needs an empty node."""
+"""The action that needs a node without work."""
 REPLACE = "replace"
 INSPECT = "inspect"
 
 OF_PROGRAMS = frozenset({13, 31, 43, 45, 68, 109})
-"""Xids that a program causes; they say nothing about the device's health."""
+"""Xids (NVIDIA's numbers of errors) that a program causes, and that tell nothing about the device's
+health.
+"""
 NOTED = frozenset({63, 92})
-"""Xids of errors that the device has corrected itself; the more of them occur, the likelier the
-device fails.
+"""Xids of errors that the device has corrected itself. If many of them occur, the device is likely
+to fail.
 """
 XID_ACTIONS = {46: "drain and reset", 48: "drain and reset", 64: REPLACE, 79: REBOOT}
-"""The actions for other Xids; an Xid that is not listed here needs a reset."""
+"""The needed actions by other Xids. An Xid that is in none of these tables needs a reset."""
 SUSPECT_FOR_S = 3600.0
 """Seconds for which a device is suspect after an error of NOTED."""
 WELL_AFTER_S = 600.0
-"""Seconds after which a device with a bad Xid is healthy again, if the driver reports all the time
-that no action is needed, and no other bad Xid occurs.
+"""Seconds after which a device with a bad Xid counts as healthy again, if throughout this time the
+driver reports that no action is needed, and no other bad Xid occurs.
 """
 
 
 class DeviceHealth(msgspec.Struct, frozen=True, array_like=True):
     """The health of a device.
 
-    `action` is the action that a bad device needs; `reason` says in one clause why the device is
+    `action` is the action that a bad device needs; `reason` is a clause that says why the device is
     not ok.
     """
 
@@ -75,14 +77,20 @@ class HealthMachine:
         self._xid = 0
         """The last bad Xid that counts; 0: none."""
         self._well_since: float | None = None
-        """The time from which the driver has reported, after that Xid, that no action is needed."""
+        """The time since which, after the last bad Xid, the driver has reported that no action is
+        needed.
+        """
         self._noted_at = float("-inf")
         self._noted_xid = 0
         self._excused: DeviceHealth | None = None
-        """The judgement that an administrator has excused, for as long as it stays the same."""
+        """The judgement that an administrator has excused. It is ignored until the judgement
+        changes.
+        """
 
     def seen(self, sample: DeviceSample, now: float, suspicion: str = "") -> DeviceHealth:
-        """Judge a new sample. `suspicion`: what its node has against the device, in a clause."""
+        """Judge a new sample. `suspicion`: a clause that says why the node suspects the device;
+        empty: it does not.
+        """
         self._take_xids(sample, now)
         found = self._judge(sample, now)
         if suspicion and found.state == OK:
@@ -95,7 +103,7 @@ class HealthMachine:
         return self.health
 
     def excuse(self) -> None:
-        """Declare the device healthy; from now on only new findings count."""
+        """Declare the device healthy. From now on only new findings count against it."""
         if self.health.state == BAD:
             self._excused = self.health
             self.health = _let_pass(self.health)
@@ -145,7 +153,7 @@ def _let_pass(found: DeviceHealth) -> DeviceHealth:
 
 
 def unwell_text(unwell: Sequence[UnwellDevice]) -> str:
-    """Return in one clause which devices of a node are not ok; empty when all are."""
+    """Return a clause that names the devices of a node that are not ok; empty if all are ok."""
     said = []
     for state in (BAD, SUSPECT):
         of_state = [one for one in unwell if one.health.state == state]
@@ -156,7 +164,7 @@ def unwell_text(unwell: Sequence[UnwellDevice]) -> str:
 
 
 def reboot_text(unwell: Sequence[UnwellDevice]) -> str:
-    """Return why a node must be emptied; "" if it need not be."""
+    """Return why a node must end its work; "" if it need not."""
     named = [f"gpu{one.number}" for one in unwell if one.health.action == REBOOT]
     return f"a reboot is needed for {', '.join(named)}" if named else ""
 

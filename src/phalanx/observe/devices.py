@@ -1,7 +1,7 @@
-"""A node's devices at one moment: the driver's own values, before any judgement.
+"""A node's devices at one moment: the driver's own values, without any judgement.
 
 A value is None where the device does not have it, or its driver does not report it: a part of a
-split device (MIG) has no utilization, a consumer card no ECC.
+split device (MIG) has no utilization, and a consumer card has no ECC.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 MAX_PROCESSES = 32
-"""The most processes of a device in a sample; further ones are only counted."""
+"""The most processes of a device in a sample; further processes are only counted."""
 MAX_ANCESTORS = 16
 
 
@@ -26,13 +26,13 @@ class DeviceProcess(msgspec.Struct, frozen=True, array_like=True):
     node started the process.
     """
     holder: str = ""
-    """The member, task or actor to which the process belongs, in words; empty: this node has not
-    started it.
+    """A description of the member, task or actor to which the process belongs; empty: this node has
+    not started the process.
     """
 
 
 class DeviceSample(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """One device. `number` is the number by which the node hands it out."""
+    """The values of one device. `number` is the number by which the node assigns the device."""
 
     number: int
     uuid: str = ""
@@ -60,20 +60,21 @@ class DeviceSample(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     xids: tuple[int, ...] = ()
     """The critical errors (Xid) since the previous sample."""
     error: str = ""
-    """The reason why the device could not be read, for example because it is lost; empty: it was
+    """The reason why the device could not be read, for example because it is lost; empty if it was
     read.
     """
     is_lost: bool = False
     processes: tuple[DeviceProcess, ...] = ()
     process_count: int = 0
     profile: str = ""
-    """The profile of a part of a split GPU (MIG), such as 1g.10gb; empty for whole ones."""
+    """The profile of a part of a split GPU (MIG), such as 1g.10gb; empty for whole GPUs."""
 
 
 class DeviceShare(msgspec.Struct, frozen=True, array_like=True):
-    """A sharer of a device, with bytes of its memory; None where they are not known.
+    """A sharer of a device, with three amounts of the device's memory in bytes; None if an amount
+    is unknown.
 
-    `memory` is set aside for it, `used` by its processes, and `limit` the most that it may use.
+    `memory` is set aside for the sharer, its processes use `used`, and it may use at most `limit`.
     """
 
     holder: str
@@ -85,9 +86,11 @@ class DeviceShare(msgspec.Struct, frozen=True, array_like=True):
 
 
 def cards_of(samples: Sequence[DeviceSample]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return the memory in bytes and the profile of each device by its number.
+    """Return the memory in bytes of each device, and the profile of each, both by the devices'
+    numbers.
 
-    Either is empty where it is not known of all devices.
+    The first is empty if the memory of some device is unknown, and the second if no device has a
+    profile.
     """
     known = {one.number: one for one in samples}
     numbers = range(max(known, default=-1) + 1)

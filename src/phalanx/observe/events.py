@@ -66,25 +66,25 @@ KINDS: Final[Mapping[str, str]] = {
     "clock-stepped": "the head's clock was set, or its machine slept",
     "defect": "the head caught an error of its own",
 }
-"""The kinds of events, with their meanings. A question may name the part before a dash to mean all
-kinds that begin with it.
+"""The kinds of events, with their meanings. A question may give only the part before the dash,
+which means all kinds that begin with this part.
 """
 OF_PLACES: Final = ("placed", "preempted", "reclaimed", "evicted", "lost")
-"""Kinds of events about members' places."""
+"""The kinds of events about the places of members."""
 GAVE_WAY: Final = ("preempted", "reclaimed", "evicted")
 """The kinds of `OF_PLACES` in which members lost their places."""
 
 
 class EventQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """A question for events: all given conditions hold."""
+    """A question for events. It selects the events that meet all given conditions."""
 
     job: str = ""
-    """Only events of this job or gang, NAMESPACE/NAME or a name in the namespace default; also
-    events of work that this one preempted.
+    """Only events of this job or gang (NAMESPACE/NAME, or a name in the namespace default), and
+    events of work that it preempted.
     """
     node: str = ""
-    """Only events of this node (host name or beginning of the id), and events of members that have
-    places there.
+    """Only events of this node (host name or beginning of the id), and events of members with
+    places on it.
     """
     queue: str = ""
     user: str = ""
@@ -94,9 +94,11 @@ class EventQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     until: float | None = None
     """Only events before this time, in seconds since the epoch; None: no bound."""
     after: int = 0
-    """Only events with a larger number than this."""
+    """Only events whose number is larger than this number."""
     limit: int = 1_000
-    """The most events to return, of which the last ones are chosen; at most MAX_EVENTS."""
+    """The most events to return, at most MAX_EVENTS. If more match, the latest ones are
+    returned.
+    """
 
 
 class EventPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
@@ -104,21 +106,21 @@ class EventPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
     events: list[EventInfo]
     newest: int
-    """The number of the newest event of all. A question with this number as `after` misses no
-    event.
+    """The number of the newest event, also if the question does not select it. A later question
+    with this number as `after` misses no event.
     """
     kept: int = 0
-    """The number of events that are kept in all."""
+    """The total number of kept events."""
     is_cut: bool = False
     """Whether more events match than `limit`."""
 
 
 LAST_REFUSED: Final = EventQuery(kinds=["rules-refused"], limit=1)
-"""The question for the scheduler configuration that was refused last."""
+"""The question for the event of the scheduler configuration that was refused last."""
 
 
 def check_events(query: EventQuery) -> None:
-    """Raise ValueError for an invalid question, with what is allowed."""
+    """Raise ValueError, which says what is allowed, for an invalid question."""
     if not query.since >= 0 or (query.until is not None and not query.until > query.since):
         raise ValueError(
             f"until ({query.until}) must be after since ({query.since}), "
@@ -138,7 +140,7 @@ def check_events(query: EventQuery) -> None:
 
 
 def is_meant(event: EventInfo, query: EventQuery) -> bool:
-    """Whether a question that `check_events` accepted includes this event."""
+    """Whether a question that `check_events` accepted selects this event."""
     if event.number <= query.after or event.at < query.since:
         return False
     if query.until is not None and event.at >= query.until:
@@ -180,8 +182,9 @@ def subject(event: EventInfo) -> str:
 
 
 def told(event: EventInfo, *, names_claimant: bool = True) -> str:
-    """Return the other facts of an event in a few words, for display: how many members, where, by
-    whom and why. With `names_claimant`, also name the gang that got the places.
+    """Return the other facts of an event as a short text for display: the number of members, their
+    nodes, the user who caused it, and the reason. With `names_claimant`, also name the gang that
+    got the places.
     """
     by = event.by.removeprefix("default/")
     parts = []

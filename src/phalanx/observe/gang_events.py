@@ -10,7 +10,7 @@ from phalanx.observe.cluster_events import Event
 
 
 class MembersPlaced(Event, frozen=True, kw_only=True):
-    """These members of a gang were placed at the same time. `places`: (member, node, the member's
+    """Some members of a gang were placed at the same time. `places`: (member, node, the member's
     devices by kind). `held`: the number of members that now hold a place. The gang needs
     `min_members` members that hold a place or have ended.
     """
@@ -36,7 +36,7 @@ class MembersEvicted(Event, frozen=True, kw_only=True):
 class MembersFreed(Event, frozen=True, kw_only=True):
     """The places of these members are free: they have ended, were evicted, or their node is lost.
 
-    `why`: ended, evicted or lost. Evicted members, and those of a lost node, wait again, unless
+    `why`: ended, evicted or lost. Evicted members, and members on a lost node, wait again, unless
     they have ended in the meantime.
     """
 

@@ -1,4 +1,4 @@
-"""The health of a head: one finding for each thing that may be wrong, from the head's own
+"""The health of a head: a finding for each thing that may be wrong, made from the head's own
 report.
 """
 
@@ -22,13 +22,15 @@ LOOK: Final = "look"
 BAD: Final = "bad"
 LAG_LOOK_S = 0.5
 LAG_BAD_S = 5.0
-"""Seconds of lag of the head's loop from which the state is LOOK, and from which it is BAD."""
+"""The seconds of lag of the head's loop from which its state is LOOK, and those from which it is
+BAD.
+"""
 WAITING_LOOK_BYTES = 8 << 20
-"""Bytes that wait to be written to the store from which the state is LOOK."""
+"""The bytes waiting to be written to the store from which the state is LOOK."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding about the head: its state, and the words for it."""
+    """One finding about the head: its subject, its state, and a text about it."""
 
     what: str
     state: str
@@ -43,7 +45,9 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The worst state of the findings."""
     findings: list[Finding]
     requests: list[tuple[str, int, float]]
-    """(name, count, total seconds) of the requests that took the head most time."""
+    """(name, count, total seconds) of each of the kinds of requests that took the head most
+    time.
+    """
     refused: EventInfo | None
     """The event of the scheduler configuration that was refused last, if it is still kept."""
 
@@ -60,7 +64,7 @@ class HeadReport(msgspec.Struct, array_like=True, kw_only=True):
     numbers: list[Numbers]
     """The head's own metrics, without those of its nodes."""
     held: list[str] = []
-    """A sentence for each node that gets no new work because of its health."""
+    """One sentence about each node that gets no new work because of its health."""
 
 
 def health(
@@ -75,8 +79,8 @@ def health(
 ) -> Health:
     """Judge a head.
 
-    `refused` has the events of rules that were refused, the oldest first. `now` is in seconds since
-    the epoch. `version` and `protocol` belong to the asking program.
+    `refused` has the events of refused scheduler configurations, the oldest first. `now` is in
+    seconds since the epoch. `version` and `protocol` belong to the asking program.
     """
     numbers = {one.name: one for one in report.numbers}
     findings = [
@@ -205,7 +209,7 @@ def _value(numbers: Mapping[str, Numbers], name: str) -> float | None:
 
 
 def _observed(numbers: Mapping[str, Numbers], name: str) -> tuple[float, float]:
-    """Return (number of observations, their sum) of a histogram."""
+    """Return the number of a histogram's observations, and their sum."""
     found = numbers.get(name)
     samples = found.samples if found is not None else []
     return sum(sum(one.counts or ()) for one in samples), sum(one.value for one in samples)

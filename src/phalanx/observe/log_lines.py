@@ -1,4 +1,4 @@
-"""Lines of the logs of daemons and workers, and parts of such logs as they travel."""
+"""Lines of the logs of daemons and workers, and parts of such logs in messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ INFO, WARNING, ERROR = "info", "warning", "error"
 
 
 class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line of a log: JSON, with the time first."""
+    """A line of a log, which is written as JSON with the time first."""
 
     time: str
     """The time in ISO 8601, in UTC, with microseconds and a Z."""
@@ -21,7 +21,9 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     node: str = ""
     """The id of the daemon's node, in hex; empty for a head."""
     job: str = ""
-    """NAMESPACE/NAME of a job, or the number of a driver's job in hex, if the line concerns one."""
+    """The job that the line concerns, if any: NAMESPACE/NAME of a job, or the number of a driver's
+    job in hex.
+    """
     stream: str = ""
     """A worker's stream: stdout or stderr."""
     name: str = ""

@@ -1,5 +1,5 @@
-"""Judges whether a machine can run Phalanx: a finding, with its cure, for each thing that may be
-wrong.
+"""Rules that judge whether a machine can run Phalanx. They return a finding for each thing that may
+be wrong, with its remedy.
 
 `phalanx.runtime.daemons.machine_facts` collects the facts. The rules are pure, so that every state
 of a machine is a row of a table test.
@@ -23,7 +23,7 @@ LEAST_SHARED_BYTES = 256 << 20
 LEAST_FREE_BYTES = 1 << 30
 """Free bytes of a directory below which output of jobs or the store soon fails."""
 PRIVATE = 0o077
-"""The mode bits that a private file or directory does not have."""
+"""The mode bits that a private file or directory must not have."""
 
 
 class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,11 +50,11 @@ class DaemonFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts of a machine, as one user sees them."""
+    """The facts of a machine from the view of one user."""
 
     python: tuple[int, int]
     missing: Mapping[str, Sequence[str]]
-    """By extra: the extra's packages that are not installed."""
+    """The missing packages of each extra, such as `phalanx[redis]`, by the extra's name."""
     runtime: PathFacts
     """The directory of sessions: sockets and small files."""
     runtime_fault: str = ""
@@ -65,34 +65,34 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     token: PathFacts
     shared_free_bytes: int
     open_files: tuple[int, int]
-    """The soft and the hard limit; -1 is unlimited."""
+    """The soft and the hard limit of open files; -1: unlimited."""
     gpus: int
     gpu_fault: str = ""
-    """Why NVIDIA's driver gave no list of GPUs; empty when it did, or when there is no driver."""
+    """Why NVIDIA's driver gave no list of GPUs; empty if it gave one, or if there is no driver."""
     has_command_groups: bool
     """Whether the user may make control groups below the group of the user's processes."""
     hostname: str
     host_addresses: Sequence[str]
-    """The addresses to which the host name resolves; empty when it does not resolve."""
+    """The addresses to which the host name resolves; empty if it does not resolve."""
     port_is_free: bool
     """Whether the head's usual port is free."""
     daemons: Sequence[DaemonFacts] = ()
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was checked, with its finding."""
+    """The finding about one thing that was checked."""
 
     what: str
     state: str
     """`WELL`, `LOOK` or `BAD`."""
     said: str
     cure: str = ""
-    """The remedy; empty when nothing is wrong."""
+    """The remedy; empty if nothing is wrong."""
     is_security: bool = False
 
 
 def check_machine(facts: MachineFacts) -> list[Check]:
-    """Return all findings, in the order in which they matter to a person who starts Phalanx."""
+    """Return all findings, the most important for a person who starts Phalanx first."""
     return [
         _python(facts),
         *_extras(facts),

@@ -1,4 +1,5 @@
-"""A number over time in bounded memory: by steps of ten seconds, five minutes, two hours.
+"""A number over time in bounded memory, with means over steps of ten seconds, five minutes and two
+hours.
 
 This module is pure: the caller passes the time.
 """
@@ -14,7 +15,7 @@ RESOLUTIONS = ((10.0, 90), (300.0, 288), (7_200.0, 360))
 days, and take 12 kB for each number.
 """
 Told = list[list[tuple[float, float]]]
-"""The points of each resolution, from which a copy of a series is updated."""
+"""The points of each resolution, with which another process updates its copy of a series."""
 
 
 class Point(NamedTuple):
@@ -25,14 +26,14 @@ class Point(NamedTuple):
 
 
 class _Ring:
-    """The means of the last steps of one length."""
+    """The means over the latest steps of one length."""
 
     def __init__(self, step_s: float, kept: int) -> None:
         self.step_s = step_s
         self._kept = kept
         self._starts, self._means = array("d"), array("d")
         self._count = 0
-        """The number of values in the mean of the last, open step."""
+        """The number of values in the mean of the last step, which is still open."""
 
     def add(self, at: float, value: float) -> None:
         begun = at // self.step_s * self.step_s
@@ -86,8 +87,9 @@ class Series:
             ring.move(by_s)
 
     def since(self, start: float, now: float) -> list[Point]:
-        """Return the points from `start` on, in the finest resolution that reaches back that
-        far."""
+        """Return the points from `start` on, in the finest resolution that still has points from
+        that time.
+        """
         for ring, (step_s, kept) in zip(self._rings, RESOLUTIONS, strict=True):
             if now - start <= step_s * kept:
                 return ring.after(start)

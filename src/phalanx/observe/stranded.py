@@ -1,6 +1,4 @@
-"""Free amounts of a node that are useless, because no waiting request fits there. This module is
-pure.
-"""
+"""Stranded amounts of a node: they are free, but no waiting request fits. This module is pure."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from typing import NamedTuple
 Shape = Mapping[str, float]
 """The request of one member, task, actor or bundle, by resource."""
 WHOLE = 10_000
-"""Units of a device of which no part is used."""
+"""The units of a device of which no part is used."""
 _ROUNDING = 1e-9
 
 
@@ -38,8 +36,9 @@ def stranded(free: Free, shapes: Iterable[Shape]) -> dict[str, float]:
 
 
 def fits(free: Free, shape: Shape) -> bool:
-    """Whether there is room for one such request. A request for a part of a device needs that part
-    of a single device; a request for whole devices needs devices of which no part is used.
+    """Whether there is room for one request of this shape. A request for a part of a device needs
+    that part of a single device; a request for whole devices needs devices of which no part is
+    used.
     """
     for name, amount in shape.items():
         if free.amounts.get(name, 0.0) + _ROUNDING < amount:
@@ -56,8 +55,9 @@ def fits(free: Free, shape: Shape) -> bool:
 
 
 def smallest(shapes: Iterable[Shape]) -> list[Shape]:
-    """Return the shapes that matter. A shape is left out if another one requests the same
-    resources, and of none of them more: that one fits wherever the first one fits.
+    """Return the shapes that need to be tried. A shape is left out if another shape requests the
+    same resources and at most the same amounts, because the other shape fits wherever this one
+    does.
     """
     of_names: dict[frozenset[str], list[Shape]] = {}
     for shape in shapes:

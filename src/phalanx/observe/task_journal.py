@@ -1,4 +1,6 @@
-"""The history of this process's tasks: every transition, checked against the table, in a ring."""
+"""The history of a process's tasks: a ring of their transitions, each of which is checked against
+the table.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from phalanx.model.raw_bytes import encoded
 KEEP_TRANSITIONS = 50_000
 KEEP_RUNS = 20_000
 KEEP_UNCOUNTED = 200_000
-"""The most attempts that wait to be counted, in a process whose loop has no time to count them."""
+"""The most attempts that are kept for the metrics while the process's loop has no time to count
+them.
+"""
 
 
 class Tracked(Protocol):
@@ -41,7 +45,7 @@ class Template(Protocol):
 
 
 class Attempted(Tracked, Protocol):
-    """A task of which attempts end."""
+    """A task whose attempts the journal records."""
 
     attempt: int
     created: float
@@ -54,14 +58,14 @@ class Attempted(Tracked, Protocol):
 
 
 class Answer(Protocol):
-    """A worker's answer about an attempt, with the times of its start and end."""
+    """A worker's answer about an attempt, with the times at which the attempt began and ended."""
 
     started: float
     ended: float
 
 
 class About(msgspec.Struct, array_like=True, frozen=True):
-    """The facts that many attempts of tasks or calls share, for listings."""
+    """The facts for listings that many attempts of tasks or calls share."""
 
     actor: bytes = b""
     """The actor whose methods are called; empty for tasks."""
@@ -81,10 +85,10 @@ UNLISTED = About(is_listed=False)
 
 
 class Run(NamedTuple):
-    """One finished attempt: times are seconds since the epoch, `worker` a process's id.
+    """One finished attempt.
 
-    An attempt that failed before it ran has the time of its failure as its beginning, and no
-    worker.
+    Times are seconds since the epoch, and `worker` is the id of a process. An attempt that failed
+    before it ran begins at the time of its failure, and has no worker.
     """
 
     number: int
@@ -104,9 +108,9 @@ class Run(NamedTuple):
 
 
 Parent = tuple[bytes, int]
-"""(owner, number) of the task that has submitted another."""
+"""(owner, number) of the task that submitted another task."""
 RunFields = tuple[int, str, str, float, float, bytes, int, About, float, Parent | None, str]
-"""The fields of a Run with the parent as (owner, number). The id of the parent is made only for
+"""The fields of a Run with the parent as (owner, number). The parent's id is computed only for
 attempts that are shown, because many tasks end and few are shown.
 """
 
@@ -121,14 +125,14 @@ _decode = msgspec.msgpack.Decoder(list[Run]).decode
 
 
 def encode_runs(runs: list[Run]) -> bytes:
-    """Return attempts as bytes. They travel and are kept in this form, because most of them are
-    never read.
+    """Return attempts as bytes. Messages and tables have attempts in this form, because most of
+    them are never read.
     """
     return _encode(runs)
 
 
 def decode_runs(data: bytes) -> list[Run]:
-    """Return the attempts of such bytes; none for invalid bytes."""
+    """Return the attempts that `encode_runs` encoded; no attempts for invalid bytes."""
     try:
         return _decode(data)
     except msgspec.MsgspecError:
@@ -136,9 +140,10 @@ def decode_runs(data: bytes) -> list[Run]:
 
 
 class TaskJournal:
-    """Transitions of tasks as they were made, oldest first, and finished attempts.
+    """The transitions of tasks, oldest first, and their finished attempts.
 
-    Any thread may read while another writes: a reader gets a copy, made in one step.
+    Any thread may read while another thread writes: a reader gets a copy, which is made in one
+    step.
     """
 
     def __init__(self) -> None:
@@ -149,7 +154,9 @@ class TaskJournal:
         """The last attempt that `unreported_runs` returned."""
 
     def move(self, task: Tracked, state: str, when: float, note: str = "") -> None:
-        """Record that `task` goes into `state`. Raises IllegalTransition with its story."""
+        """Record that `task` goes into `state`. Raises IllegalTransition, with the story of the
+        task, if the table does not allow it.
+        """
         if state not in TASK[task.state]:
             raise IllegalTransition(
                 f"task {task.number}: {task.state} -> {state} is not allowed. "
@@ -164,7 +171,8 @@ class TaskJournal:
 
     def ran(self, task: Attempted, answer: Answer, worker: bytes, error: str | None = None) -> None:
         """Record an attempt that `worker` has answered: two transitions of the task, to running and
-        to finished or failed, and a run. `error`: the kind of the failure; None without one.
+        to finished or failed, and a run. `error`: the kind of the failure; None: the attempt
+        succeeded.
         """
         number, template, began, ended = task.number, task.template, answer.started, answer.ended
         if RUNNING not in TASK[task.state]:
@@ -213,16 +221,16 @@ class TaskJournal:
         return [_run_of(run) for run in list(self._runs)]
 
     def drain_runs(self) -> list[Run]:
-        """Return the attempts that finished since the last call, and forget them here."""
+        """Return, and forget, the attempts that finished since the last call."""
         runs = self.runs()
         self._runs.clear()
         return runs
 
     def story(self, number: int) -> list[tuple[float, str, str]]:
-        """Return (when, state, note) of one task, as far as the ring remembers."""
+        """Return (when, state, note) of each transition of one task that is still in the ring."""
         steps = list(self._transitions)
         return [(when, state, note) for when, n, state, note in steps if n == number]
 
     def states(self) -> dict[int, str]:
-        """Return the last state of each task, as far as the ring remembers."""
+        """Return the last state of each task that is still in the ring."""
         return {number: state for _, number, state, _ in list(self._transitions)}

@@ -14,7 +14,7 @@ MAIN = ("GPU", "CPU", "memory", "object_store_memory")
 def is_silent(row: NodeInfo) -> bool:
     """Whether the head knows the node only from its store.
 
-    A node that has reported names everything that it has.
+    The row of a node that has reported names all its resources.
     """
     return row.state != DEAD and not row.available and bool(row.total)
 

@@ -1,1 +1,1 @@
-"""Results from records of attempts: how well a job used its resources, and sums by hour."""
+"""Evaluations of the records of attempts: the efficiency of a job, and sums for each hour."""

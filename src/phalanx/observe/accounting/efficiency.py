@@ -1,10 +1,11 @@
-"""How well a job used what it held, like `seff`, with GPUs and one sentence of advice.
+"""The efficiency of a job: the used part of what it held, as `seff` shows it, with GPUs and a
+sentence of advice.
 
-CPU = CPU seconds used / CPU seconds held. Memory = the largest member's peak / its request. GPU =
-the mean part of time in which its devices computed. Attempts of unknown use are left out, and
-counted. A run below five minutes gets no verdict, since starting counts for too much. A job that
-uses less than 15 % of its GPUs or 65 % of its CPUs gets advice about that; these are the thresholds
-of Princeton's jobstats.
+CPU = CPU seconds used / CPU seconds held. Memory = the peak of the member that used most / the
+request of that member. GPU = the mean part of time in which the job's devices computed. Attempts of
+unknown usage are left out, and their number is given. A run of less than five minutes gets no
+advice, since its start takes too large a part of it. A job that uses less than 15 % of its GPUs or
+65 % of its CPUs gets advice. These thresholds are those of Princeton's jobstats.
 """
 
 from __future__ import annotations
@@ -37,10 +38,12 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
     signal: int
     attempts: int
     unknown: int
-    """The number of these attempts whose use is unknown."""
+    """The number of the job's attempts whose usage is unknown."""
     nodes: int
     cpus: float
-    """The CPUs of all members at one time; memory and GPUs are counted in the same way."""
+    """The CPUs that all members hold at the same time. Memory and GPUs are counted in the same
+    way.
+    """
     memory: float
     gpus: float
     elapsed_s: float
@@ -62,7 +65,7 @@ class Efficiency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def efficiency(attempts: Sequence[Attempt]) -> Efficiency:
-    """Return the efficiency of a job from its attempts, at least one."""
+    """Return the efficiency of a job, computed from its attempts. There must be at least one."""
     last = max(attempts, key=lambda one: one.ended)
     worst = next((a for a in attempts if a.exit_code and a.ended == last.ended), last)
     known = [(one, one.used) for one in attempts if one.used is not None]
@@ -119,7 +122,7 @@ def _advice(
     peak: tuple[Attempt, Used] | None,
     gpu: float | None,
 ) -> str:
-    """Return one sentence of advice; the most important point comes first, and GPUs cost most."""
+    """Return one sentence of advice. GPUs come first, because they cost most."""
     if not lengths_s:
         return "Its use is not known: its nodes died, or its places were taken."
     if max(lengths_s) < VERDICT_S:

@@ -15,13 +15,14 @@ MAX_ATTEMPTS = 10_000
 MAX_NAMES = 100
 """The most users, queues or states in a question."""
 USER, QUEUE, BOTH = "user", "queue", "both"
-"""The groups for which sums have a row."""
+"""The ways to group sums: a row for each user, for each queue, or for each user of each queue."""
 
 
 class AttemptQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """A question for attempts: all given conditions hold, each with one of its values.
+    """A question for attempts.
 
-    Times are in seconds since the epoch; the time of an attempt is its end.
+    It selects the attempts that meet all given conditions; a condition with several values is met
+    by any of them. Times are in seconds since the epoch; the time of an attempt is its end.
     """
 
     since: float = 0.0
@@ -33,19 +34,19 @@ class AttemptQuery(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     job: str = ""
     """Only this job, `namespace/name`; for an array, all its array tasks."""
     limit: int = 1000
-    """The most attempts to return, of which the last that ended are chosen; at most
-    MAX_ATTEMPTS.
+    """The most attempts to return, at most MAX_ATTEMPTS. If more match, the latest ones are
+    returned.
     """
     has_attempts: bool = True
     has_steps: bool = False
-    """Whether to add steps, at most `limit` of them, including running ones, whose state is
+    """Whether to add steps, at most `limit` of them. Running steps are included, with the state
     Running.
     """
 
 
 class AttemptPage(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """Attempts, the last that ended first, and steps, running ones first. `is_cut`: more of them
-    match than `limit`.
+    """The answer: attempts, the latest end first, and steps, running ones first. `is_cut`: more
+    than `limit` match.
     """
 
     attempts: list[Attempt]
@@ -71,7 +72,7 @@ class UsageRow(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 
 def together(rows: Sequence[UsageRow], by: str) -> list[UsageRow]:
-    """Return the rows summed by user or by queue; with BOTH, the rows themselves, sorted."""
+    """Return the rows summed by user or by queue; with BOTH, return the rows themselves, sorted."""
     found: dict[tuple[str, str], list[HourSum]] = {}
     for row in rows:
         key = ("" if by == QUEUE else row.user, "" if by == USER else row.queue)
@@ -83,7 +84,7 @@ def together(rows: Sequence[UsageRow], by: str) -> list[UsageRow]:
 
 
 def is_step_meant(step: Step, query: AttemptQuery) -> bool:
-    """Whether a question includes a running step."""
+    """Whether a question selects a running step."""
     job = f"{step.namespace}/{step.job}"
     return (
         query.has_steps
@@ -95,14 +96,14 @@ def is_step_meant(step: Step, query: AttemptQuery) -> bool:
 
 
 def check_attempts(query: AttemptQuery) -> None:
-    """Raise ValueError for an invalid question, with what is allowed."""
+    """Raise ValueError, which says what is allowed, for an invalid question."""
     _check(query.since, query.until, users=query.users, queues=query.queues, states=query.states)
     if not 1 <= query.limit <= MAX_ATTEMPTS:
         raise ValueError(f"limit must be 1 to {MAX_ATTEMPTS:,}, not {query.limit}")
 
 
 def check_usage(query: UsageQuery) -> None:
-    """Raise ValueError for an invalid question, with what is allowed."""
+    """Raise ValueError, which says what is allowed, for an invalid question."""
     _check(query.since, query.until, users=query.users, queues=query.queues)
 
 

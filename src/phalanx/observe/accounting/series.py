@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 KEPT = 256
-"""The most pieces of time that are kept. Once there are more, neighbouring pieces are joined."""
+"""The most intervals that are kept. If there are more, neighbouring intervals are joined."""
 
 
 class Series:
-    """Pieces of time, each with the mean value over it."""
+    """Successive intervals of time, each with the mean value in it."""
 
     __slots__ = ("_area", "_length_s", "_pieces", "_step_s", "maximum")
 
     def __init__(self) -> None:
         self._pieces: list[tuple[float, float]] = []
         self._step_s = 0.0
-        """Seconds of the shortest piece; a shorter one is joined with the piece before it."""
+        """The length of the shortest interval in seconds. A shorter interval is joined with the one
+        before it.
+        """
         self._length_s = self._area = 0.0
         self.maximum = 0.0
 
     def add(self, length_s: float, value: float) -> None:
-        """Add a piece of time with a value. A piece of length 0 counts only for the maximum."""
+        """Add an interval of `length_s` seconds with a value. An interval of length 0 counts only
+        for the maximum.
+        """
         self.maximum = max(self.maximum, value)
         if length_s <= 0:
             return
@@ -39,16 +43,16 @@ class Series:
 
     @property
     def pieces(self) -> Sequence[tuple[float, float]]:
-        """(seconds, mean value) of each piece of time, in order."""
+        """(seconds, mean value) of each interval, in order."""
         return self._pieces
 
     @property
     def mean(self) -> float:
-        """The mean over all of the time; 0 if there was none."""
+        """The mean over the whole time; 0 if no time has passed."""
         return self._area / self._length_s if self._length_s else 0.0
 
     def p95(self) -> float:
-        """Return the value that was exceeded for a twentieth of the time."""
+        """Return the least value that was not exceeded in 95 % of the time."""
         return p95(self._pieces)
 
 
@@ -58,7 +62,7 @@ def _joined(one: tuple[float, float], other: tuple[float, float]) -> tuple[float
 
 
 def p95(pieces: Iterable[tuple[float, float]]) -> float:
-    """Return the least value that is not exceeded in 95 % of the time; 0 without pieces."""
+    """Return the least value that was not exceeded in 95 % of the time; 0 without intervals."""
     ordered = sorted(pieces, key=lambda piece: piece[1])
     wanted = 0.95 * sum(length_s for length_s, _ in ordered)
     passed = 0.0

@@ -1,7 +1,7 @@
-"""The sums of attempts in each hour, by user and queue, and the sums of hours.
+"""The sums of attempts in each hour, by user and queue, and their totals over several hours.
 
-Waiting times are counted in buckets, each a twentieth wider than the one before it: a percentile is
-at most 5 % too high.
+Waiting times are counted in buckets. Each bucket is a twentieth wider than the one before it, so a
+percentile is at most 5 % too high.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _GROWTH = math.log(1.05)
 MAX_BUCKET = 400
 """The number of the last bucket; 1.05^400 s is ten years."""
 LONGEST_HOURS = 24 * 366
-"""The most hours over which an attempt's usage is spread; that of a longer attempt is counted in
+"""The most hours over which an attempt's usage is spread. The usage of a longer attempt counts in
 its last hours.
 """
 
@@ -36,7 +36,7 @@ class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     cpu_s: float = 0.0
     cpu_used_s: float = 0.0
     cpu_known_s: float = 0.0
-    """The part of `cpu_s` that belongs to attempts whose usage is known."""
+    """The part of `cpu_s` that attempts with known usage held."""
     cpu_idle_s: float = 0.0
     memory_s: float = 0.0
     """Byte-seconds requested."""
@@ -45,7 +45,7 @@ class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     gpu_known_s: float = 0.0
     gpu_idle_s: float = 0.0
     waits: dict[int, int] = {}
-    """The number of jobs by the bucket of their waiting time."""
+    """The number of jobs in each bucket of waiting times."""
 
     def add(self, other: HourSum) -> None:
         """Add the sums of `other`."""
@@ -56,8 +56,8 @@ class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
             self.waits[bucket] = self.waits.get(bucket, 0) + count
 
     def wait(self, part: float) -> float | None:
-        """Return the seconds of waiting that this part of the jobs (0 to 1) did not exceed; None if
-        no job began.
+        """Return the seconds for which this part of the jobs (0 to 1) waited at most; None if no
+        job began.
         """
         wanted, passed = part * sum(self.waits.values()), 0
         for bucket, count in sorted(self.waits.items()):
@@ -68,7 +68,7 @@ class HourSum(msgspec.Struct, array_like=True, kw_only=True, gc=False):
 
 
 def bucket_of(wait_s: float) -> int:
-    """Return the bucket of a wait; 0: at most a second."""
+    """Return the number of a wait's bucket. Bucket 0 has waits of at most a second."""
     if wait_s <= 1:
         return 0
     return min(math.ceil(math.log(wait_s) / _GROWTH - 1e-9), MAX_BUCKET)
@@ -80,8 +80,8 @@ def longest_of(bucket: int) -> float:
 
 
 def hour_parts(attempt: Attempt) -> dict[int, HourSum]:
-    """Return the sums of one attempt by hours since the epoch. The attempt's usage is spread evenly
-    over its hours.
+    """Return the sums of one attempt, by the number of the hour since the epoch. The attempt's
+    usage is spread evenly over its hours.
     """
     last = math.floor(attempt.ended / HOUR_S)
     parts = {hour: _held(attempt, share) for hour, share in _shares(attempt).items()}
@@ -97,8 +97,8 @@ def hour_parts(attempt: Attempt) -> dict[int, HourSum]:
 
 
 def use_parts(attempt: Attempt, used: Used) -> dict[int, HourSum]:
-    """Return the sums to add for an attempt that was counted without its usage, once the usage is
-    known.
+    """Return the sums to add, when its usage is known, for an attempt that was counted without its
+    usage.
     """
     parts = {hour: HourSum() for hour in _shares(attempt)}
     _add_use(parts, attempt, used)
@@ -144,7 +144,7 @@ def _add_use(parts: Mapping[int, HourSum], attempt: Attempt, used: Used) -> None
 
 
 def total_of(sums: Iterable[HourSum]) -> HourSum:
-    """Return several sums together."""
+    """Return the total of several sums."""
     total = HourSum()
     for one in sums:
         total.add(one)

@@ -1,1 +1,1 @@
-"""Numbers for monitoring: the metrics by name, and machines that count them."""
+"""Metrics for monitoring: their names and definitions, and machines that count them."""

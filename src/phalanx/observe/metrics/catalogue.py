@@ -1,6 +1,6 @@
 """Every metric of Phalanx: its name, its kind, its labels, and its meaning.
 
-Labels are bounded: none names a job, a task, an actor, a user or a process id.
+The values of labels are bounded: no label names a job, a task, an actor, a user or a process id.
 docs/reference/metrics.md says which process counts which metric.
 """
 
@@ -13,9 +13,9 @@ import msgspec
 from phalanx.observe.metrics.definitions import COUNTER, GAUGE, HISTOGRAM, Definition
 
 JOB_SECONDS = tuple(float(2**power) for power in range(19))
-"""Bounds from 1 s to three days."""
+"""Bounds of the histograms of jobs' times, from 1 s to three days."""
 CYCLE_SECONDS = tuple(1e-4 * 2**power for power in range(19))
-"""Bounds from 0.1 ms to 26 s."""
+"""Bounds of the histograms of cycles' times, from 0.1 ms to 26 s."""
 SHORT_SECONDS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 TASK_SECONDS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1_000.0, 10_000.0)
 FUNCTIONS = 100
@@ -198,5 +198,6 @@ OF_NODES: Mapping[str, Definition] = {
     name: msgspec.structs.replace(one, labels=tuple(x for x in one.labels if x != NODE))
     for name, one in CATALOGUE.items()
 }
-"""The same without the node label, as nodes and processes count: the collector adds the node's
-name."""
+"""The metrics without the label `node`, as nodes and processes count them. The collector adds the
+node's name.
+"""

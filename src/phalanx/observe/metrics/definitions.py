@@ -1,4 +1,4 @@
-"""The definition of a metric, and the form in which its numbers travel between processes."""
+"""The definition of a metric, and the form of its numbers in messages between processes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ GAUGE: Final = "gauge"
 HISTOGRAM: Final = "histogram"
 
 MOST_SETS = 1_000
-"""The most sets of label values of one metric in one process; further ones are OTHER."""
+"""The most sets of label values of one metric in one process. Further sets are counted as OTHER."""
 OTHER: Final = "_other"
 
 
 class Definition(msgspec.Struct, array_like=True, frozen=True):
-    """A metric without its name.
+    """The definition of a metric, without its name.
 
     `bounds`: the bounds of a histogram, in rising order. `most`: the largest number of sets of
     label values that are counted separately.
@@ -60,14 +60,14 @@ _decode = msgspec.msgpack.Decoder(list[Numbers]).decode
 
 
 def encode_numbers(numbers: list[Numbers]) -> bytes:
-    """Return the bytes in which numbers travel, and in which processes keep numbers that they do
-    not read.
+    """Return numbers as bytes, for messages and for processes that keep numbers without reading
+    them.
     """
     return _encode(numbers)
 
 
 def decode_numbers(data: bytes) -> list[Numbers]:
-    """Return the numbers of such bytes; none for invalid bytes."""
+    """Return the numbers that `encode_numbers` encoded; no numbers for invalid bytes."""
     try:
         return _decode(data)
     except msgspec.MsgspecError:

@@ -1,4 +1,4 @@
-"""Counts in bounded memory: numbers by metric and label values. This module is pure."""
+"""A meter, which counts metrics by their label values in bounded memory. This module is pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx.observe.metrics.definitions import (
 
 
 class Family:
-    """One metric, by its label values."""
+    """The numbers of one metric, by its label values."""
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
@@ -27,8 +27,8 @@ class Family:
     def sample(self, labels: tuple[str, ...]) -> Sample:
         """Return the sample with these label values.
 
-        If the metric has its largest number of sets, the last value of a new set becomes OTHER; if
-        it has twice that number, all values do.
+        If the metric has its largest number of sets already, the last value of a new set becomes
+        OTHER. If it has twice that number, all values of a new set become OTHER.
         """
         found = self.samples.get(labels)
         if found is not None:
@@ -46,7 +46,7 @@ class Family:
 
 
 class Meter:
-    """The numbers of one process, or of several together."""
+    """The numbers of one process, or of several processes together."""
 
     def __init__(self, catalogue: Mapping[str, Definition] = CATALOGUE) -> None:
         self._catalogue = catalogue
@@ -68,7 +68,7 @@ class Meter:
         self._family(name).sample(labels).value = value
 
     def observe(self, name: str, value: float, *labels: str, times: float = 1) -> None:
-        """Observe a value of a histogram, `times` times."""
+        """Add a value to a histogram, `times` times."""
         family = self._family(name)
         sample = family.sample(labels)
         assert sample.counts is not None, name
@@ -85,7 +85,7 @@ class Meter:
                 merge(family, one)
 
     def clear(self, name: str) -> None:
-        """Forget a gauge's values, so that only values set from now on remain."""
+        """Forget a gauge's values, so that it only has values that are set later."""
         self.families.pop(name, None)
 
     def numbers(self) -> list[Numbers]:
@@ -93,7 +93,7 @@ class Meter:
         return [Numbers(name, list(one.samples.values())) for name, one in self.families.items()]
 
     def drain(self) -> list[Numbers]:
-        """Return the counts since the last call and the gauges that were set, and forget them."""
+        """Return, and forget, the counts since the last call and the gauges that were set since."""
         found = self.numbers()
         self.families.clear()
         return found

@@ -25,16 +25,18 @@ MOST_METRICS = 200
 MOST_TAGS = 20
 MOST_BOUNDS = 100
 MOST_CHARS = 256
-"""The most characters of a name, of a tag and of its value."""
+"""The most characters of a name, of a tag, and of the value of a tag."""
 OURS = "phalanx_"
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _TAG = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _TAKEN = frozenset({"le", "quantile"})
-"""Labels with a meaning of their own in Prometheus."""
+"""Labels that have a meaning of their own in Prometheus, and that programs cannot use."""
 
 
 def check_definition(name: str, definition: Definition) -> None:
-    """Raise ValueError with what is wrong, what is allowed, and what was given."""
+    """Raise ValueError if a definition is invalid. The error says what is wrong, what is allowed,
+    and what was given.
+    """
     if len(name) > MOST_CHARS or not _NAME.fullmatch(name):
         raise ValueError(
             f"metric name {name[:MOST_CHARS]!r}: at most {MOST_CHARS} letters, digits, _ and :, "
@@ -61,7 +63,7 @@ def check_definition(name: str, definition: Definition) -> None:
 
 
 class RecordedMetrics:
-    """Metrics by name."""
+    """The metrics that programs have defined, by name."""
 
     def __init__(self) -> None:
         self._families: dict[str, Family] = {}
@@ -88,8 +90,8 @@ class RecordedMetrics:
         return known
 
     def take_in(self, numbers: Numbers, process: bytes) -> str:
-        """Add a process's counts since its last report, and take its gauges. Returns why they are
-        ignored; "" if they are not.
+        """Add a process's counts since its last report, and take its gauges. Returns the reason why
+        they are ignored; "" if they are not ignored.
         """
         assert numbers.definition is not None
         definition = _bounded(numbers.definition)
@@ -127,8 +129,8 @@ class RecordedMetrics:
         ]
 
     def drain(self) -> list[Numbers]:
-        """Return the counts since the last call and the gauges that were set, and forget them. The
-        names stay known.
+        """Return, and forget, the counts since the last call and the gauges that were set since.
+        The definitions stay.
         """
         found = self.numbers()
         for family in self._families.values():

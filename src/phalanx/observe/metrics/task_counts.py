@@ -1,4 +1,6 @@
-"""Counts ended attempts of tasks, many at a time, which costs the program almost nothing."""
+"""Metrics of ended attempts of tasks. Many attempts are counted at a time, which costs the program
+almost nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from phalanx.observe.metrics.meter import Meter
 from phalanx.observe.task_journal import RunFields
 
 MOST_TIMED = 10
-"""The most attempts that are timed at a time.
+"""The most attempts that are timed in one call.
 
-Of more attempts, every second, third or later one is timed and stands for those between. So a
-histogram's count is exact, and its times are a sample.
+If there are more, only every second, third or later attempt is timed, and its time also counts for
+the attempts between. So a histogram's count is exact, and its times are a sample.
 """
 TASK, ACTOR = "task", "actor"
 _name, _state = itemgetter(1), itemgetter(2)

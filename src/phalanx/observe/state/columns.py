@@ -11,7 +11,7 @@ Row = dict[str, Any]
 
 
 class Column(NamedTuple):
-    """A field of the rows of a kind."""
+    """A field of the rows of one kind of listing."""
 
     name: str
     is_detail: bool = False
@@ -20,7 +20,9 @@ class Column(NamedTuple):
 
 
 def _columns(usual: str, detail: str = "") -> tuple[Column, ...]:
-    """Return columns by name; a name that ends with a star takes no filter."""
+    """Return columns by name. A star at the end of a name means that filters cannot use the
+    column.
+    """
     return tuple(
         Column(name.rstrip("*"), names is detail, not name.endswith("*"))
         for names in (usual, detail)
@@ -94,15 +96,15 @@ _OVER = frozenset({"FINISHED", "FAILED"})
 
 
 def id_column(kind: str) -> str:
-    """Return the column that identifies a thing of this kind."""
+    """Return the column that identifies a row of this kind."""
     return COLUMNS[kind][0].name
 
 
 def order_of(kind: str, row: Row) -> tuple[Any, ...]:
     """Return the sort key of a row.
 
-    Living things come before ended ones, drivers before workers, the largest objects first, then by
-    id. The latest attempt of a task comes first.
+    Living things come before ended ones, drivers before workers, and larger objects before smaller
+    ones. Rows that are equal in this are sorted by id. The latest attempt of a task comes first.
     """
     own = str(row.get(id_column(kind)))  # rows come from other processes: nothing is certain
     if kind == "tasks":
@@ -119,5 +121,7 @@ def order_of(kind: str, row: Row) -> tuple[Any, ...]:
 
 
 def trimmed(kind: str, row: Row, has_detail: bool) -> Row:
-    """Return the columns of a listing, in their order; None for an unknown value."""
+    """Return a row with exactly the columns of the listing, in their order. An unknown value is
+    None.
+    """
     return {c.name: row.get(c.name) for c in COLUMNS[kind] if has_detail or not c.is_detail}

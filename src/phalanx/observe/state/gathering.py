@@ -1,5 +1,5 @@
-"""Questions to several processes at the same time: the answers so far, the missing answers, and the
-deadlines.
+"""Rounds of questions to several processes at the same time, with the answers so far, the missing
+answers, and the deadlines.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class _Round(Generic[T]):
 
 
 class Gathering(Generic[T]):
-    """Rounds of questions that are under way.
+    """The rounds of questions that are under way.
 
-    Each round ends once, when all asked processes have answered or are gone, or when its time is
-    up. It ends with the answers and the list of silent processes.
+    A round ends when all asked processes have answered or are gone, or when its time is over. Its
+    result is the answers and the list of silent processes.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Gathering(Generic[T]):
             self._look(number)
 
     def tick(self, now: float) -> None:
-        """End the rounds whose time is up."""
+        """End the rounds whose time is over."""
         for number, found in list(self._rounds.items()):
             if now > found.until:
                 self._end(number)

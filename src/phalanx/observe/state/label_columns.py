@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 Condition = tuple[str, str, Sequence[str]]
-"""A label's name, In or NotIn, and values."""
+"""A condition on one label: the label's name, In or NotIn, and the values."""
 
 
 def label_columns(labels: Sequence[Sequence[Condition]]) -> dict[str, Any]:

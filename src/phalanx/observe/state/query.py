@@ -16,11 +16,11 @@ DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000
 """The most rows of an answer, as in Ray."""
 MAX_COUNTED = 10_000
-"""The most different values that one source counts; further ones are counted as OTHER."""
+"""The most different values that one source counts. Further values are counted as OTHER."""
 OTHER = "(other)"
 PREDICATES = ("=", "!=")
 _PREFIX_DIGITS = 12
-"""The hex digits of a node's id with which the ids of its processes begin."""
+"""The number of hex digits of a node's id with which the ids of its processes begin."""
 
 Value = str | int | float | bool | None
 
@@ -56,7 +56,7 @@ class StatePart(msgspec.Struct, array_like=True):
 
 
 class StateAnswer(msgspec.Struct, array_like=True):
-    """A listing, and the sources that did not answer, in words."""
+    """A listing, and descriptions of the sources that did not answer."""
 
     part: StatePart
     silent: list[str]
@@ -100,7 +100,9 @@ def check_query(query: StateQuery) -> None:
 
 
 class Selection:
-    """Takes rows one by one and keeps those that the query selects, in bounded memory."""
+    """The selection of a query's rows in bounded memory: it takes rows one by one, and keeps those
+    that the query selects.
+    """
 
     def __init__(self, query: StateQuery) -> None:
         self._query = query
@@ -130,7 +132,7 @@ class Selection:
             self.offer(row)
 
     def count_unseen(self, count: int) -> None:
-        """Count rows that come after those that were offered."""
+        """Count further rows without looking at them."""
         self._total += count
         self._matched += count
 
@@ -158,7 +160,7 @@ class Selection:
 
     @property
     def takes_any(self) -> bool:
-        """Whether only the first rows matter, because the query filters and counts nothing."""
+        """Whether the first rows are the answer, because the query neither filters nor counts."""
         return not (self._query.filters or self._query.count_by)
 
     def _keep(self, rows: list[Row]) -> None:
@@ -192,7 +194,7 @@ def lets_through(filters: Sequence[tuple[str, str, Value]], row: Row) -> bool:
 def _is_same(name: str, have: Any, wanted: Value) -> bool:
     """Whether a column has the value of a filter.
 
-    Case does not matter, and numbers and truth values may be in words, since they come from a
+    Case does not matter. The filter's number or truth value may be text, since it comes from a
     command line.
     """
     if have is None or wanted is None:

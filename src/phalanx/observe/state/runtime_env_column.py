@@ -15,8 +15,9 @@ def shown_runtime_env(variables: Mapping[str, str]) -> str | None:
     """Return the runtime environment of a worker with these variables, as JSON; None if it has
     none.
 
-    Names of variables are shown, but values only for variables that begin with RAY_, which are
-    settings: a user who may list actors is not always allowed to see their passwords.
+    Names of variables are shown, but values only for variables that begin with RAY_, because these
+    are settings. A user who may list actors is not always allowed to see the passwords in their
+    variables.
     """
     text = variables.get(VARIABLE)
     if text is None:

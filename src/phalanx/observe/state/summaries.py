@@ -28,7 +28,7 @@ _TOTALS = {
 
 
 def summary_query(kind: str, timeout_s: float) -> StateQuery:
-    """Return the query from which `summary` is made. Raises StateQueryError for another kind."""
+    """Return the query whose answer `summary` needs. Raises StateQueryError for another kind."""
     if kind not in _BY:
         raise StateQueryError(f"There is no summary of {kind!r}; allowed: {', '.join(SUMMARIES)}.")
     sum_of = "object_size" if kind == "objects" else ""
@@ -94,7 +94,8 @@ def _of_objects(part: StatePart) -> dict[str, Any]:
 
 
 def leaked_suspects(stores: Iterable[Row], held: Iterable[Row]) -> list[Row]:
-    """Return files of objects on nodes that no process holds, the largest first.
+    """Return the files of objects that lie on nodes although no process holds them, the largest
+    first.
 
     `stores` and `held` are the rows of the kinds stores and files, from all nodes and all
     processes.

@@ -27,8 +27,8 @@ def task_row(
 ) -> Row:
     """Return the row of any attempt.
 
-    `worker` is the process that runs it or ran it; empty if none has. Processes know only the
-    beginnings of the ids of nodes and workers.
+    `worker` is the process that runs the attempt or ran it; empty if it never ran. The row has only
+    the beginnings of the ids of nodes and workers, because processes know no more of them.
     """
     return {
         "task_id": task_id_bytes(owner, number).hex(),
@@ -50,5 +50,5 @@ def task_row(
 
 
 def milliseconds(seconds: float) -> int | None:
-    """Return a time for a row; None for an unknown one."""
+    """Return a time for a row, in milliseconds; None for an unknown time."""
     return int(seconds * _MS) if seconds else None
