@@ -1,6 +1,6 @@
-"""Notebook cells that run in workers: the names that a cell reads, and those that it binds.
+"""Notebook cells that run in workers, with the names that a cell reads and the names that it binds.
 
-Workers need no IPython for this module.
+Workers do not need IPython for this module.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def cell_source(cell: str) -> tuple[str, set[str]]:
 def sent_names(named: set[str], notebook: Mapping[str, Any]) -> dict[str, Any]:
     """Return the names of the notebook that the cell needs.
 
-    The names that a function reads are included.
+    They include the names that the cell's functions read.
     """
     return {name: notebook[name] for name in sorted(named & notebook.keys()) if name[0] != "_"}
 
@@ -38,7 +38,7 @@ def sent_names(named: set[str], notebook: Mapping[str, Any]) -> dict[str, Any]:
 def run_cell(source: str, given: dict[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
     """Run a cell in a worker; return the wanted names.
 
-    Raises NameError for a name that the cell does not bind, and whatever the cell raises.
+    Raises NameError for a name that the cell does not bind, and all errors that the cell raises.
     """
     space = {"__name__": "__main__", **given}
     exec(compile(source, "<cell>", "exec"), space)

@@ -35,7 +35,7 @@ LOOK_EVERY_S = 0.2
 
 
 class PhalanxStepHandler(StepHandler):
-    """Starts, watches and ends the steps of a run as tasks."""
+    """The handler that starts, watches and ends the steps of a run as tasks."""
 
     def __init__(self, init: Mapping[str, Any], remote_args: Mapping[str, Any]) -> None:
         super().__init__()
@@ -62,7 +62,9 @@ class PhalanxStepHandler(StepHandler):
         yield from ()
 
     def check_step_health(self, step_handler_context: StepHandlerContext) -> CheckStepHealthResult:
-        """Return the health of a step: unhealthy when its task failed, as with a lost worker."""
+        """Return the health of a step. It is unhealthy if its task failed, for example because its
+        worker died.
+        """
         ref = self._running.get(_key(step_handler_context))
         if ref is None:
             return CheckStepHealthResult.unhealthy("this process did not start the step")
@@ -99,8 +101,8 @@ class PhalanxStepHandler(StepHandler):
     requirements=multiple_process_executor_requirements(),
 )
 def phalanx_executor(init_context: Any) -> StepDelegatingExecutor:
-    """An executor that runs steps as tasks; a step's tag `phalanx/remote_args` sets options of the
-    step's task.
+    """Return an executor that runs steps as tasks. A step's tag `phalanx/remote_args` sets options
+    of the step's task.
     """
     given = init_context.executor_config
     return StepDelegatingExecutor(
@@ -115,7 +117,7 @@ def phalanx_executor(init_context: Any) -> StepDelegatingExecutor:
 
 @phalanx.remote(max_retries=0)
 def _step(serialized: str) -> None:
-    """Run a step; its events go to Dagster's event log."""
+    """Run a step in a worker. Its events go to Dagster's event log."""
     args = deserialize_value(serialized, ExecuteStepArgs)
     with DagsterInstance.from_ref(args.instance_ref) as instance:
         run = instance.get_run_by_id(args.run_id)

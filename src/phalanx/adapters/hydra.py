@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class PhalanxLauncherConf:
-    """The content of `hydra.launcher`: options of the tasks, and arguments of `phalanx.init`, which
-    the launcher calls unless the program has called it.
+    """The configuration `hydra.launcher`: options of the tasks, and arguments of `phalanx.init`.
+    The launcher calls `init` unless the program has called it.
     """
 
     _target_: str = "hydra_plugins.phalanx_launcher.PhalanxLauncher"
@@ -53,8 +53,8 @@ def launch_tasks(
 ) -> list[JobReturn]:
     """Run a task for each list of overrides and return the results in order.
 
-    The jobs' numbers begin with `first`. A job whose worker dies counts as failed, like one that
-    raises.
+    The jobs' numbers begin with `first`. A job whose worker dies counts as failed, like a job that
+    raises an error.
     """
     setup_globals()
     hydra = config.hydra

@@ -1,5 +1,5 @@
-"""JAX's processes as members of a gang. After this module is imported, JAX's `initialize()` finds
-them.
+"""JAX's processes as members of a gang. After the import of this module, JAX's `initialize()` finds
+the gang.
 
 import jax, phalanx.adapters.jax
 jax.distributed.initialize()
@@ -42,7 +42,5 @@ class PhalanxCluster(clusters.ClusterEnv):
 
     @classmethod
     def get_local_process_id(cls) -> int | None:
-        """Return None, because a member sees only the devices that it holds and uses all of
-        them.
-        """
+        """Return None: a member sees only the devices that it holds, and uses all of them."""
         return None

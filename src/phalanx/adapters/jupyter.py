@@ -5,9 +5,10 @@
     %%phalanx --gpus 1 --get losses
     losses = train(data)
 
-The cell runs with copies of the notebook's names that it reads. The names of `--get` come back, and
-the value of the cell's last line is shown. With `--gang 4` the cell runs in four members at once,
-and each name that comes back is a list by rank.
+The cell runs with copies of the variables of the notebook that it reads. The variables that `--get`
+names are copied back, and the value of the cell's last line is shown. With `--gang 4` the cell runs
+in four members at once, and each variable that is copied back is a list with one value for each
+rank.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class PhalanxMagics(Magics):
         return last[0] if asked.gang is None else last
 
     def _results(self, work: Any) -> list[dict[str, Any]]:
-        """Wait for the results, and show why nothing has started yet. Ctrl-C ends the work, too."""
+        """Wait for the results. While nothing has started, show why. Ctrl-C also ends the work."""
         refs = list(work) if isinstance(work, list) else [work]
         show: Callable[[str], None] | None = None
         try:

@@ -2,8 +2,8 @@
 
     Trainer(plugins=[PhalanxEnvironment()], num_nodes=..., devices=...)
 
-Without this plug-in Lightning finds the gang by torchrun's variables. Lightning reports the plug-in
-by its name, and the plug-in fails outside gangs.
+Without this plug-in, Lightning finds the gang by torchrun's variables. With it, Lightning's log
+names the plug-in, and a program outside a gang fails at once.
 """
 
 from __future__ import annotations
@@ -53,10 +53,12 @@ class PhalanxEnvironment(ClusterEnvironment):
         return int(os.environ["RANK"])
 
     def set_global_rank(self, rank: int) -> None:
-        """Do nothing: the gang sets the rank, and the ranks on one node need not be consecutive."""
+        """Do nothing: the gang sets the rank. The ranks of the members on one node need not be
+        consecutive.
+        """
 
     def local_rank(self) -> int:
-        """Return this member's number among the members on its node."""
+        """Return the number of this member among the members on its node."""
         return int(os.environ["LOCAL_RANK"])
 
     def node_rank(self) -> int:

@@ -1,10 +1,10 @@
-"""MPI programs inside a job: each member becomes slots of one `mpirun`, which needs no ssh.
+"""MPI programs inside a job: the members become the slots of one `mpirun`, which needs no ssh.
 
     phalanx run --gang 8 -- python -m phalanx.adapters.mpi ./solver input.dat
 
 Rank 0 runs `mpirun` once all members have reported to it, and the others wait for its end.
-Processes that mpirun starts on another node run inside a member there, with that member's devices;
-`phalanx.adapters.mpi_agent` starts them. Open MPI and MPICH (Hydra) are supported.
+`phalanx.adapters.mpi_agent` starts the processes of mpirun on another node. They run inside a
+member on that node, with the member's devices. Open MPI and MPICH (Hydra) are supported.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ HOSTS = "PHALANX_MPI_HOSTS"
 for each host.
 """
 PATIENCE_S = 300.0
-"""Seconds for which members wait for each other."""
+"""Seconds for which the members wait for each other at the start."""
 LOOK_EVERY_S = 0.1
 _LINE_BYTES = 4096
 _WELL = b"done\n"
 
 
 class Slot(NamedTuple):
-    """A member: its node, that node's address, and the member's name in its job."""
+    """A member as a slot of MPI: its node, the node's address, and the member's name in the job."""
 
     node: str
     address: str
@@ -66,7 +66,8 @@ def plan(found: Sequence[Slot]) -> Plan:
 
 
 def command(version: str, mpirun: str, hosts: Path, size: int) -> tuple[list[str], str]:
-    """Return (the words before the program, the form of a line of the host file) of an MPI version.
+    """Return, for a version of MPI, the words of the command before the program, and the form of a
+    line of the host file.
 
     `version` is the text that `mpirun` prints about itself. Raises ValueError for an unknown MPI.
     """
@@ -80,9 +81,9 @@ def command(version: str, mpirun: str, hosts: Path, size: int) -> tuple[list[str
 
 
 def agent_variables(agent: str) -> dict[str, str]:
-    """Return variables that make both MPIs start their processes by this program instead of ssh.
-    Open MPI's daemons stay children of the agent, because daemons that detach from it would end
-    with it.
+    """Return the environment variables with which Open MPI and MPICH start their processes by the
+    program `agent` instead of ssh. Open MPI's daemons stay children of the agent, because daemons
+    that detach from it would end with it.
     """
     return {
         "OMPI_MCA_orte_leave_session_attached": "1",
@@ -136,7 +137,9 @@ def _mpirun(program: Sequence[str], mpirun: str, chosen: Plan, size: int) -> int
 
 
 def _wait_for_end(env: Mapping[str, str]) -> int:
-    """Wait until rank 0 is done. Return 1 if its connection ended without a message, else 0."""
+    """Wait until rank 0 has ended. Return 0, or 1 if the connection to rank 0 ended without a
+    message.
+    """
     until = time.monotonic() + PATIENCE_S
     while True:
         try:

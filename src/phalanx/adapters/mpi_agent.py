@@ -19,7 +19,7 @@ WITH_VALUES = frozenset({"-l", "-p", "-i", "-o", "-F"})
 def read_call(words: Sequence[str]) -> tuple[str, str]:
     """Return (host, command as a text for a shell), as ssh reads its arguments.
 
-    Raises ValueError.
+    Raises ValueError for other arguments.
     """
     left = list(words)
     while left and left[0].startswith("-"):
@@ -42,7 +42,7 @@ def member_of(host: str, listed: str) -> str:
 
 
 def main() -> int:
-    """Become `phalanx shell`; return the exit code if that fails."""
+    """Replace this process by `phalanx shell`. Returns an exit code only if that fails."""
     try:
         host, command = read_call(sys.argv[1:])
         member = member_of(host, Path(os.environ[HOSTS]).read_text())

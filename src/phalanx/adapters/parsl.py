@@ -19,7 +19,9 @@ from phalanx.util import Executor
 
 
 class PhalanxExecutor(parsl.executors.base.ParslExecutor, parsl.utils.RepresentationMixin):
-    """A ParslExecutor of tasks. Parsl itself retries what fails, so each task runs only once."""
+    """A ParslExecutor of tasks. Parsl itself retries failed apps, so Phalanx runs each task only
+    once.
+    """
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class PhalanxExecutor(parsl.executors.base.ParslExecutor, parsl.utils.Representa
         return self._executors[key].submit(func, *args, **kwargs)
 
     def shutdown(self, block: bool = False) -> None:
-        """Cancel the tasks that have not started. `block`: wait for the others."""
+        """Cancel the tasks that have not started. `block`: wait for the tasks that have."""
         for executor in self._executors.values():
             executor.shutdown(wait=block, cancel_futures=True)
         super().shutdown()

@@ -2,8 +2,8 @@
 
     @flow(task_runner=PhalanxTaskRunner(remote_args={"num_cpus": 2}))
 
-Results pass from one task run to another through the object store. A task run waits for the task
-runs that it needs in the scheduler, not in a worker.
+Results pass from one task run to another through the object store. A task run that needs other task
+runs waits for them without occupying a worker.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _options: ContextVar[Mapping[str, Any]] = ContextVar("phalanx_options_of_prefect
 
 @contextmanager
 def remote_options(**options: Any) -> Generator[None, None, None]:
-    """Set options of the tasks submitted within, such as `num_gpus=1`, in addition to outer
-    ones.
+    """Set options, such as `num_gpus=1`, of the tasks that are submitted within the block. Options
+    of outer blocks hold as well.
     """
     token = _options.set({**_options.get({}), **options})
     try:
@@ -58,8 +58,9 @@ class PhalanxFuture(PrefectConcurrentFuture):
 class PhalanxTaskRunner(TaskRunner):
     """Prefect's TaskRunner for tasks.
 
-    `remote_args` are options of all tasks. `init` holds the arguments of `phalanx.init`, which is
-    called unless the program has called it; a session that the runner started ends with the flow.
+    `remote_args` are options of all tasks. `init` has the arguments of `phalanx.init`, which the
+    runner calls unless the program has called it. A session that the runner started ends with the
+    flow.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class PhalanxTaskRunner(TaskRunner):
         wait_for: Iterable[PrefectFuture[Any]] | None = None,
         dependencies: dict[str, set[Any]] | None = None,
     ) -> PhalanxFuture:
-        """Start a task run as a task. Raises RuntimeError before the runner is entered."""
+        """Start a task run as a task. Raises RuntimeError outside the runner's `with` block."""
         if not self._started:
             raise RuntimeError("Task runner is not started")
         task_run_id = uuid.uuid4()
@@ -119,22 +120,24 @@ class PhalanxTaskRunner(TaskRunner):
 
 
 class _Server(NamedTuple):
-    """The temporary server of a flow whose program names no server."""
+    """The temporary Prefect server of a flow, for a program that names no server."""
 
     machine: str
     url: str
 
 
 class _Needed:
-    """A placeholder in arguments for the state of another task run, by its place."""
+    """A placeholder in arguments for the state of another task run, given by the run's place in the
+    list of needed runs.
+    """
 
     def __init__(self, place: int) -> None:
         self.place = place
 
 
 class _Annotated:
-    """A placeholder for an annotation, such as `allow_failure(...)`, because Prefect's own
-    pickle of one wraps its value once more.
+    """A placeholder for an annotation, such as `allow_failure(...)`, because Prefect's own pickle
+    of an annotation wraps the value a second time.
     """
 
     def __init__(self, kind: type[BaseAnnotation], value: Any) -> None:
@@ -160,7 +163,9 @@ def _packed(value: Any, needed: list[phalanx.ObjectRef[Any]]) -> Any:
 
 
 def _unpacked(value: Any, states: tuple[Any, ...]) -> Any:
-    """Return the packed value with the states of the task runs that it needs."""
+    """Return the packed value with the states of the needed task runs in place of the
+    placeholders.
+    """
 
     def exchange(part: Any) -> Any:
         if isinstance(part, _Annotated):
@@ -172,7 +177,7 @@ def _unpacked(value: Any, states: tuple[Any, ...]) -> Any:
 
 @phalanx.remote
 def _run(arguments: dict[str, Any], server: _Server | None, *states: Any) -> Any:
-    """Run a task run; return its final state.
+    """Run a task run in a worker. Returns its final state.
 
     Prefect makes each worker start a server if the worker cannot reach the flow's server.
     """

@@ -18,20 +18,20 @@ PORTS = 2
 
 
 class Cluster(SpecCluster):
-    """A Dask cluster of `n_workers` workers with `nthreads` threads each, which starts completely
-    or not at all.
+    """A Dask cluster of `n_workers` workers with `nthreads` threads each. The cluster starts
+    completely or not at all.
 
         with Cluster(n_workers=4, nthreads=2) as cluster, Client(cluster) as client:
             ...
 
     The cluster is a gang with one more member: rank 0 runs Dask's scheduler. Each member holds
     `nthreads` CPUs, unless `remote_args`, options of tasks such as `{"num_gpus": 1}`, set something
-    else. `queue`, `priority` and `topology` are the gang's. `scale` and `adapt` add workers, each a
-    gang of its own, and end workers whose data Dask has moved away. A worker whose process dies
-    starts again. `worker_options` and `scheduler_options` go to Dask's classes. With a `security`,
-    all processes use TLS; without one, anybody who reaches the scheduler's port can run code. The
-    constructor waits until the gang is placed, and raises RuntimeError with the reason when the
-    cluster cannot start.
+    else. `queue`, `priority` and `topology` are those of the gang. `scale` and `adapt` add workers,
+    each of which is a gang of its own, and end workers whose data Dask has moved away. A worker
+    whose process dies starts again. `worker_options` and `scheduler_options` go to Dask's classes.
+    With a `security`, all processes use TLS; without one, anybody who reaches the scheduler's port
+    can run code. The constructor waits until the gang is placed, and raises RuntimeError with the
+    reason when the cluster cannot start.
     """
 
     def __init__(
@@ -73,7 +73,9 @@ class Cluster(SpecCluster):
 
 
 class _Scheduler(ProcessInterface):
-    """Rank 0 with Dask's interface of a process; ending it ends the whole gang."""
+    """Rank 0 of the gang, with the interface that Dask has for a process. If it is closed, the
+    whole gang ends.
+    """
 
     def __init__(self, begun: _Begun) -> None:
         super().__init__()
@@ -109,7 +111,7 @@ class _Begun:
         self.gang: Any = None
 
     async def start(self) -> str:
-        """Start the gang; return the scheduler's address once the scheduler runs."""
+        """Start the gang. Returns the scheduler's address when the scheduler runs."""
         self.gang = await asyncio.to_thread(
             self._function.remote, self._report, self._scheduler, self._worker
         )
@@ -132,14 +134,16 @@ class _Begun:
 
 
 class _Member(ProcessInterface):
-    """A worker of the first gang: the gang starts it, and it ends when Dask dismisses it."""
+    """A worker of the first gang. The gang starts it, and it ends when Dask's scheduler no longer
+    wants it.
+    """
 
     def __init__(self, address: str, name: int) -> None:
         super().__init__()
 
 
 class _Added(ProcessInterface):
-    """A worker that was added later."""
+    """A worker that `scale` or `adapt` added later."""
 
     def __init__(
         self,

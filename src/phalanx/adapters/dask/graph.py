@@ -1,9 +1,9 @@
-"""Computes Dask's graphs by tasks whose results stay in the object store.
+"""A scheduler that computes Dask's graphs by tasks whose results stay in the object store.
 
-Dask walks the graph as it does for its own local schedulers, in the same order and with the same
-callbacks, and releases each piece when the last task that needs the piece is done. Dask holds only
-a reference to each piece. Pieces go from task to task and not through the caller, which gets only
-the pieces that it asked for.
+Dask walks the graph as for its own local schedulers, in the same order and with the same callbacks.
+It releases each piece when the last task that needs the piece is done. Dask holds only a reference
+to each piece. Pieces go from task to task and not through the caller, which gets only the pieces
+that it asked for.
 """
 
 from __future__ import annotations
@@ -23,20 +23,24 @@ from phalanx import ObjectRef
 from phalanx.adapters.dask.hooks import Hooks
 
 SHARED_FROM_BYTES = 100_000
-"""The size in bytes from which a piece that is literally in the graph is put in the store once."""
+"""The size in bytes from which a value in the graph itself is put in the store once, instead of
+into each task.
+"""
 AHEAD = 2
-"""The number of tasks handed to the cluster for each of its CPUs: more than one, so that the next
-task is ready when one ends.
+"""The number of tasks that are submitted at a time for each CPU of the cluster. It is more than
+one, so that the next task is ready when a task ends.
 """
 OPTIONS = "phalanx"
 """The annotation that holds options of tasks, as in `dask.annotate(phalanx={"num_gpus": 1})`."""
 
 _Batch = list[tuple[GraphNode, dict[Any, int]]]
-"""Nodes that run one after the other, and the places of each node's inputs among the task's
-inputs.
+"""The nodes of one task, which run one after the other, and the places of each node's inputs among
+the task's inputs.
 """
 _Done = list[tuple[Any, Any, bool]]
-"""Facts for Dask about nodes that are done: the key, (result, worker), whether the node failed."""
+"""The facts that Dask wants about each node that is done: its key, (result, worker), and whether it
+failed.
+"""
 _Known = tuple[bool, Any]
 """Whether a node's value is known without a task, and that value."""
 
@@ -51,15 +55,15 @@ def get(
     hooks: Hooks | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Compute the values of `keys` (a key, or nested lists of keys) of the graph: a scheduler for
-    Dask.
+    """Compute the values of `keys` of the graph `dsk`, as a scheduler for Dask.
 
-    `remote_args` are options of all tasks, such as `{"num_cpus": 2}`. `dask.annotate(phalanx=...)`
-    gives options to a part of a graph. Around this call, it gives options to all parts that have
-    none. `num_workers` is the number of tasks handed to the cluster at once, by default twice its
-    number of CPUs. With `keep`, values stay in the store and the result is nodes that read them
-    there, so `persist(scheduler="phalanx", keep=True)` keeps a collection. Errors have the classes
-    that tasks raise. A task whose worker dies is retried. `hooks` are called around tasks.
+    `keys` is a key, or nested lists of keys. `remote_args` are options of all tasks, such as
+    `{"num_cpus": 2}`. `dask.annotate(phalanx=...)` gives options to the nodes that are created
+    within it. Around this call, it gives options to all nodes without options. `num_workers` is the
+    number of tasks that are submitted at a time, by default twice the cluster's number of CPUs.
+    With `keep`, values stay in the store, and the result consists of nodes that read these values.
+    So `persist(scheduler="phalanx", keep=True)` keeps a collection. Errors have the classes that
+    tasks raise. A task whose worker dies is retried. `hooks` are called around tasks.
     """
     if not phalanx.is_initialized():
         phalanx.init()
@@ -78,16 +82,18 @@ def get(
 
 
 def _options(annotations: Mapping[str, Any]) -> dict[Any, Any]:
-    """Return the options of tasks in the annotations, including those under Ray's name for them."""
+    """Return the options of tasks in the annotations. They may be under Phalanx's name or under
+    Ray's.
+    """
     return {**annotations.get("ray_remote_args", {}), **annotations.get(OPTIONS, {})}
 
 
 def enable(**more: Any) -> Any:
-    """Make this the scheduler for everything that Dask computes; used as a context manager, only
-    for what is computed within it.
+    """Make this the scheduler for all that Dask computes or, as a context manager, for all that
+    Dask computes within it.
 
-    Shuffles go from task to task, because nodes do not share a disk. `more` are further settings of
-    `dask.config.set`.
+    Shuffles then pass data from task to task, because nodes do not share a disk. `more` are further
+    settings of `dask.config.set`.
     """
     return dask.config.set({"scheduler": get, "dataframe.shuffle.method": "tasks", **more})
 
@@ -104,8 +110,8 @@ class _Tasks:
     ) -> None:
         """Prepare the computation.
 
-        `of_keys`: options of single nodes, by their keys. `around`: options of the nodes without
-        their own.
+        `of_keys`: the options of single nodes, by their keys. `around`: the options of the nodes
+        that have none of their own.
         """
         self._options = options
         self._around = around
@@ -117,7 +123,9 @@ class _Tasks:
         self._shared: dict[int, tuple[Any, ObjectRef[Any]]] = {}
 
     def submit(self, _: Callable[..., Any], each: Sequence[tuple[Any, ...]]) -> Future[_Done]:
-        """Start nodes as one task; `each` is what Dask hands to its own workers for each node."""
+        """Start nodes as one task. `each` has, for each node, the data that Dask passes to its own
+        workers.
+        """
         done: Future[_Done] = Future()
         known: _Done = []
         batch: _Batch = []
@@ -165,8 +173,8 @@ class _Tasks:
         return False, None
 
     def _in_store(self, value: Any) -> Any:
-        """Return a value for a task; put large literal pieces, which go to many tasks, in the
-        store once.
+        """Return a value in the form for a task's arguments. A large value in the graph, which may
+        go to many tasks, is put in the store once.
         """
         if isinstance(value, ObjectRef) or sizeof(value) < SHARED_FROM_BYTES:
             return value
@@ -198,21 +206,21 @@ def _ran(keys: list[Any], results: list[Any], worker: Any) -> _Done:
 
 
 def _kept(keys: Any, found: Any) -> Any:
-    """Return nodes that read these references, in nested tuples."""
+    """Return, in nested tuples, nodes that read these references."""
     if isinstance(keys, list):
         return tuple(_kept(key, one) for key, one in zip(keys, found, strict=True))
     return Task(keys, _read, found) if isinstance(found, ObjectRef) else found
 
 
 def _read(ref: ObjectRef[Any]) -> Any:
-    """Read a reference in a worker, in which Dask has joined this node and the following ones into
-    one.
+    """Read a reference in a worker. This happens where Dask has joined the node that reads it with
+    later nodes.
     """
     return phalanx.get(ref)
 
 
 def _values(found: Any) -> Any:
-    """Return the values of references, in nested tuples; all are fetched at once."""
+    """Return the values of references in nested tuples, fetched together."""
     refs: list[ObjectRef[Any]] = []
 
     def collect(one: Any) -> None:
@@ -234,10 +242,10 @@ def _values(found: Any) -> Any:
 
 
 def _own(value: Any) -> Any:
-    """Return a value that the caller may write to, as with Dask's own schedulers.
+    """Return a value that the caller may modify, as with Dask's own schedulers.
 
-    Arrays and data frames that were read from the store are copied. Where copies cost too much,
-    `keep` leaves the values in the store.
+    Arrays and data frames that were read from the store are copied. If copies cost too much, `keep`
+    avoids them.
     """
     flags = getattr(value, "flags", None)
     is_frame = type(value).__module__.partition(".")[0] == "pandas"

@@ -11,31 +11,36 @@ Hook = Callable[..., Any]
 
 
 class Hooks(NamedTuple):
-    """Functions of each kind.
+    """The hooks of a computation, several functions of each kind.
 
-    Those for workers travel by pickle. An error in one fails the work.
+    Hooks that run in workers are pickled. If a hook raises an error, its task or the computation
+    fails.
     """
 
     presubmit: Sequence[Hook] = ()
-    """Called with (node, key, inputs).
+    """Functions called with (node, key, inputs) before a task is submitted.
 
     The first result that is not None replaces the node's result, and no task runs.
     """
     postsubmit: Sequence[Hook] = ()
-    """Called with (node, key, inputs, ref) after the node's task was started."""
+    """Functions called with (node, key, inputs, ref) after the node's task was submitted."""
     pretask: Sequence[Hook | None] = ()
-    """Called in the worker with (key, values of its inputs)."""
+    """Functions called in the worker with (key, values of the node's inputs) before the node
+    runs.
+    """
     posttask: Sequence[Hook | None] = ()
-    """Called in the worker with (key, result, answer of the hook at the same place in
-    `pretask`).
+    """Functions called in the worker with (key, result, answer) after the node has run. `answer` is
+    the result of the hook at the same place in `pretask`.
     """
     postsubmit_all: Sequence[Hook] = ()
-    """Called with (references, in nested tuples like the keys; the graph)."""
+    """Functions called with (references, graph) when all tasks were submitted. The references are
+    in nested tuples, as the keys are in nested lists.
+    """
     finish: Sequence[Hook] = ()
-    """Called with (result) at the end."""
+    """Functions called with (result) at the end of the computation."""
 
     def in_worker(self) -> Hooks | None:
-        """Return the hooks that travel with tasks; None when there are none."""
+        """Return the hooks that run in workers; None if there are none."""
         if not any(self.pretask) and not any(self.posttask):
             return None
         return Hooks(pretask=self.pretask, posttask=self.posttask)
@@ -46,7 +51,7 @@ class Hooks(NamedTuple):
         return next((answer for answer in answers if answer is not None), None)
 
     def after_submit(self, node: GraphNode, key: Any, inputs: Mapping[Any, Any], ref: Any) -> None:
-        """Call the hooks for a task that was started."""
+        """Call the hooks for a task that was submitted."""
         for hook in self.postsubmit:
             hook(node, key, inputs, ref)
 
@@ -61,7 +66,7 @@ class Hooks(NamedTuple):
         return result
 
     def submitted(self, refs: Any, graph: Any) -> None:
-        """Call the hooks for the end of all tasks."""
+        """Call the hooks for the moment when all tasks were submitted."""
         for hook in self.postsubmit_all:
             hook(refs, graph)
 

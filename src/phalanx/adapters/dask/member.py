@@ -1,4 +1,4 @@
-"""The members of Dask's gang: rank 0 runs the scheduler, each other member a worker."""
+"""The members of Dask's gang: rank 0 runs the scheduler, and each other member runs a worker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run_member(report: Queue, scheduler: dict[str, Any], worker: dict[str, Any])
 
 
 def run_worker(address: str, name: int, options: dict[str, Any]) -> None:
-    """Run a worker of the scheduler at `address` until either of them ends the worker."""
+    """Run a worker of the scheduler at `address` until the worker or the scheduler ends it."""
     _be_quiet()
 
     async def serve() -> None:

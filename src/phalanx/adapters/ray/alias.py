@@ -2,9 +2,9 @@
 
 Call `install()` before the program imports ray, or run `python -m phalanx.compat.ray script.py`.
 With `libraries=True` (`--libraries`), Tune, Train and Data come from an installed ray
-(`libraries`). The names that Phalanx honours are present. Some other names that programs import at
-their top can be imported, too, but refuse to be called. Any further name raises an ImportError or
-AttributeError that says so.
+(`libraries`). All of Ray's names that Phalanx supports are present. Some other names, which
+programs import at their top, can be imported but raise an error when they are called. Any further
+name raises an ImportError or AttributeError, which says that Phalanx lacks it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from phalanx.adapters.ray.names import REFUSED, SAME_MODULE, SOME_NAMES
 from phalanx.runtime.engine import dialect
 
 LIBRARIES_MARKER = "PHALANX_COMPAT_RAY_LIBRARIES"
-"""An environment variable: with 1, `install` takes Ray's libraries if its argument is None."""
+"""An environment variable. With the value 1, `install(None)` takes Ray's libraries."""
 
 PROGRAM = "PHALANX_COMPAT_RAY_PROGRAM"
 """An environment variable with the file that runs under Ray's names, for processes that this
@@ -35,7 +35,9 @@ program spawns.
 RAY_VERSION = "2.60.0"
 """The version of Ray whose interface Phalanx follows; programs read it as `ray.__version__`."""
 RAY_COMMIT = "phalanx"
-"""The value of `ray.__commit__` and of the job API's commit, in place of a commit of Ray."""
+"""The value of `ray.__commit__`, and of the commit in the job API's answers, in place of a commit
+of Ray.
+"""
 
 
 def install(*, libraries: bool | None = None) -> None:
@@ -43,8 +45,8 @@ def install(*, libraries: bool | None = None) -> None:
 
     With `libraries`, the packages of Tune, Train, Data and AIR come from the installed ray, on
     Phalanx's core; None follows the environment variable PHALANX_COMPAT_RAY_LIBRARIES. Raises
-    RuntimeError when ray itself is already imported, because its names cannot change owner, and
-    LibrariesUnavailableError when the libraries are requested and not available.
+    RuntimeError when ray itself is already imported, because its modules cannot be replaced, and
+    LibrariesUnavailableError when the libraries are requested but not available.
     """
     loaded = sys.modules.get("ray")
     if loaded is not None and not isinstance(loaded, _Gathered):
@@ -81,7 +83,7 @@ def preloaded() -> tuple[str, ...]:
 
 
 def uninstall() -> None:
-    """Remove the names; modules that are already imported keep the names that they hold."""
+    """Remove Ray's names again. A module that has imported some of them keeps these."""
     os.environ.pop(dialect.VARIABLE, None)
     os.environ.pop(LIBRARIES_MARKER, None)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
@@ -99,8 +101,8 @@ def _libraries() -> InstalledRay | None:
 
 
 class _Gathered(types.ModuleType):
-    """A module under Ray's name that takes its public names from Phalanx's modules on first
-    access.
+    """A module under one of Ray's names. On first access to a name, it takes that name from
+    Phalanx's modules.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -171,7 +173,9 @@ def _is_of_libraries(name: str) -> bool:
 
 
 def _refusing(name: str) -> type:
-    """Return a class that programs can derive from and test for, but that refuses to be called."""
+    """Return a class that programs can use as a base class and in `isinstance`, but that raises an
+    error when it is called.
+    """
 
     def refuse(cls: type, *args: object, **kwargs: object) -> None:
         raise NotImplementedError(_refusal(name))
@@ -190,8 +194,8 @@ def _refusal(name: str) -> str:
 
 
 class _Finder(MetaPathFinder):
-    """An import finder for `ray` and `ray.*`: Phalanx's modules, the libraries' modules, or a
-    refusal.
+    """An import finder for `ray` and `ray.*`. It returns Phalanx's modules or the modules of Ray's
+    libraries, and refuses all others.
     """
 
     libraries: InstalledRay | None = None

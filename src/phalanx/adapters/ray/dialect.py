@@ -32,7 +32,7 @@ class RaysDialect:
     limits_gpu_memory = False  # in Ray a share of a GPU only counts
 
     def installation(self) -> Callable[[], None]:
-        """Return what gives a worker the same names, with the same libraries."""
+        """Return the function that gives a worker the same names, with the same libraries."""
         from phalanx.adapters.ray.alias import installation
 
         return installation()
@@ -44,17 +44,18 @@ class RaysDialect:
         return preloaded()
 
     def global_worker(self) -> Any:
-        """Return the object that programs know as `ray._private.worker.global_worker`."""
+        """Return the object that programs find as `ray._private.worker.global_worker`."""
         return import_module("phalanx.adapters.ray.modules.worker").global_worker
 
     def address(self) -> str | None:
-        """Return RAY_ADDRESS."""
+        """Return the value of the variable RAY_ADDRESS."""
         return os.environ.get(ADDRESS)
 
     def overrides(self, what: str) -> dict[str, Any]:
-        """Return RAY_OVERRIDE_RESOURCES or RAY_OVERRIDE_LABELS, a mapping in JSON.
+        """Return the mapping in RAY_OVERRIDE_RESOURCES or RAY_OVERRIDE_LABELS, which is written in
+        JSON.
 
-        Raises ValueError.
+        Raises ValueError for anything else.
         """
         variable = _OVERRIDES[what]
         text = os.environ.get(variable)
@@ -67,22 +68,22 @@ class RaysDialect:
         return given
 
     def settings(self) -> Mapping[str, str]:
-        """Return the environment, in which `RAY_NAME` stands for the setting NAME."""
+        """Return the environment variables; `RAY_NAME` among them is the setting NAME."""
         return os.environ
 
     def settings_of(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables that start with RAY_."""
+        """Return the variables whose names begin with RAY_."""
         return {name: value for name, value in variables.items() if name.startswith(PREFIX)}
 
     def max_retries(self) -> int | None:
-        """Return RAY_TASK_MAX_RETRIES if it is a number."""
+        """Return the value of RAY_TASK_MAX_RETRIES if it is a number."""
         text = os.environ.get("RAY_TASK_MAX_RETRIES", "")
         return int(text) if text.lstrip("-").isdigit() else None
 
     def without_client(self, address: str | None) -> str | None:
-        """Return the address of the cluster on this machine in place of a client server's address
-        on this machine, because a driver next to a node needs no server. Raises ConnectionError for
-        a server on another machine.
+        """Replace the address of a Ray client server on this machine by the address of the cluster
+        on this machine, because a driver next to a node needs no such server. Raises
+        ConnectionError for a server on another machine.
         """
         named = self.address() if address in (None, "", "auto") else address
         if named is None or not named.startswith(_CLIENT):

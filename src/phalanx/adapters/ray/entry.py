@@ -15,8 +15,8 @@ R = TypeVar("R")
 def connect(options: EngineOptions, output: Output) -> Engine:
     """Connect to a Ray cluster, or start one for this program.
 
-    Raises ImportError where ray is not installed, RuntimeError under Ray's names, and the errors of
-    `engine.connecting.connect`.
+    Raises ImportError if ray is not installed, RuntimeError if Phalanx runs under Ray's names, and
+    the errors of `engine.connecting.connect`.
     """
     if dialect.current() is not None:
         raise RuntimeError(
@@ -42,7 +42,7 @@ def attach() -> Engine | None:
 def ask(address: str, request: Request[R], timeout_s: float) -> R:
     """Return the scheduler's answer to a request.
 
-    Raises ConnectionError where no scheduler runs or ray is not installed.
+    Raises ConnectionError if no scheduler runs or ray is not installed.
     """
     _need_ray(address)
     from phalanx.adapters.ray.scheduler.visitor import ask_cluster
@@ -68,7 +68,9 @@ def start_scheduler(address: str, options: dict[str, Any]) -> str:
 
 
 def stop_scheduler(address: str) -> str:
-    """End the scheduler and everything that it runs; return a message. Raises ConnectionError."""
+    """End the scheduler and all work that it runs. Returns a message for display. Raises
+    ConnectionError.
+    """
     _need_ray(address)
     from phalanx.adapters.ray.scheduler.visitor import stop_scheduler
 

@@ -1,6 +1,6 @@
 """Ray's libraries (Tune, Train, Data) from an installed `ray`, to run on Phalanx under its names.
 
-Only Python files are taken, and only of the packages and modules listed here: those that use Ray's
+Only Python files are taken, and only from the packages and modules listed here. These use Ray's
 core through its public interface, or through names for which Phalanx has a substitute. Ray's
 compiled core is never loaded, and none of its processes starts.
 """
@@ -44,7 +44,7 @@ BESIDE = (
     "ray.util.tpu",
     "ray.widgets",
 )
-"""Modules of Ray that its libraries import and that need nothing of Ray's compiled core."""
+"""Other modules of Ray that its libraries import, and that do not need Ray's compiled core."""
 
 
 class LibrariesUnavailableError(ImportError):
@@ -66,9 +66,8 @@ class InstalledRay:
         return is_of_library(name) or _is_in(name, BESIDE)
 
     def spec(self, name: str) -> ModuleSpec | None:
-        """Return how the module of this name is loaded.
-
-        None when it is not served or does not exist.
+        """Return the import spec of the module with this name; None if it is not served or does not
+        exist.
         """
         if not self.serves(name):
             return None
@@ -86,7 +85,7 @@ class InstalledRay:
 
 
 def is_of_library(name: str) -> bool:
-    """Whether the module of this name is one of the libraries, or lies in one."""
+    """Whether the module with this name is one of the libraries, or a part of one."""
     return _is_in(name, LIBRARIES)
 
 

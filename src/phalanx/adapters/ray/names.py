@@ -1,4 +1,6 @@
-"""The modules and names of Ray that Phalanx offers, and the modules of Phalanx behind them."""
+"""The tables of the modules and names of Ray that Phalanx offers, and of the modules of Phalanx
+that provide them.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ SAME_MODULE = {
     "ray.util.queue": "phalanx.util.queue",
     "ray.util.scheduling_strategies": "phalanx.util.scheduling_strategies",
 }
-"""Ray's modules that are a module of Phalanx: the same object under both names."""
+"""The modules of Ray that are the same object as a module of Phalanx."""
 
 _LISTINGS = (
     *("get_actor", "get_job", "get_node", "get_objects", "get_placement_group", "get_task"),
@@ -220,8 +222,8 @@ SOME_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         ),
     },
 }
-"""Ray's modules that gather Phalanx's names: from which module, and which ("*": all public
-ones).
+"""The modules of Ray that are put together from names of Phalanx: the source module, and the names
+("*": all public names).
 """
 
 _ON_SEVERAL_GPUS = (
@@ -255,4 +257,6 @@ REFUSED: Mapping[str, Sequence[str]] = {
     "ray.util.client": ("RayAPIStub",),
     "ray.util.client.common": ("ClientObjectRef",),
 }
-"""Names that programs import, though few call them: they exist, and refuse to be called."""
+"""Names that many programs import and few call. They can be imported, but raise an error when they
+are called.
+"""

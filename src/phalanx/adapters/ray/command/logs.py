@@ -58,7 +58,9 @@ def logs(
     address: state.Address = None,
     timeout: state.Timeout = state.TIMEOUT_S,
 ) -> None:
-    """List a node's logs, or print one. Without --node-id or --node-ip, the node is the head's."""
+    """List a node's logs, or print one of them. Without --node-id or --node-ip, the node is the
+    head's.
+    """
     what, names = "cluster", list(words or ())
     if names and names[0] in _WHAT:
         what = names.pop(0)

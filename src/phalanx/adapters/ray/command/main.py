@@ -42,7 +42,7 @@ app.add_typer(ray_jobs.app, name="job")
 app.command("logs")(ray_logs.logs)
 
 HEAD_PORT = 6379
-"""Ray's own default."""
+"""The default port of a head, as in Ray."""
 _IGNORED = {
     *("--autoscaling-config", "--dashboard-agent-grpc-port", "--dashboard-agent-listen-port"),
     *("--dashboard-grpc-port", "--log-color", "--log-style", "--max-worker-port", "--memory"),
@@ -212,7 +212,7 @@ def status(context: typer.Context, address: Address = None) -> None:
 
 
 _WAITING = {"tasks": PENDING_NODE, "actors": PENDING_CREATION}
-"""The state in which work of each kind waits for a node."""
+"""By kind of work: the state in which it waits for a node."""
 _MOST_DEMANDS = 10_000
 
 
@@ -269,8 +269,8 @@ _KINDS = {
     "tasks": "tasks",
     "workers": "workers",
 }
-"""The kinds of `ray list`, with Phalanx's listing behind each; an empty name marks a kind whose
-rows are made in this module.
+"""The kinds of `ray list`, and Phalanx's listing for each. An empty name means that this module
+makes the rows of the kind itself.
 """
 _NO_SITES = (
     "the places where objects are created are not recorded: set RAY_record_ref_creation_sites=1 "
@@ -316,7 +316,7 @@ def get(
     address: state.Address = None,
     timeout: state.Timeout = state.TIMEOUT_S,
 ) -> None:
-    """Show all fields of one actor, node, task, or the like."""
+    """Show all fields of one actor, node, task or other row."""
     ours = _KINDS.get(what.replace("_", "-"))
     if not ours:
         fail(f"ray get {what}: there are {', '.join(k for k in _KINDS if _KINDS[k])}.", USAGE)

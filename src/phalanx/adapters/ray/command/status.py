@@ -1,4 +1,4 @@
-"""`ray status`: a cluster in the layout of Ray's, in which scripts look for certain words."""
+"""`ray status`: a cluster in Ray's layout, because scripts search the output for certain words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _WAITS = ("PENDING", "RESCHEDULING")
 def ray_status_text(
     status: StatusInfo, wanting: Iterable[Mapping[str, float]], now: datetime
 ) -> str:
-    """Return the text. `wanting`: the requests of the tasks and actors that wait for a node."""
+    """Return the text of `ray status`. `wanting`: the requests of the tasks and actors that wait
+    for a node.
+    """
     living = [row for row in status.nodes if row.state != DEAD]
     failed = [row for row in status.nodes if row.state == DEAD]
     lines = [
@@ -77,7 +79,7 @@ def _demands(
 
 
 def _shape(group: Mapping[str, Any]) -> str:
-    """`{'CPU': 1.0} * 2 (PACK)`."""
+    """Return a placement group in Ray's form, such as `{'CPU': 1.0} * 2 (PACK)`."""
     bundles = Counter(str(dict(sorted(of.items()))) for of in group["bundles"].values())
     every = ", ".join(f"{what} * {count}" for what, count in bundles.items())
     return f"{every} ({group['strategy']})"

@@ -1,4 +1,4 @@
-"""Calls to Ray that must not overlap Ray's own callbacks.
+"""Calls to Ray that must not run at the same time as Ray's own callbacks.
 
 Ray resolves the arguments of waiting tasks on one thread of each process, and that thread also
 runs completion callbacks. A task that another thread cancels while this thread resolves its
@@ -20,10 +20,11 @@ class CallbackThread:
     """The thread on which Ray runs the completion callbacks of this process."""
 
     def __init__(self, small: Any) -> None:
-        """Find the thread; return once the result of `small` is here.
+        """Find the thread.
 
-        `small`: a reference to a result that Ray keeps in this process, so below 100 KiB. Ray runs
-        callbacks of larger results on other threads.
+        Returns when the result of `small` has arrived. `small`: a reference to a result of less
+        than 100 KiB, which Ray keeps in this process. Ray runs callbacks of larger results on other
+        threads.
         """
         self._small = small
         self._id = self._run(threading.get_ident)

@@ -1,4 +1,4 @@
-"""Connecting a program to a Ray cluster as a driver, and attaching inside a Ray worker."""
+"""The connection of a program to a Ray cluster: as a driver, or inside one of Ray's workers."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ AMOUNTS = (
     *("num_cpus", "num_gpus", "resources", "labels", "object_store_memory"),
     "include_dashboard",
 )
-"""The options for the size of a Ray cluster that is started for this program. Ray chooses the
-options that are None.
+"""The options for the size of a Ray cluster that is started for this program. Ray chooses the value
+of an option that is None.
 """
 
 
 def connect(options: EngineOptions, output: Output) -> RayEngine:
-    """Return the engine of a Ray cluster, or of the one that this process is already connected to.
+    """Return the engine of a Ray cluster.
 
-    Raises ConnectionError and AuthenticationError, ValueError for a placement policy, and
+    If this process is connected to a cluster already, it is the engine of that one. Raises
+    ConnectionError and AuthenticationError, ValueError if the options name a placement policy, and
     ImportError for a version of Ray that is too old.
     """
     check_version()

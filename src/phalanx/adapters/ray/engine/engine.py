@@ -46,8 +46,8 @@ GANG = b"gang"
 GROUP_BYTES = 18
 LEAVE_S = 2.0
 MAX_MEMBERS = 100_000
-"""The most members of gangs that one program may have waiting and running at once, and that it
-remembers.
+"""The most members of gangs that wait or run at the same time in one program, and also the most
+that the program remembers.
 """
 
 
@@ -60,7 +60,7 @@ class RayEngine:
     def __init__(
         self, facts: Mapping[str, Any], queue: str, priority: int, ends_ray: bool = False
     ) -> None:
-        """Prepare the engine. It connects to the scheduler when a request first needs it.
+        """Prepare the engine. It connects to the scheduler at the first request for the scheduler.
 
         `facts`: facts about the cluster, as Ray's init returned them. `ends_ray`: whether Phalanx
         connected to Ray, so that the connection ends with the engine.
@@ -84,7 +84,7 @@ class RayEngine:
 
     @property
     def owns_cluster(self) -> bool:
-        """False: the administrator of the Ray cluster creates queues, not a program."""
+        """False: queues are created by the administrator of the Ray cluster, not by a program."""
         return False
 
     @property
@@ -140,7 +140,9 @@ class RayEngine:
             self._batches.cancel(ref, force, recursive)
 
     def withdraw(self, ref: Any) -> bool:
-        """Return False: Ray does not report which tasks are running, so none can be withdrawn."""
+        """Return False: Ray does not report which tasks are running, so no task can be
+        withdrawn.
+        """
         return False
 
     # ---- tasks and actors --------------------------------------------------------------------
@@ -189,7 +191,7 @@ class RayEngine:
         return ray.get_actor(name, namespace)
 
     def kill(self, actor: Any, no_restart: bool) -> None:
-        """Kill an actor, or dismiss an actor of a gang."""
+        """Kill an actor. An actor of a gang is dismissed by the gang's hub."""
         if isinstance(actor, GangActor):
             dismiss(self._hub, *actor._key)
         else:
@@ -220,7 +222,7 @@ class RayEngine:
     def group_ready(self, group: GroupId) -> Any:
         """Return Ray's reference that is ready when the group is created.
 
-        A reference to a task submitted into the group would not do, because such a task waits for
+        The reference to a task in the group cannot be used for this, because such a task waits for
         ever if the group is removed.
         """
         return native_group(group).ready()
@@ -275,7 +277,7 @@ class RayEngine:
     def why_pending(self, what: Any) -> Request[Explanation] | None:
         """Return the request that explains why a gang's task waits.
 
-        None for actors and for tasks outside gangs: Ray places those.
+        None for actors, and for tasks outside gangs, because Ray places these.
         """
         group = self._gang_of.get(what.task_id()) if isinstance(what, ray.ObjectRef) else None
         return None if group is None else Explain(group.hex())
@@ -299,12 +301,14 @@ class RayEngine:
         return dict(ray.available_resources())
 
     def named_actors(self, namespace: str | None) -> list[tuple[str, str]]:
-        """Return (namespace, name) of the named actors, of one namespace or of all (None)."""
+        """Return (namespace, name) of each named actor. `namespace` None: of all namespaces."""
         found = [(row["namespace"], row["name"]) for row in list_named_actors(all_namespaces=True)]
         return [one for one in found if namespace in (None, one[0])]
 
     def group_created(self, group: GroupId) -> PendingReply[bool]:
-        """Return a pending reply that tells whether a gang's or a program's group is created."""
+        """Return a pending reply, which comes when a group of a gang or of the program is
+        created.
+        """
         if group.startswith(GANG):
             waits = WaitGroup(group)
             return groups.Later(self.scheduler.ask_async(waits, origin=self.origin))
@@ -335,8 +339,8 @@ class RayEngine:
         return RayContext()
 
     def gpu_ids(self) -> list[Any]:
-        """Return the ids of this process's GPUs: those of its gang member, else those that Ray
-        assigned.
+        """Return the ids of this process's GPUs. The scheduler assigns them to a member of a gang,
+        and Ray to any other process.
         """
         view = gang_member.view
         return list(ray.get_gpu_ids()) if view is None else list(view.devices)

@@ -30,7 +30,7 @@ class NativeDefinitions:
     def admitted(self, definition: FunctionDefinition, options: Mapping[str, Any]) -> Any:
         """Return the remote function for tasks of a queue.
 
-        Its first argument is the scheduler's answer about admission.
+        Its first argument is the scheduler's answer, which comes when the task is admitted.
         """
         return self._function(definition, options, True)
 

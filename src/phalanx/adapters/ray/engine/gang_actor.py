@@ -29,7 +29,7 @@ class GangActor(ActorHandle[Any]):
     _hub: Any
     _methods: Mapping[str, MethodShape]
     _turns: tuple[bytes, Iterator[int]]
-    """Numbers the calls of this handle, so that they start in order."""
+    """The counter of this handle's calls, which start in the order of their numbers."""
 
     def __init__(
         self, hub: Any, group: GangId, index: int, methods: Mapping[str, MethodShape]
@@ -69,7 +69,7 @@ def first_handle(
 
 
 def dismiss(hub: Any, group: GangId, index: int) -> None:
-    """End an actor of a gang permanently."""
+    """End an actor of a gang for ever."""
     if ray.is_initialized():
         hub.dismiss.remote(group, index)
 
@@ -90,7 +90,7 @@ class GangMethod(ActorMethod):
         self._options = dict(options or {})
 
     def options(self, **options: Any) -> GangMethod:
-        """Return the same method with other options."""
+        """Return the same method with these options."""
         check_method_options(options)
         return GangMethod(self._actor, self._name, self._shape, options)
 

@@ -19,10 +19,11 @@ Turn = tuple[bytes, int]
 
 
 class _Turns:
-    """The order of calls to one actor.
+    """The order of the calls to one actor.
 
-    Calls start in the order in which each caller made them, whatever their order of arrival: Ray
-    keeps no order among calls of an actor whose methods are coroutines.
+    The calls of each caller start in the order in which the caller made them, even if they arrive
+    in another order. Ray itself keeps no order among calls of an actor whose methods are
+    coroutines.
     """
 
     def __init__(self) -> None:
@@ -49,14 +50,14 @@ class _Turns:
 
 
 class _Seat:
-    """One member of a gang and its actor, while it has one."""
+    """The place of one member in a gang, with the member's actor while it has one."""
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.turns = _Turns()
         self.settled = asyncio.Event()
-        """An event that is set once the actor exists, or once it is known that it will never
-        exist.
+        """An event that is set when the actor exists, or when it is certain that the actor will
+        never exist.
         """
         self.handle: Any = None
         self.failure: BaseException | None = None
@@ -113,7 +114,7 @@ class Crew:
             raise
 
     def dismiss(self, index: int) -> None:
-        """End an actor permanently."""
+        """End an actor for ever."""
         seat = self._seats.pop(index, None)
         if seat is not None:
             self._tasks.pop(index).cancel()

@@ -1,9 +1,9 @@
 """The hub of a program's gangs: an actor that starts each member once it has a place.
 
-A member's reference must exist before anyone knows where the member will run, but Ray needs the
-place when a task is submitted. Therefore a member's reference belongs to a call of this actor: the
-call waits for the gang's place, runs the member there as a Ray task, and passes its result on. The
-actor ends with the program.
+A member's reference must exist before the member has a place, but Ray needs the place when a task
+is submitted. Therefore a member's reference is the result of a call of this actor: the call waits
+for the gang's place, runs the member there as a Ray task, and passes its result on. The actor ends
+with the program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The inside of a gang's member: its view of the gang, and how the member is ended."""
+"""The process of a gang's member: its view of the gang, and the way in which it is ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ view: GangView | None = None
 
 
 def in_gang(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `function` for a member: with the gang's environment and only the member's devices."""
+    """Wrap `function` for a member: it runs with the gang's environment, and sees only the member's
+    devices.
+    """
 
     def run(encoded: EncodedView, group: GangId, index: int, *args: Any, **kwargs: Any) -> Any:
         agent = enter(encoded, group, index)

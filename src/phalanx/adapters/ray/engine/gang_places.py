@@ -24,7 +24,9 @@ ALIVE_EVERY_S = 1.0
 
 
 class GangPlaces:
-    """Asks the scheduler for places on behalf of one program, identified by `origin`."""
+    """The client that asks the scheduler for the places of one program's members. `origin`
+    identifies the program.
+    """
 
     def __init__(self, origin: bytes) -> None:
         self._origin = origin
@@ -46,9 +48,9 @@ class GangPlaces:
             await asyncio.sleep(LOOK_AGAIN_S)
 
     async def is_taken(self, group: GangId, index: int, node_died: bool) -> bool:
-        """Whether a failed member lost its place and waits for another; if not, the failure is its
-        own. `node_died`: whether Ray reports that the node is dead. The scheduler learns this only
-        after the node has been silent for a while.
+        """Whether a failed member lost its place and waits for another place. If not, the member
+        itself has failed. `node_died`: whether Ray reports that the node is dead. The scheduler
+        learns this only after the node has been silent for a while.
         """
         while True:
             state = await self._ask(GetMemberState(group, index))

@@ -1,4 +1,4 @@
-"""Placement groups that programs create: Ray's own, under Phalanx's handles."""
+"""Placement groups that programs create. They are Ray's own groups, under Phalanx's handles."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Later(Generic[R]):
 
 
 class Created:
-    """A pending reply that tells when a placement group is created."""
+    """A pending reply, which comes when a placement group is created."""
 
     def __init__(self, group: GroupId) -> None:
         self._group = native_group(group)

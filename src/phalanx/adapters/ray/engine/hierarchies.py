@@ -1,11 +1,12 @@
-"""Makes Ray's references, handles and errors count as Phalanx's.
+"""The registration of Ray's references, handles and errors as Phalanx's.
 
 Ray's types are registered with Phalanx's, so that `isinstance` accepts them. Each of Ray's error
-classes becomes a subclass of its namesake here: `except phalanx.exceptions.X` then catches an error
-wherever Ray raises it (in `get`, in `await`, in the callback of a future, in a task that reads
-another's result). Registering the errors is not enough, because an `except` clause needs true
-subclasses; wrapping errors in `get` would miss the other places. Ray's own programs see no
-difference: their error classes only gain one base.
+classes becomes a subclass of Phalanx's class with the same name. So `except phalanx.exceptions.X`
+catches an error wherever Ray raises it: in `get`, in `await`, in the callback of a future, or in a
+task that reads the result of another task. It is not enough to register the errors, because an
+`except` clause needs true subclasses. It is not enough to wrap errors in `get`, because Ray raises
+them in other places, too. Programs for Ray see no difference: their error classes only gain a base
+class.
 """
 
 from __future__ import annotations

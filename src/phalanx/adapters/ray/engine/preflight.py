@@ -1,4 +1,6 @@
-"""Checks, before connecting, for the mistakes on which Ray would hang or fail without a message."""
+"""Checks before the connection to Ray, for mistakes after which Ray would hang or fail without a
+message.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from phalanx.errors import AuthenticationError
 
 PROBE_S = 2.0
 SILENT_S = 4.0
-"""Seconds without an answer from Ray after which a warning says what that may mean."""
+"""Seconds without an answer from Ray after which a warning names the possible causes."""
 OLDEST = (2, 49)
 """The oldest usable Ray.
 
@@ -59,9 +61,9 @@ def check_reachable(address: str | None) -> None:
 
 @contextlib.contextmanager
 def said(address: str | None, warn: Callable[[str], None]) -> Iterator[None]:
-    """Translate Ray's errors while it connects into errors that say what to do.
+    """Translate errors that Ray raises while it connects into errors that say what to do.
 
-    `warn` is called when Ray waits silently, as it does when the token is wrong.
+    `warn` is called when Ray waits silently, for example because the token is wrong.
     """
     waits = threading.Timer(
         SILENT_S, warn, (f"Ray at {address or 'auto'} does not answer yet; {_TOKEN}.",)

@@ -1,4 +1,4 @@
-"""Shares the serializers that programs register with Phalanx with Ray's pickler."""
+"""The transfer of serializers that programs register in Phalanx to Ray's pickler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translates options of tasks and actors into Ray's."""
+"""The translation of options of tasks and actors into options of Ray."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OURS = frozenset(
 def native_options(options: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the options that Ray gets.
 
-    Raises ValueError for a strategy that cannot hold the work.
+    Raises ValueError for a strategy with which the work cannot be placed.
     """
     found = {key: value for key, value in options.items() if key not in OURS}
     strategy = named_strategy(options)

@@ -1,8 +1,8 @@
-"""Batches of equal tasks of a queue: tasks that a program submits together are admitted as one.
+"""Batches of equal tasks of a queue: tasks that a program submits together are admitted together.
 
-Each task takes the answer about its batch as a hidden argument. Ray therefore holds the task back
-in this process until its batch is admitted, and its reference, cancellation and errors are Ray's
-own. A thread reports to the scheduler how many tasks each batch has, and how many have ended.
+Each task gets the answer about its batch as a hidden argument. Ray therefore holds the task back in
+this process until its batch is admitted, and its reference, cancellation and errors are Ray's own.
+A thread reports to the scheduler how many tasks each batch has, and how many have ended.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ GROWS_S = 0.002
 """Seconds for which a batch waits for more tasks."""
 LOOK_EVERY_S = 0.005
 LOOKED_AT = 64
-"""The number of unfinished tasks of a batch that one look examines. It examines only the oldest,
-because Ray runs tasks nearly in order and the cost of a look grows with the number of tasks.
+"""The number of unfinished tasks of a batch that one look examines. A look examines only the oldest
+tasks: Ray runs tasks nearly in order, and the cost of a look grows with the number of tasks.
 """
 REPORT_EVERY_S = 1.0
-"""Seconds between two reports that this process is alive; each looks at all unfinished tasks."""
+"""Seconds between two reports that this process is alive. For each report, all unfinished tasks are
+examined.
+"""
 SIZES_KEPT_S = 1.0
 SHORT_S, LONG_S = 0.05, 0.2
-"""Seconds. After a batch that takes less than SHORT_S, later batches are larger; after one that
-takes more than LONG_S, they are smaller.
+"""The shortest and the longest good run time of a batch, in seconds. After a batch that takes less
+than SHORT_S, later batches are larger. After a batch that takes more than LONG_S, they are smaller.
 """
 MAX_TIMES = 64
 
@@ -53,15 +55,17 @@ class _Batch:
         self.is_admitted = False
         self.admitted_at = 0.0
         self.unseen = 0
-        """The number of tasks without a result, and of tasks that could not be started. Their end
-        cannot be seen, so they count until the batch is admitted.
+        """The number of tasks with no result, and of tasks that could not be started. Their end
+        cannot be observed, so they count as unfinished until the batch is admitted.
         """
         self.refs: list[Any] = []
-        """References of the tasks that have not ended, as far as is known."""
+        """The references of the tasks that have not ended at the last look."""
 
 
 class TaskBatches:
-    """Forms batches and reports on them. `submit` may be called from any thread."""
+    """The batches of one process: they are formed from its tasks, and their progress is reported.
+    `submit` may be called from any thread.
+    """
 
     def __init__(self, scheduler: SchedulerClient, origin: bytes) -> None:
         self._scheduler = scheduler
@@ -137,8 +141,8 @@ class TaskBatches:
         return batch
 
     def _size(self, kind: _Kind) -> int:
-        """Return the number of tasks of the next batch: as many as run at once, or more if tasks
-        are short.
+        """Return the number of tasks of the next batch. It is the number of tasks that run at the
+        same time, or more if tasks are short.
         """
         known = self._sizes.get(kind)
         if known is None or time.monotonic() > known[0] + SIZES_KEPT_S:
@@ -148,7 +152,7 @@ class TaskBatches:
         return int(known[1] * self._times.get(kind, 1))
 
     def _ended(self, batch: _Batch) -> None:
-        """Choose the size of the next batches by the time that this one took."""
+        """Choose the size of the next batches by the time that this batch took."""
         took = time.monotonic() - batch.admitted_at
         times = self._times.get(batch.kind, 1)
         if took < SHORT_S and batch.size >= batch.most:
@@ -177,8 +181,8 @@ class TaskBatches:
                 time.sleep(LOOK_EVERY_S)
 
     def _news(self, most: int | None) -> tuple[dict[bytes, int], dict[bytes, int]]:
-        """Return (sizes of the batches that are full, tasks of each that have ended since the last
-        look).
+        """Return the sizes of the batches that are full, and the number of tasks of each batch that
+        have ended since the last look.
 
         A look examines up to `most` tasks of each batch.
         """
@@ -206,8 +210,8 @@ class TaskBatches:
         return sized, done
 
     def _all(self) -> tuple[dict[bytes, int], list[RunningBatch]]:
-        """Return (sizes of waiting batches, running batches), as a scheduler without state needs
-        them.
+        """Return the sizes of the waiting batches, and the running batches, for a scheduler that
+        has just started and knows none.
         """
         with self._lock:
             batches = [batch for batch in self._batches if batch.is_sized]
@@ -230,7 +234,9 @@ def _waits(batch: _Batch) -> bool:
 
 
 def _take_ended(batch: _Batch, most: int | None) -> int:
-    """Return how many of `most` tasks have ended since the last call; `most` None: of all tasks."""
+    """Return how many of the batch's oldest `most` tasks (None: of all) have ended since the last
+    call.
+    """
     waits = _waits(batch)
     ended = []
     if batch.refs and (most is None or not waits):
@@ -251,10 +257,10 @@ def _first(result: Any) -> Any:
 
 
 def when_admitted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `function` to take the scheduler's answer as its first argument, and raise an error
-    answer.
+    """Wrap `function` so that it takes the scheduler's answer as its first argument.
 
-    functools.wraps is not used, because Ray would read the signature of the wrapped function.
+    If the answer is an error, the wrapper raises it. It is not made by functools.wraps, because Ray
+    would then read the signature of the wrapped function.
     """
     if inspect.isgeneratorfunction(function):
 

@@ -11,7 +11,9 @@ from typing import Any
 from phalanx.errors import TaskTimeoutError
 
 GRACE_S = 5.0
-"""Seconds from the timeout error until the process of a task that ignores the error is ended."""
+"""Seconds after the timeout error until a task that ignores the error is ended together with its
+process.
+"""
 
 
 def limited(function: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:

@@ -1,4 +1,6 @@
-"""`ray.job_submission.JobSubmissionClient`: a client of Phalanx's job server, and of Ray's."""
+"""`ray.job_submission.JobSubmissionClient`: a client of Phalanx's job server and of Ray's job
+server.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,15 @@ class _Response:
 
 
 class JobSubmissionClient:
-    """Submits jobs to a cluster over HTTP, and asks about them.
+    """A client that submits jobs to a cluster over HTTP, and asks about them.
 
-    `address` is the URL of a job server, such as http://127.0.0.1:8265. None and "auto" mean the
-    server that this user started last on this machine; HOST:PORT of a cluster's head means the
-    server of that cluster. As in Ray, RAY_API_SERVER_ADDRESS and RAY_ADDRESS take precedence over
-    `address`. The client sends a server of this user on this machine that server's token. With
-    RAY_AUTH_MODE=token it sends other servers the token in RAY_AUTH_TOKEN, or in the file
-    RAY_AUTH_TOKEN_PATH (~/.ray/auth_token). Raises ConnectionError when no server answers there,
-    and TypeError for arguments of another type.
+    `address` is the URL of a job server, such as http://127.0.0.1:8265. If `address` is None or
+    "auto", the server is the one that this user started last on this machine. If it is HOST:PORT of
+    a cluster's head, the server is that of the cluster. As in Ray, RAY_API_SERVER_ADDRESS and
+    RAY_ADDRESS take precedence over `address`. To a server of this user on this machine the client
+    sends the server's own token. To other servers it sends, with RAY_AUTH_MODE=token, the token in
+    RAY_AUTH_TOKEN, or in the file RAY_AUTH_TOKEN_PATH (~/.ray/auth_token). Raises ConnectionError
+    when no server answers there, and TypeError for arguments of another type.
     """
 
     def __init__(
@@ -97,11 +99,11 @@ class JobSubmissionClient:
         entrypoint_resources: dict[str, float] | None = None,
         entrypoint_label_selector: dict[str, str] | None = None,
     ) -> str:
-        """Run a shell command as a job; return its submission id.
+        """Run a shell command as a job.
 
-        Directories that the runtime environment names are uploaded. Raises RuntimeError for an id
-        that is taken and for every other refusal of the server, and ValueError for a directory that
-        does not exist.
+        Returns its submission id. Directories that the runtime environment names are uploaded.
+        Raises RuntimeError for an id that is taken and for other refusals of the server, and
+        ValueError for a directory that does not exist.
         """
         environment = self._uploaded(dict(runtime_env or {}))
         request = {
@@ -160,7 +162,9 @@ class JobSubmissionClient:
         return bool(self._ask("POST", f"{_path(job_id)}/stop")["stopped"])
 
     def delete_job(self, job_id: str) -> bool:
-        """Delete a job that is over. Raises RuntimeError for one that is not over, or unknown."""
+        """Delete a job that is over. Raises RuntimeError for a job that is not over, and for an
+        unknown one.
+        """
         return bool(self._ask("DELETE", _path(job_id))["deleted"])
 
     # ---- uploads -----------------------------------------------------------------------------
@@ -196,9 +200,10 @@ class JobSubmissionClient:
     def _ask(
         self, method: str, endpoint: str, body: Mapping[str, Any] | IO[bytes] | None = None
     ) -> Any:
-        """Send a request; return the server's JSON answer.
+        """Send a request.
 
-        Raises RuntimeError with the text of any other answer.
+        Returns the server's answer, which is JSON. Raises RuntimeError, with the text of the
+        answer, for an error.
         """
         if isinstance(body, Mapping):
             response = self._do_request(method, endpoint, json_data=body)
@@ -248,9 +253,9 @@ class JobSubmissionClient:
 
 
 def server_url(address: str | None) -> str:
-    """Return the URL of the job server that an address means.
+    """Return the URL of the job server at an address.
 
-    Raises ValueError for one of Ray Client.
+    Raises ValueError for an address of Ray Client.
     """
     named = os.environ.get("RAY_API_SERVER_ADDRESS") or os.environ.get("RAY_ADDRESS") or address
     if named in (None, "", "auto"):
@@ -268,10 +273,10 @@ def server_url(address: str | None) -> str:
 
 
 def _token_headers(url: str) -> dict[str, str]:
-    """Return the headers that show the server that this user may use it.
+    """Return the headers with the token for a server.
 
-    A token is sent only to a server that is known to be the intended one: another user's process
-    may now listen at a port that a job server of this user once had.
+    A token is sent only to a server that is known to be the intended one, because another user's
+    process may now listen at a port of an earlier job server of this user.
     """
     token = ""
     if os.environ.get("RAY_AUTH_MODE") == "token":
@@ -284,7 +289,7 @@ def _token_headers(url: str) -> dict[str, str]:
 
 
 def _tls(verify: str | bool) -> ssl.SSLContext:
-    """Return the settings for `verify`.
+    """Return the TLS settings for `verify`.
 
     Raises FileNotFoundError for a path without certificates.
     """

@@ -48,7 +48,7 @@ class JobInfo:
     status: JobStatus
     entrypoint: str
     message: str | None = None
-    """The status in a sentence."""
+    """A sentence that explains the status."""
     error_type: str | None = None
     start_time: int | None = None
     """The time of submission."""
@@ -87,7 +87,9 @@ _FIELDS = frozenset(field.name for field in fields(JobDetails))
 
 
 def read_details(given: Mapping[str, Any]) -> JobDetails:
-    """Return a job from a server's JSON. Fields that a newer server adds are left out."""
+    """Return the job that a server's JSON describes. Unknown fields, which a newer server may add,
+    are ignored.
+    """
     known = {name: value for name, value in given.items() if name in _FIELDS}
     if driver := known.get("driver_info"):
         known["driver_info"] = DriverInfo(**driver)

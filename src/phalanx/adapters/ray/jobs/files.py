@@ -19,11 +19,11 @@ PIECE_BYTES = 1 << 20
 UNPACKED_BYTES = 2 << 30
 """The most bytes of the unpacked files of one package."""
 UNPACKED_RATIO = 100
-"""The most that a package may grow when unpacked, as a multiple of its own size; text and tables
-grow ten- or twentyfold.
+"""The largest size of an unpacked package, as a multiple of the package's size. Text and tables
+grow to ten or twenty times their packed size.
 """
 SMALL_BYTES = 64 << 20
-"""Bytes to which every package may unpack, however small the package is."""
+"""The unpacked bytes that every package may have, even if the package is very small."""
 MOST_FILES = 100_000
 """The most files and directories in one package."""
 
@@ -36,8 +36,8 @@ def directory() -> Path:
 
 
 def token_file() -> str:
-    """Return the path of the file with the token for job requests; create the file if it does not
-    exist.
+    """Return the path of the file with the token for job requests. The file is created if it does
+    not exist.
 
     This token is not the cluster's token.
     """
@@ -54,7 +54,7 @@ def token() -> str:
 
 
 class Body(Protocol):
-    """The stream from which the rest of a request is read."""
+    """The stream with the body of a request."""
 
     def read(self, size: int, /) -> bytes:
         """Read at most this many bytes; fewer only at the end."""
@@ -62,7 +62,7 @@ class Body(Protocol):
 
 
 class Packages:
-    """Uploaded directories, unpacked once and used by all jobs that name them."""
+    """The uploaded packages. Each is unpacked once, and used by all jobs that name it."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -110,7 +110,7 @@ def _name(uri: str) -> str:
 def _check_bounds(archive: zipfile.ZipFile, size: int, uri: str) -> None:
     """Check the sizes in the archive's directory before anything is written. Raises ValueError.
 
-    No member yields more bytes than its entry states: reading ends there.
+    A file in the archive cannot have more bytes than its entry states, because reading ends there.
     """
     members = archive.infolist()
     if len(members) > MOST_FILES:

@@ -23,14 +23,16 @@ from phalanx.runtime.daemons.finding import HeadHere
 from phalanx.runtime.os import serving
 
 PORT = 8265
-"""Ray's own default."""
+"""The default port of a job server, as in Ray."""
 _LOOK_EVERY_S = 1.0
 _GONE_AFTER = 5
-"""Consecutive looks without a head or node of the cluster here after which the server ends."""
+"""The number of looks in a row that find no head or node of the cluster on this machine, after
+which the server ends.
+"""
 
 
 def place(cluster: str) -> Place:
-    """Return this machine's name, and the environment of commands of this cluster here."""
+    """Return this machine's name, and the environment of the cluster's commands on it."""
     package = Path(phalanx.__file__).parent
     path = [str(package / "adapters" / "ray" / "path"), str(package.parent)]
     programs = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
@@ -49,7 +51,7 @@ def place(cluster: str) -> Place:
 def start_server(cluster: str, host: str = "127.0.0.1", port: int = PORT) -> serving.Serving:
     """Start a job server for this head's cluster.
 
-    The server ends when the cluster does. Raises SystemFailureError, with the reason, when it
+    The server ends when the cluster ends. Raises SystemFailureError, with the reason, when it
     cannot start.
     """
     arguments = [cluster, host, str(port)]
@@ -65,7 +67,8 @@ def stop_servers() -> None:
 def main(cluster: str, host: str, port: str) -> None:
     """Serve until the cluster has gone from this machine.
 
-    The first line of output tells where the server listens, or why it cannot start.
+    The first line of output is the address at which the server listens, or the reason why it cannot
+    start.
     """
     head = HeadHere(cluster)
     root = files.directory() / "packages" / cluster.replace(":", "-")

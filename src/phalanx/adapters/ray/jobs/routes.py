@@ -33,17 +33,17 @@ from phalanx.protocol.requests.request import Request
 
 R = TypeVar("R")
 API_VERSION = "4"
-"""The version of the job API, by Ray's count."""
+"""The version of the job API, as Ray numbers it."""
 BODY_BYTES = 1 << 20
 """The largest size of a request's body in bytes, unless the body is a package."""
 PACKAGE_BYTES = 512 << 20
 _LAST_CHARS = 20_000
-"""Characters from the end of a failed job's log that its message includes."""
+"""The number of characters at the end of a failed job's log that the job's message includes."""
 _ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz123456789"
 
 
 class AskHead(Protocol):
-    """Asks the cluster's head."""
+    """The function that sends a request to the cluster's head."""
 
     def __call__(self, request: Request[R], /) -> R: ...
 
@@ -65,7 +65,9 @@ class Answer:
 
 
 class JobRoutes:
-    """The work of each route. `body` is the stream with the rest of the request."""
+    """The methods for the routes of the job API. `body` is the stream with the body of the
+    request.
+    """
 
     def __init__(self, ask: AskHead, place: Place, packages: Packages) -> None:
         self._ask = ask
@@ -208,8 +210,8 @@ class JobRoutes:
         return Answer(200, {"logs": self._log(row)})
 
     def tail(self, job: str) -> Iterator[str | None]:
-        """Yield a job's output as it is printed, until the job is over; yields None when there is
-        nothing new.
+        """Yield a job's output as it is printed, until the job is over. Yields None when there is
+        no new output.
 
         Raises JobNotFoundError.
         """

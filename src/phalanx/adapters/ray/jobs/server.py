@@ -1,4 +1,4 @@
-"""The HTTP server of Ray's job API: connections, the check of tokens, and the bytes of answers."""
+"""The HTTP server of Ray's job API: it handles connections, checks tokens and writes answers."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _NORMAL = (1000).to_bytes(2, "big")
 
 
 class JobServer(ThreadingHTTPServer):
-    """Serves the routes to clients with the token.
+    """The server that offers the routes to clients with the token.
 
-    The server refuses requests for another host's name, and requests sent by a web page of any
-    origin: a web page can make a browser send requests, and a host's name can be made to resolve to
-    this machine.
+    It refuses requests that a web page of any origin sends, because a web page can make a browser
+    send requests. It refuses requests for another host's name, because such a name can be made to
+    resolve to this machine.
     """
 
     daemon_threads = True
@@ -45,8 +45,8 @@ class JobServer(ThreadingHTTPServer):
     def is_meant(self, host: str | None) -> bool:
         """Whether a request for this host is meant for this server.
 
-        The host must be one of the server's names, or any IP address. An address is safe because,
-        unlike a name, it cannot be made to resolve to another machine.
+        The host must be one of the server's names, or any IP address. An address is safe because
+        nobody can make it resolve to another machine, as is possible with a name.
         """
         try:
             ipaddress.ip_address(host or "")
@@ -157,7 +157,7 @@ class _Connection(BaseHTTPRequestHandler):
 
 
 def frame(kind: int, data: bytes) -> bytes:
-    """Return a whole frame of a server (RFC 6455, section 5.2)."""
+    """Return a complete WebSocket frame, as servers send them (RFC 6455, section 5.2)."""
     size = len(data)
     if size < 126:
         return bytes((kind, size)) + data

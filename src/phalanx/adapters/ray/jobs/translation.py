@@ -1,4 +1,6 @@
-"""Translates Ray's request for a job into a job of Phalanx, and a job's row into Ray's words."""
+"""The translation of Ray's request for a job into a job of Phalanx, and of a job's row into Ray's
+description.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ _STATUS = {
     st.DEPENDENCY_FAILED: JobStatus.FAILED,
     st.ABORTED: JobStatus.STOPPED,
 }
-"""Ray's status for Phalanx's states; all other states are forms of running."""
+"""Ray's status by Phalanx's state. All other states count as running."""
 _MESSAGES = {
     JobStatus.PENDING: "Job has not started yet.",
     JobStatus.RUNNING: "Job is currently running.",
@@ -53,7 +55,7 @@ _MESSAGES = {
 class JobSubmitRequest:
     """A client's request for a job.
 
-    Raises TypeError for a field of a type that Ray does not take.
+    Raises TypeError for a field of a type that Ray does not accept.
     """
 
     entrypoint: str
@@ -97,7 +99,7 @@ def _check_dict(name: str, value: object, what: str, *types: type) -> None:
 
 
 def read_request(body: bytes) -> JobSubmitRequest:
-    """Read a client's request. Raises ValueError and TypeError, with Ray's words."""
+    """Read a client's request. Raises ValueError and TypeError with Ray's texts."""
     given = json.loads(body)
     _check("the body", given, "a JSON object", dict)
     return JobSubmitRequest(**{name: value for name, value in given.items() if value is not None})
@@ -112,9 +114,10 @@ def job_name(submission_id: str) -> str:
 
 
 def packages_of(request: JobSubmitRequest) -> list[str]:
-    """Return the uploaded packages that a job runs with, that of its working directory first.
+    """Return the uploaded packages that a job uses; the first is the package of its working
+    directory.
 
-    Raises ValueError for a part of the runtime environment that cannot be honoured.
+    Raises ValueError for a part of the runtime environment that Phalanx does not support.
     """
     environment = request.runtime_env or {}
     unknown = sorted(set(environment).difference(_HONOURED))
@@ -140,18 +143,21 @@ def packages_of(request: JobSubmitRequest) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """The server's machine, and the environment of commands there."""
+    """The server's machine, and the environment of commands on it."""
 
     hostname: str
     """The machine's name; nodes on it carry it as their label kubernetes.io/hostname."""
     directory: str
     """The directory in which a job without a working directory runs."""
     variables: Mapping[str, str]
-    """PATH and PYTHONPATH, with Ray's names, and the address of the cluster."""
+    """The environment variables: PATH and PYTHONPATH, under which commands find Ray's names, and
+    the address of the cluster.
+    """
 
 
 def job_spec(request: JobSubmitRequest, place: Place, unpacked: Mapping[str, str]) -> JobSpec:
-    """Return the job: one command, never retried, without CPUs of its own unless it requests some.
+    """Return the job: one command, which is never retried, and which holds no CPUs unless it
+    requests some.
 
     As in Ray, the job runs on the server's machine unless it requests resources and needs no
     package. `unpacked` has the directory of each package. Raises ValueError and TypeError.
@@ -230,7 +236,7 @@ def status_of(job: JobInfo) -> JobStatus:
 
 
 def details_of(job: JobInfo | JobDescription) -> JobDetails | None:
-    """Return a job in Ray's words; None for one that was not submitted by the job API."""
+    """Return Ray's description of a job; None for a job that was not submitted by the job API."""
     text = job.annotations.get(SUBMISSION)
     if text is None:
         return None

@@ -1,4 +1,5 @@
-"""Modules of Ray that programs import though they are not part of its public interface.
+"""Replacements for modules of Ray that programs import although they are not part of Ray's public
+interface.
 
-Each offers the part of such a module that Phalanx can honour; see `phalanx.adapters.ray.names`.
+Each offers the part of Ray's module that Phalanx supports (see `phalanx.adapters.ray.names`).
 """

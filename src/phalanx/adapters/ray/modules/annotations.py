@@ -9,11 +9,13 @@ T = TypeVar("T")
 
 
 class RayDeprecationWarning(DeprecationWarning):
-    """The warning that an interface will be removed."""
+    """The warning for an interface that will be removed."""
 
 
 def _mark(*args: Any, **_: Any) -> Any:
-    """Return what is decorated unchanged, with or without arguments of the decorator."""
+    """Return the decorated function or class unchanged. The decorator may have arguments or
+    none.
+    """
     if len(args) == 1 and callable(args[0]):
         return args[0]
 

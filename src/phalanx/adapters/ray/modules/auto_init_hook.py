@@ -1,4 +1,6 @@
-"""Ray's switch of the same module: whether calls that need a runtime start one."""
+"""`ray._private.auto_init_hook`: the switch that decides whether calls that need a runtime start
+one.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`ray.util.client`, which tells programs whether they use a client server. No program does
-here.
+"""`ray.util.client`, which tells programs whether they use a client server. On Phalanx no program
+uses one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ class _Connection:
     """This process's connection to a client server."""
 
     def is_connected(self) -> bool:
-        """Whether a connection exists: never."""
+        """Return False: there is never a connection."""
         return False
 
 

@@ -12,7 +12,7 @@ is_client_mode_enabled = False
 
 
 def client_mode_hook(function: T) -> T:
-    """Return the function itself: no client server stands between it and the cluster."""
+    """Return the function itself, because calls never go to a client server."""
     return function
 
 
@@ -20,7 +20,7 @@ client_mode_wrap = client_mode_hook
 
 
 def client_mode_should_convert(*_: object, **__: object) -> bool:
-    """Whether a call would go to a client server: never."""
+    """Return False: calls never go to a client server."""
     return False
 
 

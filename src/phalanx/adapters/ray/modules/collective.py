@@ -1,4 +1,4 @@
-"""Ray's name for groups of gloo."""
+"""`torch_gloo_collective_group` of Ray's collective operations, with groups of gloo."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ INT32_MAX = (1 << 31) - 1
 
 
 def get_or_create_event_loop() -> asyncio.AbstractEventLoop:
-    """Return the running event loop, else the thread's, else a new one that becomes the
-    thread's.
+    """Return the running event loop or else the thread's event loop. If the thread has none, it
+    gets a new one.
     """
     try:
         return asyncio.get_running_loop()
@@ -64,7 +64,7 @@ def get_system_memory() -> int:
 
 
 def get_used_memory() -> int:
-    """Return the bytes of that memory that are in use."""
+    """Return the used bytes of the memory that this process may use."""
     return fullest_memory().used_bytes
 
 
@@ -79,11 +79,11 @@ def get_ray_doc_version() -> str:
 
 
 def reset_ray_address(*_: object) -> None:
-    """Do nothing: no file holds the last cluster's address."""
+    """Do nothing: Phalanx keeps no file with the address of the last cluster."""
 
 
 def run_background_task(coroutine: Any) -> asyncio.Task[Any]:
-    """Start a coroutine in a task that the caller need not keep."""
+    """Start a coroutine in the background. The caller need not keep its task."""
     task = asyncio.get_running_loop().create_task(coroutine)
     _background.add(task)
     task.add_done_callback(_background.discard)

@@ -40,7 +40,7 @@ PROCESS_TYPE_WORKER = "worker"
 
 
 def env_bool(key: str, default: bool) -> bool:
-    """Read an environment variable that is 1 or true, or neither."""
+    """Whether an environment variable is 1 or true; `default` if it is not set."""
     text = os.environ.get(key)
     return default if text is None else text.lower() in ("true", "1")
 

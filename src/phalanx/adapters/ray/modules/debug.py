@@ -1,4 +1,6 @@
-"""`ray.util.debug`, which logs messages once, and `ray.util.rpdb`, which has no debugger here."""
+"""`ray.util.debug`, which logs messages once, and `ray.util.rpdb`, for which Phalanx has no
+debugger.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ _is_off = False
 
 
 def _is_ray_debugger_post_mortem_enabled() -> bool:
-    """Whether a debugger stops where a task fails: never."""
+    """Return False: no debugger stops at a task's failure."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""Kinds of Ray's ids that identify nothing here; programs create and compare them."""
+"""Classes of Ray's ids that identify nothing in Phalanx, but that programs create and compare."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def _internal_kv_exists(key: Key, *, namespace: Key | None = None) -> bool:
 def _internal_kv_put(
     key: Key, value: Key, overwrite: bool = True, *, namespace: Key | None = None
 ) -> bool:
-    """Store a value; return whether the key existed before.
+    """Store a value. Returns whether the key existed before.
 
     Raises MessageTooLargeError for a value above 32 MiB, and when all values of the cluster
     together would exceed 128 MiB.
@@ -56,7 +56,7 @@ def _internal_kv_put(
 
 
 def _internal_kv_del(key: Key, *, del_by_prefix: bool = False, namespace: Key | None = None) -> int:
-    """Delete keys; return how many were removed."""
+    """Delete keys. Returns the number of deleted keys."""
     return engine_or_start().ask(DeleteValues(_bytes(namespace), _key(key), del_by_prefix))
 
 

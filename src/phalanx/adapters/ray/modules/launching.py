@@ -1,4 +1,4 @@
-"""Descriptions of tasks and actors about to start, as Ray's hooks expect them."""
+"""Descriptions of tasks and actors that are about to start, in the form that Ray's hooks expect."""
 
 from __future__ import annotations
 

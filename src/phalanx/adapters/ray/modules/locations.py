@@ -31,7 +31,7 @@ def get_local_object_locations(obj_refs: Sequence[ObjectRef[Any]]) -> Locations:
 
 def get_object_locations(obj_refs: Sequence[ObjectRef[Any]], timeout_ms: int = -1) -> Locations:
     """Return the same as `get_local_object_locations`: an owner knows all locations, and other
-    processes know those that the owner told them.
+    processes know the locations that the owner sent them.
     """
     return get_local_object_locations(obj_refs)
 

@@ -9,7 +9,9 @@ logger = logging.getLogger("ray")
 
 
 class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]  # of whatever stderr is
-    """A handler that writes to the current standard error: libraries replace that stream."""
+    """A handler that always writes to the current standard error, because libraries replace that
+    stream.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record."""

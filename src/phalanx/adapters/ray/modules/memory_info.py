@@ -1,4 +1,4 @@
-"""The memory of all nodes as `ray._private.internal_api` reports it, for the libraries that ask."""
+"""The memory of all nodes, as `ray._private.internal_api` reports it to libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from phalanx.util.state.rows import answer
 
 
 class StoreStats(NamedTuple):
-    """Sums over all nodes, in bytes, objects and seconds; 0 where nothing is counted here."""
+    """Sums over all nodes, in bytes, objects and seconds. Values that Phalanx does not count are
+    0.
+    """
 
     object_store_bytes_used: int
     object_store_bytes_avail: int
@@ -37,8 +39,8 @@ class MemoryInfo(NamedTuple):
 
 
 def get_state_from_address(address: str | None = None) -> GlobalState:
-    """Return the state of this program's cluster: a program is in one cluster, whatever the
-    address.
+    """Return the state of this program's cluster. The address has no effect, because a program uses
+    only one cluster.
     """
     return GlobalState()
 

@@ -1,7 +1,7 @@
 """`ray.util.metrics`: `phalanx.util.metrics`, exported under Ray's names (`ray_NAME`).
 
-A value that Ray would take and Phalanx cannot export causes only a warning here, so that the
-program goes on.
+A value that Ray accepts and Phalanx cannot export causes only a warning, so that the program goes
+on.
 """
 
 from __future__ import annotations

@@ -9,13 +9,16 @@ from phalanx.api.runtime_context import get_runtime_context
 from phalanx.api.session import is_initialized
 
 _OUTSIDE = ("192.0.2.1", 53)
-"""An address for documentation (RFC 5737): a datagram socket to it only looks up the route."""
+"""An address that RFC 5737 reserves for documentation. To connect a datagram socket to it only
+looks up the route.
+"""
 
 
 _known: dict[str, str] = {}
-"""The address of this process's node by the node's id.
+"""The address of this process's node, by the node's id.
 
-It does not change, and programs such as Modin ask for it several times in each task.
+It is remembered because it does not change, and programs such as Modin ask for it several times in
+each task.
 """
 
 

@@ -20,7 +20,9 @@ from phalanx.util.state import list_actors
 
 
 def node_ids() -> list[str]:
-    """Return the ids of the living nodes, in the form of the resources that stand for them."""
+    """Return the names of the resources that stand for the living nodes, such as
+    `node:10.0.0.1`.
+    """
     return [
         name
         for row in nodes()
@@ -51,7 +53,9 @@ def actors(
     job_id: JobID | None = None,
     actor_state_name: str | None = None,
 ) -> dict[str, Any]:
-    """Return actors by their ids, of one job or in one state; or one actor's row, given its id."""
+    """Return the rows of actors by their ids, optionally only of one job or in one state. With
+    `actor_id`, return the row of that actor.
+    """
     filters = [("actor_id", "=", actor_id)] if actor_id is not None else []
     found = {row.actor_id: _actor_row(row) for row in list_actors(filters=filters, detail=True)}
     if actor_id is not None:
@@ -85,7 +89,7 @@ class GlobalState:
     def actor_table(
         self, actor_id: str | None, job_id: JobID | None = None, actor_state_name: str | None = None
     ) -> dict[str, Any]:
-        """Return actors by their ids, or one actor's row; as `actors` does."""
+        """Return the same as `actors`: rows of actors by their ids, or one actor's row."""
         return actors(actor_id, job_id, actor_state_name)
 
     def node_table(self) -> list[dict[str, Any]]:

@@ -128,7 +128,7 @@ def list_cluster_events(
     """List recent events of the cluster, the oldest first.
 
     With `detail`, `custom_fields` has the fields of `phalanx.util.state.list_events`. As in Ray,
-    the start of a head and of its first node are no events.
+    the start of a head and of its first node does not count as an event.
     """
     if not 0 < limit <= MAX_LIMIT:
         raise ValueError(f"limit must be 1 to {MAX_LIMIT:,}, not {limit}")

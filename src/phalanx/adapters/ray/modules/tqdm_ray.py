@@ -14,7 +14,9 @@ _WIDTH = 20
 
 
 class tqdm(Generic[T]):  # the name that programs import
-    """Counts items, and prints the progress about once a second and at the end."""
+    """A progress bar, which counts items, and prints the progress about once a second and at the
+    end.
+    """
 
     def __init__(
         self,
@@ -76,5 +78,7 @@ class tqdm(Generic[T]):  # the name that programs import
 
 
 def safe_print(*args: Any, **kwargs: Any) -> None:
-    """Print next to bars: each bar is a line of its own here."""
+    """Print as `print` does. It cannot damage a bar, because each state of a bar is a line of its
+    own.
+    """
     print(*args, **kwargs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class _Names(type):
-    """A class whose every public attribute is the attribute's own name."""
+    """A class on which every public attribute exists; its value is its own name."""
 
     def __getattr__(cls, name: str) -> str:
         if name.startswith("_"):
@@ -25,5 +25,5 @@ def record_extra_usage_tag(key: str, value: str, gcs_client: object = None) -> N
 
 
 def usage_stats_enabled() -> bool:
-    """Whether usage is reported anywhere: never."""
+    """Return False: usage is never reported."""
     return False

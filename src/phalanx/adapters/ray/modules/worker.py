@@ -1,4 +1,4 @@
-"""`ray._private.worker`: what programs read about their own process."""
+"""`ray._private.worker`: the facts that programs read about their own process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class GlobalNode:
 
     @property
     def cluster_id(self) -> _IdText:
-        """The cluster's id, made from its session's name."""
+        """The cluster's id, computed from its session's name."""
         return _IdText(hashlib.sha256(self.session_name.encode()).hexdigest()[: 2 * ID_SIZE])
 
     @property
@@ -92,12 +92,12 @@ class JobConfig:
 
 
 class CoreWorker:
-    """Answers questions of programs about the references of this process."""
+    """This process's references and values, as programs ask Ray's core worker about them."""
 
     def get_all_reference_counts(self) -> dict[bytes, dict[str, int]]:
         """Return reference counts by id in hex.
 
-        An object has one reference in a process, however many names hold it.
+        A process has at most one reference to an object, even if several variables hold it.
         """
         return {
             ref.hex().encode(): {"local": 1, "submitted": 0, "owned_by_us": 1}
@@ -116,7 +116,7 @@ class CoreWorker:
         return True
 
     def get_local_memory_store_bytes_used(self) -> int:
-        """Return the bytes of the values that this process itself holds."""
+        """Return the bytes of the values in this process's own memory."""
         facts = get_local_object_locations(living_references()).values()
         return sum(one["object_size"] or 0 for one in facts if not one["node_ids"])
 
@@ -138,10 +138,12 @@ class _Serialized(NamedTuple):
 
 
 class SerializationContext:
-    """Changes for a while how a class is pickled, and measures values, for libraries."""
+    """The context with which libraries change how a class is pickled, and measure the size of
+    values.
+    """
 
     def serialize(self, value: Any) -> _Serialized:
-        """Return an object that has the number of bytes that a value takes."""
+        """Return an object with the number of bytes of a serialized value."""
         buffers: list[PickleBuffer] = []
         data = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
         return _Serialized(len(data) + sum(buffer.raw().nbytes for buffer in buffers))
@@ -188,16 +190,18 @@ class GlobalWorker:
 
     @property
     def current_task_id(self) -> TaskID | None:
-        """The running task's id.
+        """The running task's id; None in a driver and without a runtime.
 
-        None in a driver and without a runtime. Does not start a runtime.
+        The property does not start a runtime.
         """
         text = get_runtime_context().get_task_id() if is_initialized() else None
         return None if text is None else TaskID.from_hex(text)
 
     @property
     def actor_id(self) -> ActorID | None:
-        """The actor's id; None outside actors and without a runtime. Does not start a runtime."""
+        """The actor's id; None outside actors and without a runtime. The property does not start a
+        runtime.
+        """
         text = get_runtime_context().get_actor_id() if is_initialized() else None
         return None if text is None else ActorID.from_hex(text)
 
@@ -213,7 +217,7 @@ class GlobalWorker:
 
     @property
     def runtime_env(self) -> str:
-        """The environment in force, as JSON."""
+        """The runtime environment of this process, as JSON."""
         return get_runtime_context().get_runtime_env_string()
 
     @property
@@ -231,7 +235,7 @@ _global_node = GlobalWorker.node
 
 
 def get_local_ongoing_lineage_reconstruction_tasks() -> list[Any]:
-    """Return an empty list: tasks that run again for lost objects are not told apart from
-    others.
+    """Return an empty list, because Phalanx does not distinguish tasks that run again for lost
+    objects from other tasks.
     """
     return []

@@ -1,4 +1,6 @@
-"""`import ray` in a process that has this directory on its path: Phalanx takes the name."""
+"""The module that `import ray` finds in a process with this directory on its path. It puts Phalanx
+in its place.
+"""
 
 import sys
 from importlib import import_module

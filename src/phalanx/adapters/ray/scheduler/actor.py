@@ -1,4 +1,6 @@
-"""The Ray actor that hosts the scheduler: it takes programs' requests and node agents' messages."""
+"""The Ray actor that hosts the scheduler: it receives the requests of programs and the messages of
+node agents.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ T = TypeVar("T")
 
 
 class SchedulerActor:
-    """Passes everything on to the scheduler's thread, and awaits the thread's answers."""
+    """The scheduler's actor. It passes all messages on to the scheduler's thread, and awaits the
+    thread's answers.
+    """
 
     def __init__(self, options: bytes) -> None:
         self._scheduler = SchedulerThread(msgspec.msgpack.decode(options, type=SchedulerOptions))
@@ -36,9 +40,10 @@ class SchedulerActor:
         return msgspec.msgpack.encode(reply)
 
     async def from_node(self, prefix: bytes, body: bytes, agent: ActorHandle | None) -> bool:
-        """Take in messages of a node's agent; return whether the node has joined this scheduler.
+        """Take in messages of a node's agent.
 
-        `agent`: the agent's handle, given when it joins.
+        Returns whether the node has joined this scheduler. `agent`: the agent's handle, which is
+        given when the node joins.
         """
         scheduler = self._scheduler
         return await _answer_of(
@@ -46,7 +51,7 @@ class SchedulerActor:
         )
 
     async def pid(self) -> int:
-        """Return the id of the scheduler's process, once it answers requests."""
+        """Return the process id of the scheduler as soon as it answers requests."""
         scheduler = self._scheduler
         return await _answer_of(
             lambda answered: scheduler.call(lambda: answered(os.getpid())), returns=int
@@ -54,8 +59,8 @@ class SchedulerActor:
 
 
 async def _answer_of(begin: Callable[[Callable[[T], None]], None], returns: type[T]) -> T:
-    """Await the value with which another thread calls back; `begin` hands the callback to that
-    thread.
+    """Await the value with which another thread calls a callback. `begin` passes the callback to
+    that thread.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()

@@ -1,5 +1,5 @@
-"""Requests about batches of tasks: each is answered when `AdmissionTable` admits its batch to
-Ray.
+"""The requests about batches of tasks. The request of a batch is answered when `AdmissionTable`
+admits the batch.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 MAX_IN_BATCH = 16
 SILENT_S = 15.0
-"""Seconds without a message after which an owner counts as ended, and its tasks with it."""
+"""Seconds without a message after which an owner counts as ended. Its tasks then count as ended,
+too.
+"""
 LOOK_EVERY_S = 0.1
 """Seconds for which the last known capacity of the cluster and of its queues is reused."""
 
 
 class TasksCluster(Protocol):
-    """The parts of the head that ordinary tasks of queues need."""
+    """The part of the head that the tasks of queues need."""
 
     @property
     def queues(self) -> Queues:
@@ -31,7 +33,7 @@ class TasksCluster(Protocol):
         ...
 
     def outside_gangs(self) -> Mapping[str, float]:
-        """The cluster's total of each resource, less the amounts that members of gangs hold."""
+        """The cluster's total of each resource, minus the amounts that members of gangs hold."""
         ...
 
     def process_ended(self, process: bytes, is_driver: bool, now: float) -> None:
@@ -40,14 +42,14 @@ class TasksCluster(Protocol):
 
 
 class BatchRequests:
-    """Answers requests about batches. Everything here runs in the scheduler's thread."""
+    """The handler of requests about batches. All its methods run in the scheduler's thread."""
 
     def __init__(self, cluster: TasksCluster, clock: Callable[[], float]) -> None:
         self._cluster = cluster
         self._clock = clock
         self._table = AdmissionTable()
         self._waiting: dict[bytes, list[Asker[None]]] = {}
-        """The processes to answer when each batch is admitted."""
+        """The process that waits for an answer about each batch, until the batch is admitted."""
         self._heard: dict[bytes, float] = {}
         """The time at which each owner last sent a message."""
         self._look_at = 0.0
@@ -62,7 +64,7 @@ class BatchRequests:
         ]
 
     def _hear(self, owner: bytes) -> float:
-        """Note that a process has sent something; return the time."""
+        """Note that a process has sent a message. Returns the present time."""
         now = self._clock()
         self._heard[owner] = now
         self._table.advance(now)

@@ -22,19 +22,21 @@ R = TypeVar("R")
 
 _HEAD = "node:__internal_head__"
 _PENDING_CALLS = 100_000
-"""The most calls that may wait for their answers at once, such as calls that wait for gangs."""
+"""The most calls, such as those that wait for gangs, that may wait for their answers at the same
+time.
+"""
 
 _MEMORY_BYTES = 1
 """Bytes of memory that the scheduler's actor requests, so that Ray starts it near its creator.
 
-Ray starts an actor without any request through a random node. If that node has died unnoticed, the
-start waits until Ray misses the node, some 15 s. An actor with a request starts through its
-creator's node while that node is alive.
+Ray starts an actor that requests nothing through a random node. If that node has died unnoticed,
+the start waits for some 15 s, until Ray notices the death. Ray starts an actor with a request
+through its creator's node, as long as that node is alive.
 """
 
 
 class SchedulerClient:
-    """Asks the one scheduler of the cluster. Its methods may be called from any thread."""
+    """The client of a cluster's scheduler. Its methods may be called from any thread."""
 
     def __init__(self, actor: Any) -> None:
         self.actor = actor
@@ -71,19 +73,19 @@ class SchedulerClient:
         return cls(remote.remote(msgspec.msgpack.encode(options or SchedulerOptions())))
 
     def send(self, request: Request[Any], origin: bytes) -> Any:
-        """Send a request; return a reference to the Reply in msgpack.
+        """Send a request.
 
-        `origin`: 16 bytes that identify the asking process. That process owns the things that the
-        request creates, which are removed when the process ends. Empty: the created things have no
-        owner.
+        Returns a reference to the Reply in msgpack. `origin`: 16 bytes that identify the asking
+        process, which then owns all that the request creates. When this process ends, what it owns
+        is removed. Empty: the created things have no owner.
         """
         return self.actor.ask.remote(origin, request.kind, bytes(encode_request(request)))
 
     def ask(self, request: Request[R], *, timeout_s: float | None = None, origin: bytes = b"") -> R:
-        """Return the answer to one request; `origin` as for `send`.
+        """Return the answer to one request.
 
-        Raises the error that the scheduler answers, GetTimeoutError, and SystemFailureError when
-        the scheduler is permanently gone.
+        `origin` is as in `send`. Raises the error with which the scheduler answers,
+        GetTimeoutError, and SystemFailureError when the scheduler is gone for ever.
         """
         reference = self.send(request, origin)
         try:
@@ -98,7 +100,7 @@ class SchedulerClient:
         return read_reply(type(request), reply)
 
     def ask_async(self, request: Request[R], *, origin: bytes = b"") -> Future[R]:
-        """Send a request without waiting; the future raises the errors of `ask`."""
+        """Send a request without waiting. Returns a future, which raises the errors of `ask`."""
         replied: Future[bytes] = self.send(request, origin).future()
         result: Future[R] = Future()
 

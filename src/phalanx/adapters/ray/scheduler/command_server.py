@@ -1,7 +1,7 @@
 """The process that starts the commands of jobs for a node agent.
 
-A Ray worker has threads and must not fork; this process has one thread. It ends everything that it
-has started when the agent's end of the socket closes, however the agent ends.
+A Ray worker has threads and must not fork; this process has one thread. When the agent's end of the
+socket closes, for whatever reason, the process ends all that it has started.
 """
 
 from __future__ import annotations

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from phalanx.head.queues.control import Queues
 
 PAUSE = 0.2
-"""The least pause between two cycles, as a multiple of the last cycle's length; messages are
-handled in the pause.
+"""The least pause between two cycles, as a multiple of the last cycle's length. Messages are
+handled during the pause.
 """
 MAX_AT_ONCE = 256
 """The most equal gangs that a cycle examines together."""
 CLIENTS = b""
-"""The prefix in place of a node's for programs and visitors, which ask the scheduler directly."""
+"""The prefix that stands for programs and visitors, in place of a node's prefix. They ask the
+scheduler directly.
+"""
 
 
 class ControlEffects(Protocol):
@@ -42,7 +44,9 @@ class ControlEffects(Protocol):
         ...
 
     def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
-        """Pass on a message of a node; `take_in` gives it to the head, now or later."""
+        """Pass on a message of a node. The receiver calls `take_in`, now or later, to give the
+        message to the head.
+        """
         ...
 
     def replied(self, reply: ForwardedReply) -> None:
@@ -96,7 +100,7 @@ class RayHead(Head):
 
     @property
     def gang_scheduler(self) -> GangScheduler:
-        """The scheduler of queues and gangs, which may use most of the time of its thread."""
+        """The scheduler of queues and gangs, which may take most of its thread's time."""
         if self.gangs_if_used is None:
             made = super().gang_scheduler
             made.cycles.pace = msgspec.structs.replace(made.cycles.pace, pause=PAUSE)

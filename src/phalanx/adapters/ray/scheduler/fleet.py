@@ -1,6 +1,6 @@
-"""Watches Ray's nodes for the scheduler, and starts an agent on each.
+"""A thread that watches Ray's nodes for the scheduler, and starts an agent on each.
 
-Calls to Ray are slow, so this runs in a thread of its own.
+It is a thread of its own, because calls to Ray are slow.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class Fleet:
         self._viewed = viewed
         self._groups = groups
         self.has_owners = False
-        """Whether any gang is owned by a driver, with whose end the gang must be removed."""
+        """Whether any gang has a driver as its owner. Such a gang must be removed when the driver
+        ends.
+        """
         self._loop = Loop(self._tick, lambda: None)
         self._look_at = 0.0
 

@@ -50,8 +50,9 @@ def ray_dask_get(
 ) -> Any:
     """Compute a Dask graph by `phalanx.adapters.dask.get`.
 
-    There is no `pool` of threads to use, and `ProgressBarCallback` shows the progress bar. Raises
-    ValueError for resources outside of `ray_remote_args`.
+    `pool` and `_ray_enable_progress_bar` have no effect: no pool of threads is used, and
+    `ProgressBarCallback` shows a progress bar. Raises ValueError for resources outside of
+    `ray_remote_args`.
     """
     of_keys: dict[str, Any] = getattr(dsk, "__dask_annotations__", dict)()
     if any("resources" in given for given in (kwargs, dask.get_annotations(), of_keys)):
@@ -62,7 +63,7 @@ def ray_dask_get(
 
 
 def ray_dask_get_sync(dsk: Any, keys: Any, **kwargs: Any) -> Any:
-    """Compute a Dask graph with one task after the other."""
+    """Compute a Dask graph one task at a time."""
     return ray_dask_get(dsk, keys, **{**kwargs, "num_workers": 1})
 
 
@@ -70,7 +71,7 @@ def _in_store(persist: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap Dask's `persist` so that results stay in the object store if this scheduler computes
     them.
 
-    Dask does not tell a scheduler which of Dask's functions has called it.
+    This is needed because a scheduler does not know which of Dask's functions calls it.
     """
 
     @functools.wraps(persist)
@@ -87,7 +88,7 @@ DaskMethodsMixin.persist = _in_store(DaskMethodsMixin.persist)
 
 
 def enable_dask_on_ray(shuffle: str = "tasks", use_shuffle_optimization: bool = True) -> Any:
-    """Make this scheduler Dask's default; as a context manager, only within it."""
+    """Make this scheduler Dask's default or, as a context manager, the default within it."""
     return enable(scheduler=ray_dask_get, **{"dataframe.shuffle.method": shuffle})
 
 

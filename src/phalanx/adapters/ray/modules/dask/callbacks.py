@@ -22,7 +22,7 @@ __all__ = [
 
 
 class RayCallback(NamedTuple):
-    """The functions of one `RayDaskCallback`; None for each kind that it lacks."""
+    """The functions of one `RayDaskCallback`, by kind; None for a kind that it does not have."""
 
     ray_presubmit: Hook | None
     ray_postsubmit: Hook | None
@@ -36,8 +36,8 @@ class RayDaskCallback(Callback):  # type: ignore[misc]  # Dask's is untyped
     """Dask's `Callback` with Ray's additional functions.
 
     These functions are given as arguments without the underscore, or as methods of a derived class.
-    A callback is active inside its `with`, or after it was registered. The program's process calls
-    Dask's own functions (`start`, `pretask`, `posttask`, `finish`); `ray_pretask` and
+    A callback is active inside its `with` block, or after it was registered. The program's process
+    calls Dask's own functions (`start`, `pretask`, `posttask`, `finish`); `ray_pretask` and
     `ray_posttask` run in workers.
     """
 
@@ -55,7 +55,9 @@ class RayDaskCallback(Callback):  # type: ignore[misc]  # Dask's is untyped
         return RayCallback(*(self._own(f"_{field}") for field in RayCallback._fields))
 
     def _own(self, name: str) -> Hook | None:
-        """Return the function of that name; None for this class's own, which does nothing."""
+        """Return the callback's function with this name. Returns None if a derived class has not
+        defined it.
+        """
         if name in vars(self) or getattr(type(self), name) is not getattr(RayDaskCallback, name):
             found: Hook = getattr(self, name)
             return found
@@ -81,30 +83,30 @@ class RayDaskCallback(Callback):  # type: ignore[misc]  # Dask's is untyped
         super().unregister()
 
     def _ray_presubmit(self, task: Any, key: Any, deps: Any) -> Any:
-        """Called before a task is submitted.
+        """Handle a task that will be submitted. The scheduler calls this first.
 
         A result other than None replaces the task's result.
         """
 
     def _ray_postsubmit(self, task: Any, key: Any, deps: Any, object_ref: Any) -> None:
-        """Called when a task was submitted."""
+        """Handle a task that was submitted."""
 
     def _ray_pretask(self, key: Any, object_refs: Any) -> Any:
-        """Called in the worker before the task runs; its answer goes to `_ray_posttask`."""
+        """Prepare a task in its worker. The result goes to `_ray_posttask`."""
 
     def _ray_posttask(self, key: Any, result: Any, pre_state: Any) -> None:
-        """Called in the worker after the task ran."""
+        """Handle the end of a task in its worker."""
 
     def _ray_postsubmit_all(self, object_refs: Any, dsk: Any) -> None:
-        """Called when all tasks were submitted."""
+        """Handle the moment when all tasks were submitted."""
 
     def _ray_finish(self, result: Any) -> None:
-        """Called when the computation is done."""
+        """Handle the end of the computation."""
 
 
 class add_ray_callbacks:  # Ray's name
-    """Makes callbacks active at once; used as a context manager, until the end of the `with` block.
-    Raises TypeError.
+    """A call that makes callbacks active at once. As a context manager it makes them inactive again
+    at the end of the block. Raises TypeError for values that are no callbacks.
     """
 
     def __init__(self, *callbacks: RayDaskCallback | RayCallback) -> None:
@@ -132,9 +134,9 @@ def _normal(one: RayDaskCallback | RayCallback) -> RayCallback:
 def local_ray_callbacks(
     callbacks: Sequence[RayDaskCallback | RayCallback] | None = None,
 ) -> Iterator[Iterable[RayCallback]]:
-    """Yield the given callbacks, or else the active ones.
+    """Yield the given callbacks, or the active ones if none are given.
 
-    No callback is active inside the context: a computation that a task or a callback starts does
+    Inside the context no callback is active, so a computation that a task or a callback starts does
     not call them.
     """
     if callbacks is not None:
@@ -148,9 +150,9 @@ def local_ray_callbacks(
 
 
 def unpack_ray_callbacks(cbs: Iterable[RayCallback]) -> Hooks:
-    """Return the functions of many callbacks by kind.
+    """Return the functions of several callbacks by kind.
 
-    In workers each `posttask` has a `pretask`.
+    For workers, each `posttask` gets a `pretask` at the same place.
     """
     each = list(cbs)
     presubmit, postsubmit, pretask, posttask, postsubmit_all, finish = (
@@ -167,7 +169,7 @@ def _there(hooks: list[Hook | None]) -> list[Hook]:
 
 
 class ProgressBarCallback(RayDaskCallback):
-    """Shows Dask's own progress bar, and a line when all tasks are done."""
+    """A callback that shows Dask's own progress bar, and a line when all tasks are done."""
 
     def __init__(self) -> None:
         super().__init__()

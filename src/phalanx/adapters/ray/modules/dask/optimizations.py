@@ -1,4 +1,6 @@
-"""`ray.util.dask.optimizations`: Ray's optimization of data frames of a Dask before 2025.1."""
+"""`ray.util.dask.optimizations`: Ray's optimization of data frames, which only versions of Dask
+before 2025.1 need.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,9 @@ __all__ = ["AsyncResult", "Pool", "PoolTaskError", "TimeoutError"]
 
 
 class PoolTaskError(Exception):
-    """The value in place of a call that failed; `underlying` is the error that it raised."""
+    """The value in place of a failed call's result; `underlying` is the error that the call
+    raised.
+    """
 
     def __init__(self, underlying: BaseException) -> None:
         super().__init__(underlying)
@@ -20,7 +22,7 @@ class PoolTaskError(Exception):
 
 
 class _ErrorsAsValues(ResultIterator):
-    """Puts a PoolTaskError in place of each call that failed."""
+    """An iterator over results, which returns a PoolTaskError for each failed call."""
 
     def _failed(self, error: BaseException) -> PoolTaskError:
         return PoolTaskError(error)
