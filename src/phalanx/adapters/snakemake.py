@@ -1,4 +1,5 @@
-"""Snakemake's executor `phalanx`: each of Snakemake's jobs, or groups of jobs, is a job here.
+"""Snakemake's executor `phalanx`: each job of Snakemake, or each group of jobs, becomes a job of
+Phalanx.
 
     snakemake --executor phalanx --jobs 100 --phalanx-queue lab
 
@@ -47,7 +48,7 @@ class ExecutorSettings(ExecutorSettingsBase):
 
 
 class Executor(RemoteExecutor):
-    """Submits, watches and cancels Snakemake's jobs as jobs."""
+    """The executor that submits, watches and cancels Snakemake's jobs as jobs of Phalanx."""
 
     def __post_init__(self) -> None:
         """Connect to the cluster."""
@@ -85,7 +86,7 @@ class Executor(RemoteExecutor):
     async def check_active_jobs(
         self, active_jobs: list[SubmittedJobInfo]
     ) -> AsyncGenerator[SubmittedJobInfo, None]:
-        """Report the jobs that have ended; yield those that are still active."""
+        """Report the jobs that have ended, and yield those that are still active."""
         rows = {row.name: row for row in phalanx.jobs()} if active_jobs else {}
         for info in active_jobs:
             row = rows.get(info.external_jobid)
@@ -112,7 +113,7 @@ class Executor(RemoteExecutor):
 
 
 def _kept_log(name: str) -> Path | None:
-    """Store a job's output in a file and return its path; None when no output is left."""
+    """Store a job's output in a file. Returns the file's path; None if the output is gone."""
     try:
         printed = phalanx.JobHandle(name).logs()
     except PhalanxError:

@@ -1,4 +1,5 @@
-"""submitit's cluster `phalanx`: each of submitit's jobs is a job here, with a member for each task.
+"""submitit's cluster `phalanx`: each job of submitit becomes a job of Phalanx, with a member for
+each task.
 
     executor = submitit.AutoExecutor(folder, cluster="phalanx")
     executor.update_parameters(timeout_min=60, gpus_per_node=1, phalanx_queue="lab")
@@ -26,11 +27,13 @@ from phalanx.errors import JobCommandError, JobNotFoundError
 from phalanx.model.jobs import states as st
 
 OWN_PARAMETERS = frozenset({"queue", "priority", "env", "setup", "signal_delay_s"})
-"""Parameters that `update_parameters` takes as `phalanx_NAME`, in addition to submitit's own."""
+"""The parameters that `update_parameters` accepts as `phalanx_NAME`, in addition to submitit's
+own.
+"""
 DEFAULT_TIMEOUT_MIN = 5.0
 DEFAULT_SIGNAL_DELAY_S = 90
 REQUEUED = 75
-"""The exit code of a task that has written a checkpoint."""
+"""The exit code of a task that has written a checkpoint, so that its job waits again."""
 GRACE_S = 30.0
 """Seconds that a preempted job has for writing a checkpoint."""
 _NAMES = {
@@ -46,7 +49,7 @@ LOOK_EVERY_S = 0.5
 
 
 class PhalanxInfoWatcher(core.InfoWatcher):
-    """Asks the cluster for the states of the jobs that this process follows."""
+    """The watcher that asks the cluster for the states of the jobs that this process follows."""
 
     def update(self) -> None:
         """Fetch the jobs' states."""
@@ -98,7 +101,7 @@ class PhalanxJob(core.Job[Any]):
 
 
 class PhalanxJobEnvironment(job_environment.JobEnvironment):
-    """The variables in which a task of a job finds its job, rank and nodes."""
+    """The environment of a job's task: the variables that have the task's job, rank and nodes."""
 
     _env: ClassVar[dict[str, str]] = {
         "job_id": "PHALANX_JOB",
@@ -124,23 +127,24 @@ class PhalanxJobEnvironment(job_environment.JobEnvironment):
         return list(dict.fromkeys(at.get(one.node, one.node) for one in members if one.node))
 
     def _handle_signals(self, paths: utils.JobPaths, submission: utils.DelayedSubmission) -> None:
-        """Handle signals from now on. A signal that came earlier was held back until this call."""
+        """Handle signals from now on. A signal that came earlier is handled now."""
         super()._handle_signals(paths, submission)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {self._usr_sig()})
 
     def _requeue(self, countdown: int) -> None:
-        """End the process so that the job waits again.
+        """End the process with the exit code that the job's requeue rule names, so that the job
+        waits again.
 
-        The job's requeue rule names this exit code. A preempted job waits again in any case.
+        A preempted job waits again in any case.
         """
         logger.get_logger().info(f"{self.job_id} is requeued ({countdown} remaining timeouts)")
         sys.exit(REQUEUED)
 
 
 class PhalanxExecutor(core.PicklingExecutor):
-    """Submits functions as jobs.
+    """The executor that submits functions as jobs.
 
-    The jobs outlive this process on a cluster that was started by `phalanx start`.
+    On a cluster that was started by `phalanx start`, the jobs outlive this process.
     """
 
     job_class = PhalanxJob

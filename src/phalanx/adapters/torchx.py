@@ -1,9 +1,10 @@
-"""TorchX's scheduler `phalanx`: an application is a job here, with a group for each of its roles.
+"""TorchX's scheduler `phalanx`: an application becomes a job of Phalanx, with a group for each of
+its roles.
 
     torchx run --scheduler phalanx -cfg queue=lab dist.ddp -j 2x4 --script train.py
 
-A role's command runs in the directory that its image names, if that exists, and otherwise in the
-directory where the application is submitted. No container is started.
+A role's command runs in the directory that its image names, if that directory exists, and otherwise
+in the directory where the application is submitted. No container is started.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ STATES: Mapping[str, AppState] = {
 """TorchX's state for each state of jobs and members; all other states mean failed."""
 LOOK_EVERY_S = 0.5
 INDEX = "$(VC_TASK_INDEX)"
-"""The text that stands for a member's index in commands and variables."""
+"""The placeholder for a member's index in commands and variables."""
 _INDEX_HERE = "\0VC_TASK_INDEX\0"
-"""A stand-in for INDEX while all other text of a role is converted to the form of manifests."""
+"""A placeholder for INDEX, while all other text of a role is converted to the form of manifests."""
 
 
 def manifest(app: AppDef, name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,9 +109,9 @@ def _task(given: Role, name: str) -> dict[str, Any]:
 
 
 def _literal(text: str) -> str:
-    """Return a text in the form of manifests, with $$ for $.
+    """Return a text in the form of manifests, in which `$` is written `$$`.
 
-    A role's words then reach the command unchanged, except TorchX's own macros.
+    So a role's words reach the command unchanged, except for TorchX's own macros.
     """
     return text.replace("$", "$$").replace(_INDEX_HERE, INDEX)
 
@@ -120,7 +121,7 @@ def _label(text: str) -> str:
 
 
 class PhalanxScheduler(Scheduler[Mapping[str, Any]]):
-    """Submits applications as jobs, and asks about them."""
+    """The scheduler that submits applications as jobs, and asks about them."""
 
     def __init__(self, session_name: str) -> None:
         super().__init__("phalanx", session_name)
@@ -210,7 +211,9 @@ class PhalanxScheduler(Scheduler[Mapping[str, Any]]):
 
 
 def _printed(job: phalanx.JobHandle, member: str, should_tail: bool) -> Iterator[str]:
-    """Yield lines as they are printed; without `should_tail`, only the lines printed so far."""
+    """Yield the lines of a member's output. With `should_tail`, also yield later lines as they are
+    printed.
+    """
     shown = 0
     while True:
         is_over = job.state in st.FINISHED

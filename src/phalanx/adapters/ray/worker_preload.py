@@ -1,6 +1,7 @@
 """A module that the workers' parent imports, so that workers start with Ray's names and libraries.
 
-A worker would need longer to import Tune and its dependencies than most trials' first steps take.
+Otherwise a worker would take longer to import Tune and its dependencies than most trials take for
+their first step.
 """
 
 from __future__ import annotations

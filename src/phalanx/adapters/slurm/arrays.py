@@ -27,7 +27,7 @@ def after_of(asked: Mapping[str, str]) -> str | None:
     """Return the value of `--dependency` in the form of `phalanx run --after`; None without it.
 
     Slurm's `singleton` applies to jobs with the same name and user. Phalanx's `singleton` applies
-    to jobs that give the same word, so the job's name is added as this word.
+    to jobs that give the same word. Therefore the job's name is added as the word.
     """
     written = asked.get("dependency")
     if written is None:

@@ -22,7 +22,9 @@ _NOTHING = {"-": ""}
 
 
 def _read(table: str) -> dict[str, Field]:
-    """Read a table whose lines have a name, a field, a title and the unknown text; `-`: none."""
+    """Read a table whose lines have a name, a field, a title and the text for an unknown value. The
+    text `-` stands for none.
+    """
     found = {}
     for line in table.strip().splitlines():
         name, field, title, unknown = (_NOTHING.get(word, word) for word in line.split())
@@ -31,7 +33,7 @@ def _read(table: str) -> dict[str, Field]:
 
 
 def _sacct(table: str) -> dict[str, Field]:
-    """Read a table whose lines have a name, a width, a field and the unknown text."""
+    """Read a table whose lines have a name, a width, a field and the text for an unknown value."""
     found = {}
     for line in table.strip().splitlines():
         name, width, *cells = line.split()
@@ -105,7 +107,7 @@ SQUEUE_STEP_LETTERS = {
     "M": Field("time", "TIME"),
     "N": Field("nodelist", "NODELIST"),
 }
-"""Letters that mean another column with `squeue --steps`."""
+"""The letters that select another column with `squeue --steps`."""
 SQUEUE_NAMES = _read(
     """
     Account account ACCOUNT (null)

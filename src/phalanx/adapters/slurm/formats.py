@@ -21,7 +21,9 @@ NAME_WIDTH = 20
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column: the field of rows, its title, and its width (0: as wide as needed)."""
+    """A column of a listing: the field of the rows, the title, and the width (0: as wide as
+    needed).
+    """
 
     field: str
     title: str
@@ -43,8 +45,8 @@ def letters(
 ) -> tuple[list[Column], list[str]]:
     """Return the columns of a format with %-letters, and complaints about unknown letters.
 
-    As in Slurm, an unknown letter stays as text and the listing is made. Text behind the last
-    letter is a column without a field. `%all` means all columns.
+    As in Slurm, an unknown letter becomes text, and the listing is shown all the same. Text after
+    the last letter becomes a column without a field. `%all` means all columns.
     """
     if format == "%all":
         return [
@@ -71,7 +73,7 @@ def letters(
 def names(format: str, fields: Mapping[str, Field]) -> tuple[list[Column], list[str]]:
     """Return the columns of squeue's or sinfo's --Format, and complaints about unknown names.
 
-    A column is `NAME[:[.][WIDTH][TEXT]]`, in any case. Unknown columns are left out.
+    A column is `NAME[:[.][WIDTH][TEXT]]`, in upper or lower case. Unknown columns are left out.
     """
     known = {name.lower(): found for name, found in fields.items()}
     columns, complaints = [], []
@@ -96,8 +98,8 @@ def sacct_names(
 ) -> list[Column]:
     """Return the columns of sacct's or sshare's --format.
 
-    A column is `NAME[%[-]WIDTH]`, in any case; the beginning of a name is enough. `width`: the
-    width of columns without a given width. Raises OptionError for an unknown name.
+    A column is `NAME[%[-]WIDTH]`, in upper or lower case; the beginning of a name is enough.
+    `width`: the width of columns without a given width. Raises OptionError for an unknown name.
     """
     known = {name.lower(): found for name, found in fields.items()}
     columns = []

@@ -1,4 +1,6 @@
-"""The marks of Slurm's options on jobs, and the words that all commands check."""
+"""The annotations that Slurm's options leave on jobs, and a check of values that all commands
+share.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ NOTE = "slurm/"
 
 
 def check_words(asked: Mapping[str, str]) -> None:
-    """Raise OptionError for a value whose meaning Phalanx does not have."""
+    """Raise OptionError for a value of Slurm that Phalanx does not support."""
     allowed = {
         "clusters": (CLUSTER, "all"),
         "kill-on-invalid-dep": ("yes",),

@@ -1,4 +1,4 @@
-"""Translation of options that choose nodes into node affinity terms of members.
+"""The translation of options that choose nodes into node affinity terms of members.
 
 The options are `--constraint`, `--nodelist`, `--exclude`, and the type of `--gres=gpu:TYPE`.
 """
@@ -38,10 +38,10 @@ def gres_count(given: str) -> tuple[str, int]:
 
 
 def shared_gpu(given: str) -> dict[str, Any]:
-    """Return the fields of a job that `--gres=shard:N` or `--gres=mps:N` mean; empty for others.
+    """Return the fields of a job for `--gres=shard:N` or `--gres=mps:N`; empty for other values.
 
-    A shard is one GiB of a GPU's memory here. N of mps are N percent of a GPU, which MPS shares.
-    Raises OptionError.
+    A shard is one GiB of a GPU's memory here. `mps:N` is N percent of a GPU, which is shared by
+    MPS. Raises OptionError.
     """
     kind, _, count = given.removeprefix("gres/").replace("=", ":").partition(":")
     if kind not in ("shard", "mps"):
@@ -71,8 +71,8 @@ def gpu_type_of(asked: Mapping[str, str]) -> str:
 
 
 def choice_of(asked: Mapping[str, str], hosts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the terms of a nodeAffinity, of which a node must match one; an empty list allows any
-    node.
+    """Return the terms of a nodeAffinity. A node must match one of the terms; an empty list allows
+    any node.
 
     `hosts`: host names by address. Host lists in `asked` are already expanded. Raises OptionError
     for a value that cannot be read.

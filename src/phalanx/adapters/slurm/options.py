@@ -1,7 +1,8 @@
-"""The options of Slurm's commands: those with an effect, those without, and refused ones.
+"""The options of Slurm's commands: options with an effect, options without an effect, and refused
+options.
 
-Every option of Slurm is listed. An option without effect says why that does no harm, and a refused
-one says why it is refused.
+Every option of Slurm is listed. An option without effect has a note that says why that does no
+harm, and a refused option has the reason.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import msgspec
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One option. `refused`: why it is refused, or "". `note`: its difference from Slurm."""
+    """One option. `refused`: the reason why it is refused; "": it is accepted. `note`: the way in
+    which it differs from Slurm.
+    """
 
     long: str
     short: str = ""
@@ -26,7 +29,9 @@ class Option(msgspec.Struct, frozen=True):
     option's effect.
     """
     is_optional: bool = False
-    """Whether the value may be left out; a given value is part of the option's own word."""
+    """Whether the value may be left out. If it is given, it is part of the same word as the
+    option.
+    """
     is_idle: bool = False
     """Whether the option has no effect; the note says why that does no harm."""
     also: str = ""
@@ -96,7 +101,7 @@ _ABSENT: Final = (
     idle("gpu-bind", note="a task sees all devices that its job or step holds on the node"),
     idle("wait-all-nodes", note="members always start together"),
 )  # fmt: skip
-"""Options of Slurm without an equivalent here, which scripts may still use."""
+"""The options of Slurm that have no equivalent here, but that scripts may use."""
 
 RESOURCES: Final = (
     Option("account", "A", note="only shown by squeue and sacct; it sets no limits"),
@@ -277,7 +282,7 @@ _NAMED: Final = {
 }
 """Variables, without their prefixes, whose names differ from those of their options."""
 _OF_JOBS: Final = ("SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_ID", "SLURM_CPUS_PER_TASK")
-"""Variables of jobs whose names look like variables of options."""
+"""The variables that describe jobs, but whose names look like variables of options."""
 
 
 _COMMA = re.compile(r",(?![^\[\]]*\])")
@@ -293,8 +298,8 @@ def from_environment(
 ) -> dict[str, str]:
     """Return the options that variables such as SBATCH_PARTITION set.
 
-    A flag is set by a variable with any value except `0`, `no` and `false`. Refused options are
-    ignored, because a variable may be meant for other commands.
+    A variable sets a flag with any value except `0`, `no` and `false`. A variable of a refused
+    option is ignored, because it may be meant for another command.
     """
     options = {one.long: one for one in known if one.long not in ("help", "usage", "version")}
     names = {one.upper().replace("-", "_"): one for one in reversed(options)}

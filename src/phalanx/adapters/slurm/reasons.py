@@ -15,7 +15,7 @@ _ENDED = {
 }
 NEVER_KNOWN = "None"
 _USUAL = "default/"
-"""The namespace of jobs that Slurm's commands make."""
+"""The namespace of jobs that Slurm's commands submit."""
 
 
 def waiting_reason(job: JobInfo, now: float) -> str:

@@ -1,4 +1,6 @@
-"""Translation of Slurm's options into a job whose members are shares of nodes or single tasks."""
+"""The translation of Slurm's options into a job. A member of the job is a share of a node, or a
+single task.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ from phalanx.model.jobs.spec import JobSpec, Policy, TaskGroup
 
 MAX_TASKS = 100_000
 LEAST_LIMIT_BYTES = 256 << 20
-"""The least memory limit in bytes, because srun's processes in a script count, too; jobs may
-reserve less.
+"""The least memory limit in bytes. It is this large because the processes of srun in a script
+count, too. A job may reserve less.
 """
 _COUNT = re.compile(r"[0-9]{1,7}")
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMGT]?)B?", re.IGNORECASE)
@@ -35,17 +37,17 @@ _RANGE = re.compile(r"([0-9]{1,7})-([0-9]{1,7})")
 NOTES = (
     "account", "comment", "wckey", "qos", "nice", "constraint", "nodelist", "exclude", "mail-user",
 )  # fmt: skip
-"""Options whose given values are kept for listings."""
+"""The options whose values are kept for listings."""
 _NICE = 100
 BATCH, TASK = "batch", "task"
 _BY_NODE = (
     "nodes", "ntasks-per-node", "gres", "gpus-per-node", "mem", "gpus", "exclusive", "overcommit",
 )  # fmt: skip
-"""Options with which a member is a share of a node, and not a task."""
+"""The options that make a member a share of a node instead of a task."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of a job: its members, their tasks, and what each member holds."""
+    """The size of a job: its members, their tasks, and the amounts that each member holds."""
 
     members: int
     tasks: int
@@ -106,7 +108,7 @@ def shape_of(asked: Mapping[str, str], node_cpus: int = 0) -> Shape:
 
 
 def _nodes(asked: Mapping[str, str]) -> int | None:
-    """Return the number of nodes; for a range, its lower end."""
+    """Return the number of nodes that the options request; for a range, its lower end."""
     match = _RANGE.fullmatch(asked.get("nodes", ""))
     if match is None:
         return _count(asked, "nodes")
@@ -158,7 +160,9 @@ def _gpus(asked: Mapping[str, str], members: int, each: int) -> float:
 
 
 def _memory(asked: Mapping[str, str], cpus: int, gpus: float) -> float | None:
-    """Return the bytes that a member reserves; None: it reserves none, as with `--mem=0`."""
+    """Return the bytes of memory that a member reserves; None: it reserves none, for example with
+    `--mem=0`.
+    """
     found = None
     for name, times in (("mem", 1.0), ("mem-per-cpu", cpus), ("mem-per-gpu", gpus)):
         given = asked.get(name)
@@ -259,7 +263,7 @@ def job_spec(
 
 
 def counts_tasks(asked: Mapping[str, str]) -> bool:
-    """Whether the options give the number of tasks; only then is it set in variables."""
+    """Whether the options give the number of tasks. Only then do variables of the job have it."""
     return any(name.startswith("ntasks") for name in asked)
 
 
@@ -333,7 +337,9 @@ def _notes(asked: Mapping[str, str], shape: Shape, directory: str) -> dict[str, 
 
 
 def _limit(asked: Mapping[str, str]) -> str | None:
-    """Read a value in Slurm's forms; return any other text unchanged, for `Job` to read."""
+    """Return a time limit. A value in Slurm's forms is read; any other text stays as it is, and
+    `Job` reads it.
+    """
     if "time" not in asked:
         return None
     try:
@@ -344,7 +350,9 @@ def _limit(asked: Mapping[str, str]) -> str | None:
 
 
 def _moment(asked: Mapping[str, str], option: str) -> datetime | str | None:
-    """Read a value in Slurm's forms; return any other text unchanged, for `Job` to read."""
+    """Return a moment. A value in Slurm's forms is read; any other text stays as it is, and `Job`
+    reads it.
+    """
     if option not in asked:
         return None
     try:
@@ -391,7 +399,7 @@ def _groups(
 
 
 def _priority(asked: Mapping[str, str]) -> int:
-    """Return the priority minus `--nice`, which is 100 without a value."""
+    """Return the priority, minus `--nice`. The option without a value means 100."""
     found = []
     for option in ("priority", "nice"):
         given = asked.get(option, "0") or str(_NICE)

@@ -60,8 +60,8 @@ def checked(script: bytes) -> str:
 def file_name(pattern: str, values: Mapping[str, str]) -> str:
     """Return a pattern such as `slurm-%j.out` with its letters replaced.
 
-    A letter without a value stays, for the process that opens the file. A backslash at the
-    beginning switches replacement off.
+    A letter without a value stays in the name, and the process that opens the file replaces it.
+    After a backslash at the beginning nothing is replaced.
     """
     if pattern.startswith("\\"):
         return pattern[1:]

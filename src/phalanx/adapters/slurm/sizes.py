@@ -1,4 +1,4 @@
-"""Conversion of sizes to the unit of `sacct --units`."""
+"""The conversion of sizes to the unit that `sacct --units` gives."""
 
 from __future__ import annotations
 

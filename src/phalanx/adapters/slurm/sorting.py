@@ -16,9 +16,10 @@ _AS_NUMBERS = frozenset({"priority", "fraction"})
 def sorted_rows(
     rows: Sequence[dict[str, str]], order: str, letters: Mapping[str, Field]
 ) -> list[dict[str, str]]:
-    """Return rows in the order of letters such as `P,t,-p`; `-` sorts a letter downwards.
+    """Return rows sorted by the fields of letters such as `P,t,-p`.
 
-    Equal rows keep their order. Raises ValueError for an unknown letter.
+    A `-` sorts by this field in descending order. Equal rows keep their order. Raises ValueError
+    for an unknown letter.
     """
     found = list(rows)
     for word in reversed([one for one in order.split(",") if one]):
@@ -34,7 +35,7 @@ def sorted_rows(
 
 
 def _key(name: str, text: str) -> list[tuple[float, str]]:
-    """Return a sort key: numbers in a text count by size, states by Slurm's numbers."""
+    """Return a sort key. Numbers in a text are sorted by size, and states by Slurm's numbers."""
     if name in ("short", "state"):
         short = text if name == "short" else {"PENDING": "PD", "RUNNING": "R"}.get(text, text)
         return [(float(_STATES.index(short)) if short in _STATES else len(_STATES), "")]

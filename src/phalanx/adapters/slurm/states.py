@@ -29,7 +29,7 @@ _NEVER = (
     "RESV_DEL_HOLD", "RD", "REQUEUE_FED", "RF", "REQUEUE_HOLD", "RH", "REVOKED", "RV",
     "SIGNALING", "SI", "SPECIAL_EXIT", "SE", "STAGE_OUT", "SO", "STOPPED", "ST", "UPDATE_DB",
 )  # fmt: skip
-"""States of Slurm that no job has here; a listing by them is empty."""
+"""The states of Slurm that no job of Phalanx has. A listing of jobs in such a state is empty."""
 _OF_ATTEMPTS = {
     at.PREEMPTED: "PREEMPTED",
     at.NODE_LOST: "NODE_FAIL",
@@ -43,7 +43,7 @@ def attempt_state(state: str) -> str:
 
 
 def code_of(code: int, signal: int) -> str:
-    """Return Slurm's CODE:SIGNAL of an exit code (in shells' form) and its signal (0: none)."""
+    """Return Slurm's CODE:SIGNAL for an exit code, as shells count it, and a signal (0: none)."""
     return f"0:{signal}" if signal else f"{code}:0"
 
 

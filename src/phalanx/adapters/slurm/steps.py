@@ -19,15 +19,15 @@ _OF_JOBS = (
 
 
 def told_by_jobs(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return those variables of a job that the job's steps also have."""
+    """Return the variables of a job that the job's steps have, too."""
     return {name: value for name, value in variables.items() if name.startswith(_OF_JOBS)}
 
 
 def commands_of(argv: Sequence[str], count: int, is_several: bool) -> list[list[str]]:
     """Return the command of each task.
 
-    `is_several`: `argv[0]` is a file of `--multi-prog`, whose lines have task numbers and a
-    command. Raises OptionError.
+    `is_several`: `argv[0]` is the file of `--multi-prog`. Each of its lines has numbers of tasks
+    and a command. Raises OptionError.
     """
     if not is_several:
         return [list(argv)] * count
@@ -67,7 +67,7 @@ def _numbers(file: str, written: str) -> list[int]:
 def devices_of_task(
     asked: Mapping[str, str], devices: Sequence[int], place: int, tasks: int
 ) -> Sequence[int]:
-    """Return which of a member's devices its task number `place` sees.
+    """Return the devices of a member that its task number `place` sees.
 
     Raises OptionError when the options ask for more devices than the member holds.
     """
@@ -94,7 +94,9 @@ def devices_of_task(
 
 
 def device_variables(seen: Sequence[int], devices: Sequence[int]) -> dict[str, str]:
-    """Return the variables with the devices that a task sees, among those that its member holds."""
+    """Return the variables that name the devices that a task sees, among those that its member
+    holds.
+    """
     told = {}
     if seen:
         told["SLURM_STEP_GPUS"] = ",".join(map(str, seen))

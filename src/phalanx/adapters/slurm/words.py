@@ -1,4 +1,4 @@
-"""Reader of the arguments of Slurm's commands, in the forms that getopt_long takes.
+"""The reader of the arguments of Slurm's commands, in the forms of getopt_long.
 
 These are `-n4`, `-n 4`, `--ntasks=4`, `--nta 4`, and options whose optional value is part of the
 same word (`-K0`, `--exclusive=user`).
@@ -15,9 +15,9 @@ from phalanx.model.nearest import nearest
 def read_options(
     command: str, known: Sequence[Option], words: Sequence[str], intermixed: bool = False
 ) -> tuple[dict[str, str], list[str]]:
-    """Return (the options by their long names, the words after them). The value of a flag is "".
-    `intermixed`: words may come before options. Raises OptionError that names an unknown or refused
-    option.
+    """Return the options by their long names, and the words after the options. The value of a flag
+    is "". `intermixed`: words may come before options. Raises OptionError, which names the unknown
+    or refused option.
     """
     found: dict[str, str] = {}
     rest: list[str] = []

@@ -15,13 +15,14 @@ from phalanx.runtime.os.own_time import own_time
 from phalanx.scheduler.devices.instances import Allocation
 
 LEAVES_WITHIN_S = 5.0
-"""Seconds after the end of its member in which a worker must exit; after that it is killed."""
+"""Seconds for which a worker may go on after the end of its member. After that it is killed."""
 
 
 class GangWorkers:
-    """The members' processes, as groups.Leases and groups.Tenants.
+    """The processes of members, which this class offers to bundles as `groups.Leases` and
+    `groups.Tenants`.
 
-    Other tasks of Ray are unknown here.
+    It does not know Ray's other tasks.
     """
 
     is_draining = False
@@ -31,12 +32,14 @@ class GangWorkers:
         self._held: dict[int, tuple[BundlePool, Allocation]] = {}
         """The bundle in which each process runs, and the allocation that it holds there."""
         self._leaving: dict[int, float] = {}
-        """Processes whose members have ended, and the time at which each is killed if it is
-        still alive.
+        """By process whose member has ended: the time at which it is killed if it is still
+        alive.
         """
 
     def adopt(self, place: BundleId, pid: int) -> None:
-        """Register a process that runs in this bundle; end it if the bundle is gone."""
+        """Register a process that runs in this bundle. If the bundle is gone, the process is
+        ended.
+        """
         self._forget_ended()
         pool = next(self._bundles.pools(place), None)
         held = None if pool is None else pool.acquire(pool.resources)
@@ -65,7 +68,7 @@ class GangWorkers:
         self._signal_in(pools, signal.SIGKILL)
 
     def tick(self, now: float) -> None:
-        """Kill workers that should have exited by now, and release the amounts of ended ones."""
+        """Kill workers that should have exited by now, and release the amounts of ended workers."""
         for pid, until in self._leaving.items():
             if now >= until:
                 _signal(pid, signal.SIGKILL)
@@ -84,7 +87,7 @@ class GangWorkers:
 
 
 def _signal(pid: int, number: int) -> bool:
-    """Send a signal (0: only test for life). Returns False when the process is gone."""
+    """Send a signal; signal 0 only tests whether the process lives. Returns False if it is gone."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:

@@ -1,9 +1,9 @@
 """A shard in Ray's internal key-value store, which offers single values and create-if-absent.
 
-A batch is one value, an entry of a log, so it is written completely or not at all. From time to
-time all tables are written as one image, and the log entries that the image covers are deleted.
-Each epoch has its own image and log, so entries that an earlier writer appends after a later one
-has begun are never read. The writer keeps its tables in memory as well.
+A batch is one value, which is an entry of a log. So a batch is written completely or not at all.
+From time to time all tables are written as one image, and the log entries that the image covers are
+deleted. Each epoch has its own image and log. So if an earlier writer still appends entries when a
+later writer has begun, they are never read. The writer keeps its tables in memory as well.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class KeyValues(Protocol):
     """
 
     def put_new(self, key: bytes, value: bytes) -> bool:
-        """Store a value unless the key has one; return whether it was stored."""
+        """Store a value unless the key has one. Returns whether the value was stored."""
         ...
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Store a value, replacing any earlier one."""
+        """Store a value in place of any earlier one."""
         ...
 
     def get(self, key: bytes) -> bytes | None:
@@ -53,7 +53,9 @@ class KeyValues(Protocol):
 
 
 class _Image(NamedTuple):
-    """All tables after the entries before number `entries` of the image's own epoch."""
+    """All tables with the changes of the image's epoch up to entry number `entries`, which is not
+    included.
+    """
 
     entries: int
     tables: Tables
@@ -81,7 +83,7 @@ class KvShard:
         return self._name
 
     def head(self) -> Head:
-        """Return the record of the latest claimed epoch; an empty one before the first."""
+        """Return the record of the latest claimed epoch; an empty record before the first epoch."""
         epochs = self._numbers(b"epoch/")
         if not epochs:
             return Head()
@@ -91,7 +93,7 @@ class KvShard:
     def claim(self, head: Head) -> None:
         """Claim the epoch of `head` and load the tables.
 
-        Raises StaleEpochError for an old epoch.
+        Raises StaleEpochError for an epoch that is not newer than the latest.
         """
         newest = self.head().epoch
         if head.epoch <= newest or not self._put_new(_epoch_key(head.epoch), _encode(head)):
@@ -143,7 +145,7 @@ class KvShard:
     # ---- images and logs ---------------------------------------------------------------------
 
     def _read(self) -> Tables:
-        """Return all tables as left by the latest epoch that wrote an image."""
+        """Return all tables as the latest epoch that wrote an image left them."""
         for _ in range(_LOAD_TRIES):
             epochs = [epoch for epoch in self._numbers(b"image/") if epoch < self._epoch]
             if not epochs:
@@ -176,8 +178,8 @@ class KvShard:
         self._call(self._values.delete_all, _log_key(self._epoch))
 
     def _sweep(self) -> None:
-        """Delete the images and logs of earlier epochs. The epochs' numbers stay, because late
-        writers recognize by them that their epoch is over.
+        """Delete the images and logs of earlier epochs. The numbers of the epochs stay, because
+        they show a late writer that its epoch is over.
         """
         for kind in (b"image/", b"log/"):
             keys = self._call(self._values.keys, kind)

@@ -1,15 +1,15 @@
 """The agent of one Ray node: a detached actor that keeps the node's devices and runs members of
 jobs.
 
-The agent lives on a lease. Each batch of messages that the scheduler has taken in allows the agent
-to run things for `ttl_s` from the moment at which that batch was sent. Without a renewed lease the
-agent ends itself and everything that it runs. Therefore the scheduler may give the agent's work to
-other nodes when it has heard nothing for longer than that.
+The agent lives on a lease. Each batch of messages that the scheduler has taken in renews the lease
+for `ttl_s` seconds, from the moment at which the batch was sent. If the lease runs out, the agent
+ends itself and all work that it runs. Therefore the scheduler may give the agent's work to other
+nodes when it has got no message for a longer time.
 
 A scheduler that Ray restarts waits twice as long for the nodes that it knows. So while Ray reports
-a restart of the scheduler, the lease is twice as long, too. That is safe: the scheduler that took
-in the last batch ended before it could declare this node dead, and its successor began after that
-batch was sent.
+a restart of the scheduler, the lease is twice as long, too. This is safe: the scheduler that took
+in the last batch ended before it could declare this node dead, and the next scheduler began after
+the batch was sent.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class AgentSetup(msgspec.Struct, frozen=True, kw_only=True):
     ray_node: str
     """The id by which Ray knows its node."""
     node_id: str
-    """The id under which the agent joins: Ray's id, unless a node with that id was declared dead
-    before.
+    """The id under which the agent joins. It is Ray's id, unless a node with this id was declared
+    dead before.
     """
     host: str
     totals: dict[str, float]
@@ -61,7 +61,9 @@ class AgentSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchedulerPeer:
-    """The scheduler as a Peer: messages to it are collected, and leave at the end of the round."""
+    """The scheduler as a Peer of the agent. Messages to it are collected, and sent at the end of
+    the round.
+    """
 
     peer = b""
     tag: Any = None
@@ -85,7 +87,7 @@ class SchedulerPeer:
 class NodeAgent:
     """The agent's actor.
 
-    The agent's loop has a thread of its own; Ray's calls only pass things on to it.
+    The agent's loop has a thread of its own. Ray's calls only pass messages on to that thread.
     """
 
     def __init__(self, setup: bytes) -> None:
@@ -178,8 +180,8 @@ class NodeAgent:
         )
 
     def _answered(self, sent: float, future: Any) -> None:
-        """Renew the lease if the scheduler took in the batch that was sent at `sent`; the scheduler
-        may be gone.
+        """Renew the lease if the scheduler has taken in the batch that was sent at `sent`. The call
+        may also have failed, because the scheduler is gone.
         """
         try:
             is_joined = future.result()
@@ -210,7 +212,7 @@ class NodeAgent:
         self._machines.joined(self._peer)
 
     def _end(self, reason: str) -> None:
-        """End everything that the agent runs, and then this process."""
+        """End all work that the agent runs, and then this process."""
         print(f"phalanx: this node's agent ends: {reason}", file=sys.stderr, flush=True)
         self._forks.connection.close()
         sessions.remove(self._session)
@@ -232,8 +234,9 @@ class NodeAgent:
 
 
 def _wiring(totals: dict[str, float], declared: str) -> Topology | None:
-    """Return the wiring of this node's devices, as declared or as found. None if the wiring is
-    unknown, or covers fewer devices than Ray has on this node.
+    """Return the wiring of this node's devices: the declared wiring or, without one, the wiring
+    that the node has found. None if it is unknown, or if it covers fewer devices than Ray has on
+    this node.
     """
     count = totals.get("GPU", 0)
     if not count:

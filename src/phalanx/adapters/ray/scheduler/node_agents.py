@@ -1,4 +1,4 @@
-"""Ray's nodes and the agents on them, as the scheduler's thread knows them."""
+"""The table of Ray's nodes and of the agents on them, for the scheduler's thread."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from phalanx.protocol.frames import encode_body
 from phalanx.runtime.os.own_time import own_time
 
 RESTART_S = 5.0
-"""Seconds after which an agent that was started and has not joined is started again."""
+"""Seconds after which an agent that was started but has not joined is started again."""
 ACKS_WAIT_S = 0.2
-"""The most seconds for which acknowledgements wait for another message with which they can travel,
-because each Ray call costs both sides far more than its content.
+"""The most seconds for which acknowledgements wait, to be sent together with another message. They
+wait because each call of Ray costs both sides far more than its content.
 """
 SILENT_S = 2.0
 """Seconds without a message after which the scheduler checks whether an agent still lives, and
@@ -61,8 +61,8 @@ class NodeAgents:
         start: Callable[[AgentSetup], None],
         call: Callable[[Callable[[], None]], None],
     ) -> None:
-        """Start with no agent. `start`: starts an agent. `call`: runs a function in this thread; it
-        may be called from any thread.
+        """Set up the table, without agents. `start`: a function that starts an agent. `call`: a
+        function that runs another function in this thread, and that any thread may call.
         """
         self._nodes = nodes
         self._connected = connected
@@ -73,7 +73,9 @@ class NodeAgents:
         self._handles: dict[bytes, Any] = {}
         self._outbox: dict[bytes, list[Any]] = {}
         self._acks: dict[bytes, tuple[float, list[Acked]]] = {}
-        """Acknowledgements that wait for other messages to the same agent, and until when."""
+        """The acknowledgements that wait for other messages to the same agent, and the time at
+        which they are sent alone.
+        """
         self._living: dict[str, RayNode] = {}
         self._free: dict[str, Amounts] = {}
         self._reports: dict[bytes, NodeReport] = {}
@@ -81,7 +83,9 @@ class NodeAgents:
         self._heard: dict[bytes, float] = {}
         """The time at which each agent last sent a message."""
         self._started: dict[str, float] = {}
-        """When an agent was last started on each Ray node without an agent that has joined."""
+        """The time at which an agent was last started, for each node of Ray on which no agent has
+        joined.
+        """
 
     # ---- messages ----------------------------------------------------------------------------
 
@@ -106,20 +110,20 @@ class NodeAgents:
                 sent.add_done_callback(partial(self._sent, prefix, agent))
 
     def _sent(self, prefix: bytes, agent: Any, sent: Any) -> None:
-        """Note whether a batch arrived or was lost. Runs in a thread of Ray's."""
+        """Note whether a batch arrived or was lost. This method runs in a thread of Ray."""
         if sent.exception() is not None:
             self._call(lambda: self._lost(prefix, agent))
 
     def _lost(self, prefix: bytes, agent: Any) -> None:
-        """Note that an agent could not be reached. If it is alive, it joins again and gets all
-        messages again.
+        """Note that an agent could not be reached. If the agent is alive, it joins again and gets
+        all messages again.
         """
         if self._handles.get(prefix) is agent:
             del self._handles[prefix]
             self._connected.on_lost(prefix)
 
     def admit(self, prefix: bytes, handle: Any) -> bool:
-        """Keep a joining agent's `handle`; return whether the agent's messages may be taken in.
+        """Keep the handle of a joining agent. Returns whether the agent's messages may be taken in.
 
         False if Ray has declared the agent's node dead: the agent's lease must then run out.
         """
@@ -145,7 +149,7 @@ class NodeAgents:
     # ---- nodes -------------------------------------------------------------------------------
 
     def ray_node(self, prefix: bytes) -> str:
-        """Return Ray's id of one of these nodes; empty for one that has never joined."""
+        """Return Ray's id of one of these nodes; empty for a node that has never joined."""
         record = self._nodes.of_prefix(prefix)
         return "" if record is None else record.labels.get(NODE_LABEL, record.node_id)
 
@@ -201,7 +205,7 @@ class NodeAgents:
 
     @property
     def are_all_here(self) -> bool:
-        """Whether each node of Ray has an agent that has joined."""
+        """Whether an agent has joined on each node of Ray."""
         here = {
             self.ray_node(record.prefix)
             for record in self._nodes.living()

@@ -1,5 +1,5 @@
 """All machines of a Ray node: bundles with exact devices, and the members of jobs. They are the
-machines of an ordinary node, without those of tasks, actors and objects, which belong to Ray.
+machines of an ordinary node, except those for tasks, actors and objects, which Ray handles.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from phalanx.scheduler.devices.instances import NodeResources
 
 
 class NodeMachines:
-    """The machines of one node; routes each message to its machine."""
+    """The machines of one node. This class passes each message to the machine that handles it."""
 
     def __init__(
         self,
@@ -111,7 +111,9 @@ class NodeMachines:
             is_port_free,
         )
         self.from_scheduler = MessageTable()
-        """Handlers of the scheduler's messages. Messages about tasks and actors have none."""
+        """The handlers of the scheduler's messages. Messages about tasks and actors have no
+        handler.
+        """
         self._groups.handle_in(self.from_scheduler)
         self.members.handle_in(self.from_scheduler)
         self.from_scheduler.on(Acked, self.control.acked)
@@ -129,7 +131,7 @@ class NodeMachines:
     # ---- what the agent passes in ------------------------------------------------------------
 
     def joined(self, scheduler: Peer) -> None:
-        """Note that the scheduler knows this node, for the first time or again."""
+        """Note that this node has joined the scheduler, for the first time or again."""
         self.control.connected(scheduler)
         self._groups.head_joined()
         self._reports.head_joined()
@@ -158,7 +160,7 @@ class NodeMachines:
         self._reports.tick(now)
 
     def on_round(self) -> None:
-        """Finish a round: all messages that had arrived are handled."""
+        """Finish a round, in which all messages that had arrived were handled."""
         self._groups.settle()
         self._reports.round()
 

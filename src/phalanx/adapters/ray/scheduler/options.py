@@ -10,15 +10,15 @@ NAMESPACE = "phalanx"
 SCHEDULER = "phalanx-scheduler"
 """The scheduler's name among Ray's actors."""
 NODE_AGENT = "phalanx-node-agent-"
-"""The prefix of the names of node agents; the id of their Ray node follows."""
+"""The prefix of the names of node agents. The id of the agent's Ray node follows."""
 GROUP = "phx/"
-"""The prefix of the names of Phalanx's placement groups; the gang's group in hex and the attempt
-follow.
+"""The prefix of the names of Phalanx's placement groups in Ray. The gang's group in hex and the
+attempt follow.
 """
 
 
 class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a cluster's only scheduler, chosen by the program that starts the scheduler.
+    """The options of a cluster's scheduler. The program that starts the scheduler chooses them.
 
     Times are in seconds. Raises ValueError for times that are not above 0, and for an invalid name
     of a resource.
@@ -29,20 +29,22 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
     Ray's head; otherwise addresses as `phalanx.storage` takes them.
     """
     gpu_resource: str = "GPU"
-    """Ray's name for the devices of gangs: `GPU`, or a resource of dedicated nodes."""
+    """Ray's resource for the devices of gangs: `GPU`, or a resource that only dedicated nodes
+    have.
+    """
     ttl_s: float = 10.0
-    """Seconds without a message from the scheduler after which a node's agent ends everything that
-    it runs. Only after that does the scheduler give the work to other nodes.
+    """Seconds without a message from the scheduler after which a node's agent ends all work that it
+    runs. Only later does the scheduler give the work to other nodes.
     """
     margin_s: float = 1.0
-    """Seconds beyond `ttl_s` for which the scheduler waits for a silent node."""
+    """Seconds for which the scheduler waits for a silent node longer than `ttl_s`."""
     reserve_s: float = 2.0
     """Seconds after which a reservation that Ray has not granted is withdrawn, and its gang is
     planned again.
     """
     topology: str = ""
-    """The wiring of every node's devices (see `declared_topology`); empty: each node finds out its
-    own wiring.
+    """The wiring of every node's devices (see `declared_topology`); empty: each node finds its own
+    wiring.
     """
     placement: PlacementPolicy = PlacementPolicy()
     """The policy by which gangs and jobs are placed on nodes."""

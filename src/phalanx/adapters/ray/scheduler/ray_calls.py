@@ -18,14 +18,14 @@ class InternalKv:
         self._namespace = namespace
 
     def put_new(self, key: bytes, value: bytes) -> bool:
-        """Store a value unless the key has one; return whether it was stored."""
+        """Store a value unless the key has one. Returns whether the value was stored."""
         from ray.experimental.internal_kv import _internal_kv_put
 
         existed = _internal_kv_put(key, value, overwrite=False, namespace=self._namespace)
         return not existed
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Store a value, replacing any earlier one."""
+        """Store a value in place of any earlier one."""
         from ray.experimental.internal_kv import _internal_kv_put
 
         _internal_kv_put(key, value, overwrite=True, namespace=self._namespace)
@@ -78,9 +78,9 @@ _RESTARTING = 3
 
 
 def is_restarting(actor: Any) -> bool:
-    """Whether Ray has told this process that the actor ended and is restarting.
+    """Whether Ray has reported to this process that the actor has ended and is restarting.
 
-    It is also False if this version of Ray does not report restarts.
+    Also False if this version of Ray does not report restarts.
     """
     core = ray._private.worker.global_worker.core_worker
     state = getattr(core, "get_local_actor_state", None)

@@ -1,4 +1,6 @@
-"""Reservations as Ray's placement groups, created and removed outside the scheduler's thread."""
+"""The placement groups of Ray that hold reservations. They are created and removed outside the
+scheduler's thread.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +28,19 @@ from phalanx.runtime.os.own_time import own_time
 NODE_LABEL = "ray.io/node-id"
 _THREADS = 32
 _SHOWN_AFTER_S = 0.12
-"""Seconds until Ray's nodes report a placement group; a group that lived for a shorter time may
-never have been reported.
+"""Seconds until Ray's nodes have reported a new placement group. A group that lived for a shorter
+time may never have been reported.
 """
 _FREE_WITHIN_S = 2.0
-"""Seconds after which a removed placement group counts as free, whatever Ray reports; amounts that
-are not free by then count as taken by others.
+"""Seconds after which the amounts of a removed placement group count as free, even if Ray reports
+them as taken. Ray's report then counts as the use by others.
 """
 
 Freed = Callable[[], None]
 
 
 class _Going(msgspec.Struct, kw_only=True, eq=False):
-    """A removed placement group that Ray may still report as taken."""
+    """A removed placement group whose amounts Ray may still report as taken."""
 
     group_id: str
     not_before: float
@@ -47,7 +49,7 @@ class _Going(msgspec.Struct, kw_only=True, eq=False):
 
 
 class RayGroups:
-    """Detached placement groups by (group, attempt). Calls return at once."""
+    """The detached placement groups, by (group, attempt). All methods return at once."""
 
     def __init__(self, reserve_s: float) -> None:
         self._reserve_s = reserve_s
@@ -56,14 +58,17 @@ class RayGroups:
         self._born: dict[AttemptId, float] = {}
         self._lock = threading.Lock()
         self._under_way: dict[AttemptId, Freed | None] = {}
-        """The placement groups that Ray was asked for. The value is the callback for a group that
-        was withdrawn before Ray's answer; None: the group was not withdrawn.
+        """The placement groups that Ray was asked to create and has not answered about. If a group
+        was withdrawn before Ray's answer, its value is the callback for its removal; otherwise it
+        is None.
         """
         self._going: list[_Going] = []
         self._strays: set[AttemptId] = set()
 
     def adopt(self) -> dict[AttemptId, str]:
-        """Return the states of all placement groups of earlier schedulers that are not removed."""
+        """Take over the placement groups of earlier schedulers that are not removed. Returns their
+        states.
+        """
         found = {}
         for key, group, state in _living():
             self._made[key] = group
@@ -78,10 +83,10 @@ class RayGroups:
     def reserve(
         self, key: AttemptId, bundles: list[tuple[str, Amounts]], done: Callable[[bool], None]
     ) -> None:
-        """Ask Ray to reserve these bundles, (Ray's node, amounts) each.
+        """Ask Ray to reserve these bundles, each given as (Ray's node, amounts).
 
-        `done` is called, perhaps in another thread, with True if they are reserved. With False,
-        nothing is held.
+        `done` is called, perhaps in another thread: with True if all bundles are reserved, and with
+        False if none is.
         """
         if not bundles:
             done(True)
@@ -154,8 +159,8 @@ class RayGroups:
         return bool(self._going)
 
     def seen(self, free: Mapping[str, Amounts], now: float) -> list[Freed]:
-        """Take in the amounts that Ray reports as available; return the callbacks of groups that
-        are now free.
+        """Take in the amounts that Ray reports as available. Returns the callbacks of the removed
+        groups that are now free.
         """
         shown = " ".join(name for amounts in free.values() for name in amounts if "_group_" in name)
         over = [
@@ -171,7 +176,8 @@ class RayGroups:
         """Remove placement groups of Ray that are not in `known`, such as those whose removal
         failed.
 
-        A group must be seen twice, so that one that was just requested stays.
+        A group is removed only if two sweeps have seen it, so that a group that was just requested
+        stays.
         """
         strays = {key: group for key, group, _ in _living()}
         for key in [*known, *self._made, *self._under_way]:

@@ -1,5 +1,5 @@
-"""The requests of programs to the scheduler, which are answered here with Ray's help, or by the
-head.
+"""The requests of programs to the scheduler. Either this module answers them with Ray's help, or
+the head does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OnReply = Callable[[Reply], None]
 
 
 class SchedulerRequests:
-    """The requests under way. They wait until the cluster's nodes are known."""
+    """The requests under way. A request waits until the cluster's nodes are known."""
 
     def __init__(
         self,
@@ -44,9 +44,10 @@ class SchedulerRequests:
         reserve_s: float,
         principal: Principal,
     ) -> None:
-        """Start with no request. All programs ask as `principal`, because Ray knows no users.
+        """Set up the table, without requests.
 
-        `ask`: passes a request to the head, whose `replied` follows, now or later. `gangs`: returns
+        All programs ask as `principal`, because Ray knows no users. `ask`: a function that passes a
+        request to the head, which calls `replied` now or later. `gangs`: a function that returns
         the cluster's gangs, which are made on first use.
         """
         self._ask = ask
@@ -80,7 +81,7 @@ class SchedulerRequests:
             ask_again()
 
     def ask(self, origin: bytes, kind: int, body: bytes, replied: OnReply) -> None:
-        """Answer a request of process `origin`, or of a visitor (empty), now or later."""
+        """Answer a request, now or later. `origin`: the process that asks; empty for a visitor."""
         if self._waiting is not None:
             self._waiting.append(lambda: self.ask(origin, kind, body, replied))
             return
@@ -110,8 +111,8 @@ class SchedulerRequests:
     # ---- requests answered here --------------------------------------------------------------
 
     def _explain(self, asker: Asker[Explanation], request: Explain) -> Explanation:
-        """Explain a gang, and add the fact that Ray refused the planned places, which the head does
-        not know.
+        """Explain why a gang waits. The answer adds the reason that Ray refused the planned places,
+        which the head does not know.
         """
         explanations = self._gangs().explanations
         answer = explanations.explain(request.name)

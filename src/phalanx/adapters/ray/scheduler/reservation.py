@@ -1,11 +1,12 @@
-"""Reservations of Ray's resources for gangs: one placement group for each attempt, or none.
+"""Reservations of Ray's resources for gangs: at most one placement group for each attempt.
 
-This machine stands between the head and the node agents. When the first node is asked to prepare
-bundles of an attempt in Phalanx's own books, Ray is asked for all bundles of the attempt, so that
-both steps run at the same time. The head receives the last node's answer only when Ray has granted
-the reservation. If Ray does not grant it, the head receives a refusal, gives everything back and
-plans again. A placement group is removed when the last of its bundles has been given back. The head
-learns that this last bundle is free when Ray reports the resources as available.
+The messages between the head and the node agents pass through this machine. When the head asks the
+first node to prepare bundles of an attempt, the machine asks Ray for all bundles of the attempt, so
+that both steps run at the same time. The machine passes the last node's answer on to the head only
+when Ray has granted the reservation. If Ray does not grant it, the head receives a refusal, gives
+all bundles back and plans again. The machine removes a placement group when the last of its bundles
+was given back. It reports this last bundle to the head as free when Ray reports the resources as
+available.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ Amounts = dict[str, float]
 
 
 class ReservationEffects(Protocol):
-    """The effects on Ray and on the head. The answer to an effect never comes before the effect's
-    call returns.
+    """The effects on Ray and on the head. The answer to an effect comes only after the call of the
+    effect has returned.
     """
 
     def whole(self, key: AttemptId) -> Whole | None:
-        """Return an attempt whose nodes still have to prepare bundles; None if all have prepared,
-        or if the attempt is over.
+        """Return an attempt whose nodes have not all prepared their bundles; None if all have, or
+        if the attempt is over.
         """
         ...
 
     def reserve(self, key: AttemptId, bundles: list[tuple[bytes, Amounts]]) -> None:
-        """Ask Ray to reserve these bundles, (prefix of the node, amounts) each.
+        """Ask Ray to reserve these bundles, each given as (prefix of the node, amounts).
 
-        `granted` or `refused` follows.
+        The answer is a call of `granted` or `refused`.
         """
         ...
 
     def withdraw(self, key: AttemptId) -> None:
-        """Remove a reservation, whether it is granted or not; `freed` follows when its resources
+        """Remove a reservation, which may be granted or not. `freed` is called when its resources
         are free.
         """
         ...
@@ -63,16 +64,16 @@ class Whole(NamedTuple):
     """All bundles of an attempt. Nodes that are not connected now are asked later."""
 
     bundles: dict[bytes, dict[int, Amounts]]
-    """Amounts by node and by the bundle's index."""
+    """The amounts of each bundle, by node and by the bundle's index."""
     awaited: Container[bytes]
-    """Nodes whose answer the head has not received."""
+    """The nodes whose answers the head has not received."""
 
 
 class Row(msgspec.Struct, kw_only=True):
-    """A reservation as it is stored.
+    """A reservation in the store.
 
-    It has the node and index of each bundle, and the bundle's place among Ray's bundles: -1 for a
-    bundle without any amount, which Ray does not know.
+    It has the node and index of each bundle, and the bundle's place among the bundles of Ray's
+    group. The place is -1 for a bundle without amounts, which Ray's group lacks.
     """
 
     group: GroupId
@@ -81,14 +82,14 @@ class Row(msgspec.Struct, kw_only=True):
 
 
 class _Asked(msgspec.Struct, kw_only=True, eq=False):
-    """An attempt whose reservation is under way."""
+    """An attempt for which Ray was asked, but has not answered."""
 
     bundles: dict[bytes, dict[int, Amounts]]
     row: Row
     prepared: set[bytes] = set()
     is_granted: bool = False
     last: tuple[bytes, Prepared] | None = None
-    """The answer that completes the attempt, while it is held back from the head."""
+    """The nodes' last answer, while it is held back from the head."""
 
 
 class Reservations:
@@ -98,13 +99,13 @@ class Reservations:
         self._effects = effects
         self._asked: dict[AttemptId, _Asked] = {}
         self._held: dict[AttemptId, dict[tuple[bytes, int], int]] = {}
-        """By attempt: (prefix, index) of each bundle that is not given back yet, with the bundle's
-        place among Ray's bundles.
+        """For each attempt: the bundles that were not given back yet, by (prefix, index), with
+        their places among the bundles of Ray's group.
         """
         self._going: dict[tuple[bytes, GroupId, int], GiveBackBundles] = {}
-        """The bundles that each (prefix, group, attempt) was asked to give back."""
+        """The bundles that a node was asked to give back, by (prefix, group, attempt)."""
         self._leaving: dict[AttemptId, list[tuple[bytes, BundlesGone]]] = {}
-        """The messages to deliver when a withdrawn reservation is free."""
+        """The messages for the head that are delivered when a withdrawn reservation is free."""
         self._refusals: dict[GroupId, int] = {}
 
     def restore(self, held: Mapping[AttemptId, Mapping[tuple[bytes, int], int]]) -> None:
@@ -123,11 +124,11 @@ class Reservations:
         }
 
     def refusals(self, group: GroupId) -> int:
-        """Return how often in a row Ray has refused a gang's reservation."""
+        """Return the number of successive refusals of a gang's reservation by Ray."""
         return self._refusals.get(group, 0)
 
     def forget_all_but(self, groups: Container[bytes]) -> None:
-        """Drop the counts of refusals of all other gangs."""
+        """Drop the counts of refusals of all gangs except these."""
         self._refusals = {g: count for g, count in self._refusals.items() if g in groups}
 
     @property
@@ -137,13 +138,13 @@ class Reservations:
 
     @property
     def keys(self) -> list[AttemptId]:
-        """All reservations that Ray was asked for and that are not yet removed."""
+        """The keys of all reservations that Ray was asked for, and that are not removed yet."""
         return [*self._asked, *self._held, *self._leaving]
 
     # ---- messages in both directions ---------------------------------------------------------
 
     def outgoing(self, prefix: bytes, message: Any) -> None:
-        """Take the part of a message from the head to a node that concerns reservations."""
+        """Act on a message from the head to a node, as far as it concerns reservations."""
         if isinstance(message, PrepareBundles):
             key = (message.group, message.attempt)
             if key not in self._held and key not in self._asked:
@@ -170,7 +171,7 @@ class Reservations:
         return asked
 
     def incoming(self, prefix: bytes, message: Any) -> Any:
-        """Take in a node's message; return the message that the head receives now, or None."""
+        """Act on a node's message. Returns the message that the head receives now, or None."""
         if isinstance(message, Prepared):
             return self._prepared(prefix, message)
         if isinstance(message, BundlesGone):
@@ -223,7 +224,7 @@ class Reservations:
     ) -> list[AttemptId]:
         """Drop bundles that attempts up to `last` no longer hold.
 
-        Withdraws the reservations of which nothing is left, and returns their keys.
+        Withdraws the reservations that have no bundle left, and returns their keys.
         """
         emptied = []
         for key in [key for key in self._held if key[0] == group and key[1] <= last]:
@@ -256,7 +257,7 @@ class Reservations:
             self._effects.deliver(*asked.last)
 
     def refused(self, key: AttemptId) -> None:
-        """Note that Ray did not reserve the bundles in time; nothing of them is held."""
+        """Note that Ray did not reserve the bundles in time, and holds none of them."""
         asked = self._asked.pop(key, None)
         if asked is None:
             return
@@ -280,12 +281,12 @@ class Reservations:
     def joined(self, prefix: bytes, there: set[BundleId]) -> None:
         """Note that a node joined, for the first time or again.
 
-        The node has these (group, index); all other bundles on it are gone.
+        `there` has the bundles (group, index) on the node; all its other bundles are gone.
         """
         self._lose(prefix, there)
 
     def node_dead(self, prefix: bytes) -> None:
-        """Note that a node is dead, and with it all bundles there."""
+        """Note that a node is dead, and that all its bundles are gone."""
         for place in [place for place in self._going if place[0] == prefix]:
             del self._going[place]
         for key in [key for key, asked in self._asked.items() if prefix in asked.bundles]:
@@ -303,7 +304,9 @@ class Reservations:
 
 
 def _places(bundles: Mapping[bytes, Mapping[int, Amounts]]) -> list[tuple[bytes, int, int]]:
-    """Return (node, index, place among Ray's bundles) of every bundle, by index."""
+    """Return (node, index, place among the bundles of Ray's group) of every bundle, sorted by
+    index.
+    """
     found = sorted((index, node) for node, there in bundles.items() for index in there)
     numbers = itertools.count()
     return [

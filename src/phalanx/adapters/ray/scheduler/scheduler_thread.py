@@ -1,4 +1,6 @@
-"""The thread of the scheduler's actor: it runs the head between programs, node agents and Ray."""
+"""The thread of the scheduler's actor: it runs the head, and connects it with programs, node agents
+and Ray.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +48,17 @@ from phalanx.storage.opening import open_storage
 from phalanx.storage.storage import Storage
 
 READY_WITHIN_S = 30.0
-"""The most seconds for which requests wait for the agents of a cluster that was not known before.
+"""The most seconds for which the first requests to a new scheduler wait for the agents of the
+cluster's nodes.
 """
 SWEEP_EVERY_S = 30.0
 MAX_UNDER_WAY = 2_000
-"""The number of gangs whose places are being reserved above which no cycle runs, because Ray
-reserves more slowly than cycles decide, and nodes do not keep prepared bundles for ever.
+"""No cycle runs while Ray has to reserve places for more than this number of gangs. Ray reserves
+places more slowly than cycles assign them, and nodes do not keep prepared bundles for ever.
 """
 NEVER = float("inf")
 JOB_BYTES = 4
-"""The last bytes of a process's id that are the id of its Ray job."""
+"""The number of bytes at the end of a process's id that are the id of its Ray job."""
 KV_NAMESPACE = b"phalanx-scheduler"
 RESERVATIONS = "ray_reservations"
 
@@ -65,7 +68,7 @@ OnTakenIn = Callable[[bool], None]
 class SchedulerThread:
     """The scheduler's loop.
 
-    Everything here runs in its thread, except methods that say otherwise.
+    All methods run in the scheduler's thread, except those that say otherwise.
     """
 
     def __init__(self, options: SchedulerOptions) -> None:
@@ -83,7 +86,7 @@ class SchedulerThread:
         self._epoch = 0
         self._ready_at = self._sweep_at = NEVER
         self._defect: WireError | None = None
-        """The reason why there is no head, if its options cannot be met; None: there is a head."""
+        """The error that prevents a head with these options; None: there is a head."""
 
     # ---- from other threads ------------------------------------------------------------------
 
@@ -92,7 +95,7 @@ class SchedulerThread:
         self._loop.start_thread("phalanx-scheduler", self._begin)
 
     def call(self, action: Callable[[], None]) -> None:
-        """Run something in the loop's thread. May be called from any thread."""
+        """Run a function in the loop's thread. May be called from any thread."""
         self._loop.call(action)
 
     def ask(self, origin: bytes, kind: int, body: bytes, replied: OnReply) -> None:
@@ -169,7 +172,7 @@ class SchedulerThread:
             self._requests.begin()
 
     def _adopt(self, rows: list[Row]) -> None:
-        """Match Ray's reservations with the places that gangs hold; give the others back."""
+        """Keep the reservations of Ray for places that gangs hold, and give the others back."""
         there = self._groups.adopt()
         held: dict[AttemptId, dict[tuple[bytes, int], int]] = {}
         for row in rows:
@@ -237,7 +240,7 @@ class SchedulerThread:
         self._fleet.sweep(self._reservations.keys)
 
     def _jobs_ended(self, ended: set[str]) -> None:
-        """End everything that the drivers of these jobs own."""
+        """End all work and gangs that the drivers of these jobs own."""
         scheduler = self._control.gangs_if_used
         gangs = list(scheduler.registry.gangs.values()) if scheduler is not None else []
         owners = {gang.creator for gang in gangs if gang.creator}
@@ -273,12 +276,12 @@ class SchedulerThread:
     # ---- between the head and its nodes and programs -----------------------------------------
 
     def send(self, prefix: bytes, message: Any) -> None:
-        """Send a message to a node, and note its part in reservations."""
+        """Send a message to a node, after the reservations have acted on it."""
         self._reservations.outgoing(prefix, message)
         self._agents.post(prefix, message)
 
     def incoming(self, prefix: bytes, message: Any, take_in: Callable[[Any], None]) -> None:
-        """Pass on a message of a node to the head, after reservations have taken their part."""
+        """Pass on a message of a node to the head, after the reservations have acted on it."""
         if isinstance(message, NodeReport):
             message = self._agents.reported(prefix, message)
         passed = self._reservations.incoming(prefix, message)

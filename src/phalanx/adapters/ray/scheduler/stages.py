@@ -9,13 +9,13 @@ from phalanx.model.ids import GroupId
 KEPT = 4_096
 """The number of gangs whose times are kept."""
 DECIDED, RESERVED = "decided", "reserved"
-"""The steps: a cycle decided, and nodes and Ray were asked (DECIDED); Ray reserved the places
-(RESERVED).
+"""The steps. DECIDED: a cycle has decided, and nodes and Ray are asked for the places. RESERVED:
+Ray has reserved the places.
 """
 
 
 class Stages:
-    """Times of each gang's last attempt, by the machine's monotonic clock."""
+    """The times of each gang's last attempt, by the machine's monotonic clock."""
 
     def __init__(self) -> None:
         self._times: dict[GroupId, dict[str, float]] = {}

@@ -2,7 +2,7 @@
 availability.
 
 Ray's own resource names for one node or one placement group are left out. The resource for devices
-is called GPU, whatever dedicated nodes call it.
+is called GPU, even if dedicated nodes have another name for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RayNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Naming:
-    """Translates between Ray's names of resources and Phalanx's."""
+    """The translation between Ray's names of resources and Phalanx's."""
 
     def __init__(self, gpu_resource: str) -> None:
         self._gpu = gpu_resource
@@ -48,7 +48,7 @@ class Naming:
         return {(self._gpu if n == GPU else n): amount for n, amount in amounts.items() if amount}
 
     def living(self, rows: list[dict[str, Any]]) -> dict[str, RayNode]:
-        """Return the living among Ray's rows of nodes, by id."""
+        """Return the living nodes among Ray's rows, by id."""
         return {
             row["NodeID"]: RayNode(
                 node_id=row["NodeID"],

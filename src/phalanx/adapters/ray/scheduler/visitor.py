@@ -27,9 +27,9 @@ from phalanx.protocol.requests.request import Request
 R = TypeVar("R")
 
 STARTS = (ApplyManifests, CreateQueue)
-"""Requests that start a scheduler if none runs."""
+"""The types of requests for which a scheduler is started if none runs."""
 START_S = 60.0
-"""Seconds that an answer may take longer while a scheduler is started."""
+"""Additional seconds for an answer while a scheduler is started."""
 
 
 def ask_cluster(address: str, request: Request[R], timeout_s: float) -> R:
@@ -50,7 +50,7 @@ def start_scheduler(address: str, options: SchedulerOptions) -> bool:
     """Start the scheduler of a Ray cluster with these options.
 
     Returns False when one already runs, which keeps its own options. Raises ConnectionError, and
-    the error that keeps the scheduler from starting.
+    the error that prevents the scheduler's start.
     """
     _connect(address)
     try:
@@ -62,7 +62,7 @@ def start_scheduler(address: str, options: SchedulerOptions) -> bool:
 
 
 def stop_scheduler(address: str) -> int:
-    """End the scheduler of a Ray cluster, its node agents and everything that they run.
+    """End the scheduler of a Ray cluster, its node agents and all work that they run.
 
     The resources of gangs are given back. Returns the number of ended actors. Raises
     ConnectionError.

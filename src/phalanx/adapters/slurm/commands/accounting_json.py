@@ -84,7 +84,7 @@ def _times(row: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _moment(text: str) -> int:
-    """Return a moment's seconds since the epoch; 0 for an unknown one."""
+    """Return a moment in seconds since the epoch; 0 for an unknown moment."""
     try:
         return int(time.mktime(time.strptime(text, _FORMAT)))
     except (ValueError, OverflowError):

@@ -1,4 +1,6 @@
-"""The command `sacctmgr`, for programs that ask it before they submit; accounts are the queues."""
+"""The command `sacctmgr`, which some programs call before they submit jobs. Accounts are the
+queues.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ _WITH = "User,DefaultAccount,Admin,Cluster,Account,Partition,Share,MaxJobs,MaxTR
 
 
 def sacctmgr(words: Sequence[str]) -> None:
-    """List accounts, users, associations, clusters and qualities of service; change nothing."""
+    """List accounts, users, associations, clusters and qualities of service. Nothing can be
+    changed.
+    """
     asked, rest = read("sacctmgr", SACCTMGR, words, intermixed=True)
     verb, *operands = rest or [""]
     if verb not in ("list", "show"):
@@ -70,7 +74,7 @@ def sacctmgr(words: Sequence[str]) -> None:
 
 
 def _wanted(operands: Sequence[str]) -> tuple[dict[str, set[str]], str]:
-    """Return (the values that fields of rows must have, the columns to show)."""
+    """Return the values that fields of rows must have, and the columns to show."""
     found: dict[str, set[str]] = {}
     format = ""
     for word in operands:

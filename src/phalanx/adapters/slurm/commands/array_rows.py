@@ -15,8 +15,8 @@ from phalanx.model.rows.work import ArrayTaskInfo, JobInfo
 from phalanx.protocol.requests.jobs import GetJob, ListElements
 
 _FIRST = {st.WAITING: 0, st.PENDING: 1}
-"""The number of starts of an array task that waits for its first start; a task that waits for
-resources already counts one.
+"""The number of starts that are counted for an array task that has never begun, by its state. A
+task that waits for resources has one counted start already.
 """
 
 
@@ -41,7 +41,7 @@ def with_array_tasks(jobs: Iterable[JobInfo], ids: Sequence[str], one_each: bool
 
 
 def _array_tasks(array: JobInfo, rows: Sequence[ArrayTaskInfo], one_each: bool) -> list[JobInfo]:
-    """Return a job for each array task that has begun, and one for all that have not."""
+    """Return one job for each array task that has begun, and one job for all that have not."""
     living = [row for row in rows if row.state not in st.FINISHED]
     waiting = [row for row in living if _has_not_begun(row)]
     found: list[JobInfo] = []
@@ -69,7 +69,9 @@ def _has_not_begun(row: ArrayTaskInfo) -> bool:
 
 
 def joined(texts: Sequence[str]) -> str:
-    """Return the indices of several texts such as `3`, `4-9` and `20-40:5` as one, in order."""
+    """Return the indices in several texts such as `3`, `4-9` and `20-40:5` as one text, in
+    ascending order.
+    """
     parts = [_range(part) for text in texts for part in text.split(",")]
     found: list[list[int]] = []
     for first, last, step in sorted(parts):
@@ -101,7 +103,7 @@ def _range(part: str) -> tuple[int, int, int]:
 
 
 def each_index(indices: str) -> list[str]:
-    """Return the indices of texts such as `3-5` and `1,7-9:2`, one by one."""
+    """Return each index in a text such as `3-5` or `1,7-9:2`."""
     found: list[str] = []
     for part in indices.split(","):
         first, last, step = _range(part)

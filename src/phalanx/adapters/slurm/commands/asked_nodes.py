@@ -16,7 +16,7 @@ _CHOICES = ("nodelist", "exclude", "exclusive")
 
 
 class AskedNodes:
-    """The meaning of options about nodes; the cluster is asked only when such options are given."""
+    """The meaning of options about nodes. The cluster is asked only if such options are given."""
 
     def __init__(self, asked: Mapping[str, str]) -> None:
         """Read the options. Raises OptionError for an unknown host."""
@@ -29,7 +29,7 @@ class AskedNodes:
         self.node_cpus = _usual_cpus(nodes)
         """Number of CPUs that most nodes have."""
         self.asked = dict(asked)
-        """The options, with expanded lists of hosts."""
+        """The options, in which lists of hosts are expanded."""
         for option in ("nodelist", "exclude"):
             if option in asked:
                 names = expanded(asked[option])

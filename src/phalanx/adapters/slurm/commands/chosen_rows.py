@@ -22,12 +22,12 @@ CHOICES = {
     "nnodes": "nodes",
     "ncpus": "cpus",
 }
-"""The options, with the field that each one compares."""
+"""The options, with the field that each option compares."""
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def is_chosen(row: Mapping[str, str], asked: Mapping[str, str]) -> bool:
-    """Whether the options choose a job's row. Raises OptionError for a wrong range."""
+    """Whether the options select a job's row. Raises OptionError for an invalid range."""
     return all(
         _fits(option, row.get(field, ""), asked[option])
         for option, field in CHOICES.items()

@@ -236,7 +236,7 @@ def _unknown(text: str) -> NoReturn:
 
 
 _NOTES = {"jobname": "name", "name": "name", "comment": "comment", "nice": "nice", "wckey": "wckey"}
-"""The notes of a job that NAME=VALUE arguments set, by the arguments' names."""
+"""The notes of a job that NAME=VALUE arguments set, by NAME in lower case."""
 _UPDATES = ("jobid", "job", "partition", "priority", "timelimit", *_NOTES)
 
 
@@ -289,7 +289,7 @@ def _priority(pairs: Mapping[str, str], job: JobInfo) -> int | None:
 
 
 def seff(words: Sequence[str]) -> None:
-    """Show how well finished jobs used what they held."""
+    """Show how well finished jobs used the resources that they held."""
     from phalanx.cli.accounting_view import efficiency_text
     from phalanx.cli.history import efficiency_of
 

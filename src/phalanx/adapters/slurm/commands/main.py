@@ -25,7 +25,9 @@ BEFORE = (
     "from phalanx.adapters.slurm.commands.main import main",
     "from phalanx.cli.slurm.main import main",
 )
-"""The line `OURS` in files of earlier versions, which call `main` of this module."""
+"""The lines that stand for `OURS` in files of earlier versions, which call `main` of this
+module.
+"""
 
 
 def sbatch(words: Annotated[list[str], AllWords()]) -> None:

@@ -38,8 +38,8 @@ def slurm_id(name: str) -> str:
 def with_number(address: str | None, submit: Callable[[int], JobSpec]) -> JobSpec:
     """Submit a job under a new number and return the result of `submit`.
 
-    The number was not used by this user before and belongs to no job that the cluster knows. Only
-    one command of a user does this at a time.
+    This user has not used the number before, and no job that the cluster knows has it. Only one
+    command of a user at a time chooses a number.
     """
     directory = os.path.join(os.path.expanduser("~"), ".phalanx")
     path = os.path.join(directory, "slurm-job-number")

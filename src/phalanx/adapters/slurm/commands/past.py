@@ -26,36 +26,36 @@ from phalanx.observe.accounting.questions import MAX_ATTEMPTS, AttemptQuery
 from phalanx.protocol.requests.accounting import ListAttempts
 
 NO_OWN_LIMIT = "Partition_Limit"
-"""Slurm's word for a job without its own time limit, used for all jobs because the history has no
-limits.
+"""Slurm's word for a job without its own time limit, which stands for the limits of all jobs here,
+because the history does not record limits.
 """
 _HOLDING = shlex.join(HOLDER)
-"""The command of members that only hold resources for steps."""
+"""The command of a member that only holds resources for steps."""
 _OTHER_STATES = {at.PREEMPTED: st.FAILED, at.NODE_LOST: st.FAILED, at.RESTARTED: st.FAILED}
-"""For states of attempts that are no states of jobs: the state of jobs under which they are
-listed.
-"""
+"""The state under which a job is listed, for each state of attempts that is no state of jobs."""
 
 
 class PastJob:
     """One job of the history."""
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
-        """`attempts`: all known attempts of the job, at least one."""
+        """Set up the job. `attempts`: all known attempts of the job; at least one."""
         self._attempts = attempts
         self._last = max(attempts, key=lambda one: one.ended)
         self._sum: Efficiency = efficiency(attempts)
         self.state = _OTHER_STATES.get(self._sum.state, self._sum.state)
 
     def is_named(self, ids: Sequence[str], name: str | None) -> bool:
-        """Whether the job has one of these ids and names; an empty list allows all."""
+        """Whether the job has one of these ids and this name. Empty `ids`, or an empty name, allow
+        all jobs.
+        """
         wanted = {one.partition(".")[0] for one in ids}
         own = self._id()
         is_it = not ids or own in wanted or own.partition("_")[0] in wanted
         return is_it and (not name or self._name in parts(name))
 
     def row(self) -> dict[str, str]:
-        """Return the job's fields; its time is from the first start to the last end."""
+        """Return the job's fields. Its time goes from its first start to its last end."""
         last, whole = self._last, self._sum
         nodes = list(dict.fromkeys(one.node for one in self._attempts if one.node))
         started = min(one.started for one in self._attempts)
@@ -101,16 +101,16 @@ class PastJob:
 
     @property
     def has_script(self) -> bool:
-        """Whether the job ran a script, and not only steps. In commands, one dollar sign may be
-        written as two.
+        """Whether the job ran a script, and not only steps. A dollar sign in a command may be
+        doubled.
         """
         return any(one.command.replace("$$", "$") != _HOLDING for one in self._attempts)
 
     def batch(self, row: Mapping[str, str], steps: Sequence[Step]) -> dict[str, str]:
         """Return the row of the members' own commands.
 
-        Its CPU time does not include that of steps. For memory, only the peak of the whole job is
-        known.
+        Its CPU time does not include that of steps. The row has the memory peak of the whole job,
+        because no other is known.
         """
         most = self._sum.memory_max
         means = [one.used.memory_mean for one in self._attempts if one.used and one.used.samples]
@@ -137,9 +137,10 @@ class PastJob:
 def past_jobs(
     since: float | None, until: float | None, ids: Sequence[str]
 ) -> tuple[dict[Name, PastJob], dict[Name, list[Step]]]:
-    """Return jobs whose attempts ended in a period, oldest first, and their ended or running steps.
+    """Return the jobs whose attempts ended in a period, oldest first, and their ended or running
+    steps.
 
-    Without a beginning and ids the period is today.
+    If neither a beginning nor ids are given, the period is today.
     """
     if is_elsewhere(address()):
         return {}, {}  # the scheduler on Ray keeps no history

@@ -1,4 +1,4 @@
-"""The command `sprio`: the factors of the order in which jobs wait."""
+"""The command `sprio`: the factors that decide the order of waiting jobs."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def sprio(words: Sequence[str]) -> None:
 
 
 def totals() -> dict[str, float]:
-    """Return the sum of the plugin `multifactor` for each waiting job; for an array, the sum of its
-    next array task.
+    """Return the priority that the plugin `multifactor` computes for each waiting job; for an
+    array, that of its next array task.
     """
     found: dict[str, float] = {}
     for one in waiting_groups(one_snapshot(None, address())):
@@ -102,8 +102,8 @@ def one_of_each_array(found: Iterable[WaitingGroup]) -> list[WaitingGroup]:
 def _factors(one: WaitingGroup) -> dict[str, str]:
     """Return a job's factors.
 
-    With `multifactor` these are its weighted factors; otherwise its priority, the seconds that it
-    has waited, and its rank divided by the number of places.
+    With the plugin `multifactor` they are its weighted factors. Otherwise they are its priority,
+    the seconds that it has waited, and its rank divided by the number of waiting jobs.
     """
     found = one.factors
     if "total" in found:

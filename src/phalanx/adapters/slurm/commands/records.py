@@ -14,14 +14,14 @@ from phalanx.model.rows.cluster import NodeInfo
 from phalanx.model.rows.work import JobInfo, QueueInfo
 
 Record = list[str]
-"""The lines of a record; the first has the least indentation."""
+"""The lines of a record. The first line has the smallest indentation."""
 _MIB = 1 << 20
 
 
 def job_record(job: JobInfo, row: Mapping[str, str], has_details: bool = False) -> Record:
     """Return the record of a job.
 
-    `row`: its fields in listings. `has_details`: show the GPUs of all its nodes on a line.
+    `row`: its fields in listings. `has_details`: add a line with the GPUs of all its nodes.
     """
     is_waiting = job.state == st.PENDING
     array = ""
@@ -84,7 +84,9 @@ def _or_null(text: str) -> str:
 
 
 def node_record(node: NodeInfo, queues: Sequence[str]) -> Record:
-    """Return the record of a node. `queues`: all queues, as each node belongs to all of them."""
+    """Return the record of a node. `queues`: all queues, because each node belongs to all of
+    them.
+    """
     total, free = node.total, node.available
     cpus, memory, gpus = (total.get(name, 0.0) for name in ("CPU", "memory", "GPU"))
     used = {name: total.get(name, 0.0) - free.get(name, 0.0) for name in ("CPU", "memory", "GPU")}

@@ -92,7 +92,9 @@ def _time(at: float) -> str:
 
 
 def pairs_of(command: str, words: Sequence[str]) -> dict[str, str]:
-    """Return values by lower-case name. Ends the command for unknown names and other arguments."""
+    """Return the values of NAME=VALUE arguments, by the names in lower case. Ends the command for
+    an unknown name, and for an argument in another form.
+    """
     pairs = {}
     for word in words:
         name, is_set, value = word.partition("=")

@@ -31,14 +31,14 @@ from phalanx.protocol.requests.jobs import GetJob, ListJobs
 from phalanx.runtime.os.accounts import user_name
 
 PLACES = frozenset({"where", "nodelist", "nodes", "batchhost", "tres"})
-"""Fields that need a job's places."""
+"""The fields whose values depend on a job's places."""
 _MULTIFACTOR = "multifactor"
-"""The plugin that orders jobs by one number."""
+"""The plugin that computes one number for each job, and orders jobs by it."""
 _WITH_REASON = (st.FAILED, st.TIMED_OUT, st.DEADLINE)
-"""States of finished jobs that are listed with the reason instead of nodes."""
+"""The states of finished jobs for which a listing shows the reason instead of the nodes."""
 _SIGTERM = 15
 _BY_TERM = (st.TERMINATED, st.TIMED_OUT)
-"""States of jobs whose members got SIGTERM."""
+"""The states of jobs whose members were ended by SIGTERM."""
 
 
 def jobs_wanted(ids: Sequence[str], name: str | None) -> list[JobInfo]:
@@ -51,7 +51,9 @@ def jobs_wanted(ids: Sequence[str], name: str | None) -> list[JobInfo]:
 
 
 def ids_in(asked: Mapping[str, str]) -> list[str]:
-    """Return the ids of --jobs; none without the option. Raises OptionError for an empty list."""
+    """Return the ids of the option --jobs; an empty list without the option. Raises OptionError for
+    an empty list.
+    """
     ids = parts(asked.get("jobs", ""))
     if "jobs" in asked and not ids:
         raise OptionError(f"--jobs={asked['jobs']}: Invalid job id specified")
@@ -64,8 +66,8 @@ def job_name(row: JobInfo) -> str:
 
 
 def user_of(row: JobInfo) -> str:
-    """Return the owner of a job as its head knows it; else its note, which its sender wrote, else
-    this user.
+    """Return the owner of a job. It is the user that the head knows or else the user in the job's
+    note, which its submitter wrote, or else this user.
     """
     return row.user or row.annotations.get(f"{NOTE}user") or user_name()
 
@@ -91,7 +93,7 @@ class Once(Generic[T]):
 
 
 class _One:
-    """A job that is listed; values that several fields need are computed once."""
+    """A job in a listing. Values that several fields need are computed once."""
 
     def __init__(self, job: JobInfo, shown: Shown, now: float) -> None:
         self.job = job
@@ -112,7 +114,7 @@ class _One:
 
     @Once
     def places(self) -> tuple[str, str]:
-        """Return (the hosts, the number of nodes), as far as they were asked for."""
+        """The hosts of the job, and the number of its nodes, if the listing needs them."""
         if self.is_waiting:
             return "", str(self.least_nodes)
         if not self.shown.needs_places:
@@ -121,7 +123,7 @@ class _One:
 
     @Once
     def priority(self) -> int:
-        """Return Slurm's priority: 0 means that the job is held, all others have at least 1."""
+        """Slurm's priority of the job: 0 if it is held, and otherwise at least 1."""
         if self.job.is_held:
             return 0
         own, totals = self.job.priority, self.shown.totals if self.is_waiting else {}
@@ -129,7 +131,7 @@ class _One:
 
     @Once
     def least_nodes(self) -> int:
-        """Return the least number of nodes that a waiting job needs, in Slurm's form."""
+        """The least number of nodes that the waiting job needs, in Slurm's form."""
         members = self.job.replicas
         if members <= 1 or "apart" in self.notes or not self.cpus.isdecimal():
             return members
@@ -176,7 +178,7 @@ class _One:
 
     @property
     def no_end(self) -> str:
-        """Slurm's word for the end of a job that has no limit but a known start; "" for other
+        """Slurm's word for the end of a job that has a known start but no time limit; "" for other
         jobs.
         """
         has_start = self.job.state == st.RUNNING or (self.is_waiting and self.start is not None)
@@ -187,7 +189,7 @@ class _One:
         return account_of(user_of(self.job))
 
     def file(self, option: str, otherwise: str) -> str:
-        """Return the path of a batch script's file; "" for a job without one."""
+        """Return the path of a file of the batch script; "" for a job without such a file."""
         if "script" not in self.notes:
             return ""
         array, index = self.element
@@ -308,7 +310,7 @@ long.
 
 
 class Shown:
-    """Makes rows of jobs; asks for places of jobs only when a row needs them."""
+    """The maker of rows of jobs. It asks the head for a job's places only when a row needs them."""
 
     def __init__(
         self, fields: Collection[str] | None = None, needs_places: bool | None = None
@@ -327,7 +329,7 @@ class Shown:
 
     @property
     def nodes(self) -> list[NodeInfo]:
-        """The nodes of the cluster, asked for once."""
+        """The nodes of the cluster, for which the head is asked once."""
         if self._nodes is None:
             from phalanx.protocol.requests.cluster import GetStatus
 
@@ -336,8 +338,8 @@ class Shown:
 
     @property
     def totals(self) -> Mapping[str, float]:
-        """The sums of the plugin `multifactor`, by job; empty if another plugin decides the
-        order.
+        """The priorities that the plugin `multifactor` computes, by job; empty if another plugin
+        decides the order.
         """
         if self._totals is None:
             from phalanx.protocol.requests.gangs import GetRules
@@ -352,7 +354,7 @@ class Shown:
 
     @property
     def most_cpus(self) -> float:
-        """The CPUs of the largest node, at least one."""
+        """The number of CPUs of the largest node; at least one."""
         return max([1.0, *(row.total.get("CPU", 0.0) for row in self.nodes)])
 
     def row(self, job: JobInfo) -> dict[str, str]:
@@ -370,7 +372,7 @@ class Shown:
         return ",".join(hosts), str(len(nodes) or found.replicas)
 
     def exit_code(self, job: JobInfo) -> str:
-        """Return Slurm's CODE:SIGNAL; for a failed job, that of its first failed member."""
+        """Return Slurm's CODE:SIGNAL of a job. A failed job has that of its first failed member."""
         if job.state in _BY_TERM and job.started is not None:
             return f"0:{_SIGTERM}"
         if job.state != st.FAILED:
@@ -380,7 +382,7 @@ class Shown:
 
 
 def planned(job: JobInfo, now: float) -> dict[str, str]:
-    """Return how long a job waited, in sacct's form."""
+    """Return the time for which a job has waited, in sacct's form."""
     begun = job.started or job.finished or now
     waited = max(begun - (job.submitted if job.queued is None else job.queued), 0.0)
     cpus = float(job.annotations.get(f"{NOTE}cpus", job.replicas))
@@ -397,7 +399,9 @@ def accounted_tres(tres: str) -> str:
 
 
 def _row_id(name: str) -> str:
-    """Return the id of a row: 12_7 for one array task, 12_[3-5%2] for several waiting ones."""
+    """Return the id of a row: 12_7 for one array task, and 12_[3-5%2] for several waiting array
+    tasks.
+    """
     array, index = split_element(name) or (name, "")
     if not index:
         return name

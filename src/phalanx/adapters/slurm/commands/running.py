@@ -23,9 +23,9 @@ COMMANDS = {
     "sshare": "phalanx.adapters.slurm.commands.shares:sshare",
     "seff": "phalanx.adapters.slurm.commands.control:seff",
 }
-"""The place of each command: a function that takes its arguments."""
+"""The function of each command, as MODULE:NAME. It takes the command's arguments."""
 OURS = "from phalanx.adapters.slurm.commands.running import main"
-"""The line by which an installed file is recognised as Phalanx's."""
+"""The line by which an installed file is recognized as Phalanx's."""
 
 
 def function_of(name: str) -> Callable[[Sequence[str]], None]:

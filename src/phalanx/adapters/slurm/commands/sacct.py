@@ -1,4 +1,4 @@
-"""The command `sacct`: the jobs that the head still knows, and those of the history."""
+"""The command `sacct`: the jobs that the head still knows, and the jobs in the history."""
 
 from __future__ import annotations
 
@@ -198,14 +198,15 @@ _ALWAYS = frozenset(
     {"id", "name", "user", "uid", "partition", "account", "state", "code", "cpus", "memory", "tres",
      "seconds", "elapsed", "nodes", "nodelist", "tasks", "submit", "start", "end", "timelimit"}
 )  # fmt: skip
-"""Fields that rows of steps and the choice of rows need."""
+"""The fields that are always computed, because rows of steps and the choice of rows need them."""
 _SIZES = ("reqmem", "maxrss", "averss", "tres", "usage_max", "usage_ave", "usage_tot")
 
 
 def _tell_ends(row: dict[str, str], below: Sequence[dict[str, str]]) -> None:
-    """Set the exit codes in Slurm's way.
+    """Set the exit codes by Slurm's rules.
 
-    A job that was cancelled or reached its limit has code 0, and its script has the signal SIGTERM.
+    A job that was cancelled, or that reached its time limit, has code 0, and its script has the
+    signal SIGTERM.
     """
     if row["state"] in ("CANCELLED", "TIMEOUT"):
         row["code"] = "0:0"
@@ -217,7 +218,7 @@ def _tell_ends(row: dict[str, str], below: Sequence[dict[str, str]]) -> None:
 
 
 def _so_far(job: JobInfo) -> dict[str, str]:
-    """Return fields without expected times, which a history does not have."""
+    """Return the fields of a job without expected times, because a history has only past times."""
     if job.finished is not None:
         return {}
     return {"end": "Unknown"} | ({"start": "Unknown"} if job.state == st.PENDING else {})
@@ -226,7 +227,9 @@ def _so_far(job: JobInfo) -> dict[str, str]:
 def _below(
     row: Mapping[str, str], known: PastJob | None, steps: Sequence[Step], has_script: bool
 ) -> list[dict[str, str]]:
-    """Return the rows of a job's steps, its script's first. `known`: the job's past attempts."""
+    """Return the rows of a job's script and steps. The script comes first. `known`: the job's past
+    attempts.
+    """
     batch: list[dict[str, str]] = []
     if known is not None and known.has_script:
         batch = [known.batch(row, steps)]
@@ -237,10 +240,10 @@ def _below(
 
 
 def _is_meant(id: str, ids: Sequence[str]) -> bool:
-    """Whether the asked ids choose a row.
+    """Whether the given ids select a row.
 
-    An id such as 12.0 chooses only that step. The id of an array task that has no row of its own
-    chooses the row of its array.
+    An id such as 12.0 selects only this step. The id of an array task without a row of its own
+    selects the row of its array.
     """
     job = id.partition(".")[0]
     arrays = {one.partition("_")[0] for one in ids if "." not in one}

@@ -30,7 +30,7 @@ from phalanx.model.rows.work import JobDescription
 from phalanx.protocol.requests.jobs import GetJob, ListElements
 
 _LOOK_EVERY_S = 0.1
-"""Seconds between two questions about a job that --wait waits for."""
+"""Seconds between two questions about a job for which --wait waits."""
 _PUT_UP = f"""\
 if ! grep -qs '{OURS}' "$(command -v srun)"; then
   b="$PHALANX_FILES/own/slurm_commands"; mkdir -p "$b" || exit 1
@@ -41,9 +41,9 @@ if ! grep -qs '{OURS}' "$(command -v srun)"; then
   export PATH="$b:$PATH"
 fi
 """
-"""Shell lines that put Slurm's commands of Phalanx first on a script's PATH.
+"""Shell lines that put Phalanx's versions of Slurm's commands first on a script's PATH.
 
-A machine's own commands of Slurm would ask another cluster.
+Real commands of Slurm on the machine would ask another cluster.
 """
 _STARTER = """\
 f="$PHALANX_FILES/slurm_script"; [ -x "$f" ] || chmod 700 "$f" || exit 1
@@ -73,7 +73,9 @@ exec <"$in" || exit 1
 export SLURM_TASK_PID=$$
 exec "$f" "$@"
 """
-"""Shell lines that open the script's files on the node, and are then replaced by the script."""
+"""Shell lines that open the script's files on the node, and then replace themselves by the
+script.
+"""
 HOLDER = ("sleep", "infinity")
 _MAX_LINE = 1_000
 
@@ -109,7 +111,7 @@ def sbatch(words: Sequence[str]) -> None:
 
 
 def _script(asked: Mapping[str, str], rest: Sequence[str]) -> tuple[str, list[str], str]:
-    """Return (the script, its arguments, the default name of the job)."""
+    """Return the script, its arguments, and the default name of the job."""
     if "wrap" in asked:
         if rest:
             raise OptionError("--wrap and a script cannot be combined")
@@ -151,7 +153,7 @@ class _Wanted(NamedTuple):
 
 
 def _notes(asked: Mapping[str, str], words: Sequence[str], rest: Sequence[str]) -> dict[str, str]:
-    """Return the command line and the files of a job, for listings."""
+    """Return the notes of a job for listings: its command line and its files."""
     notes = {"line": shlex.join(["sbatch", *words])[:_MAX_LINE]}
     if rest:
         notes["command"] = os.path.abspath(rest[0])
@@ -159,7 +161,9 @@ def _notes(asked: Mapping[str, str], words: Sequence[str], rest: Sequence[str]) 
 
 
 def output_files(number: int, asked: Mapping[str, str]) -> tuple[str, str, str, str]:
-    """Return (output, errors, input, open mode) of a batch script."""
+    """Return the files for output, errors and input of a batch script, and the mode in which they
+    are opened.
+    """
     mode = asked.get("open-mode", "append")
     if mode not in ("append", "truncate"):
         raise OptionError(f"--open-mode={mode}: it takes append or truncate")
@@ -194,7 +198,7 @@ def _submit(spec: JobSpec) -> JobSpec:
 
 
 def _wait(uid: str) -> int:
-    """Wait until a job is over; return its exit code, or 1 when a signal ended it, as in Slurm."""
+    """Wait until a job is over. Returns its exit code, or 1 if a signal ended it, as in Slurm."""
     while (found := ask(address(), GetJob(uid))).state not in st.SETTLED:
         time.sleep(_LOOK_EVERY_S)
     if found.state == st.COMPLETED:

@@ -1,4 +1,4 @@
-"""The command `scancel`: ends jobs, and sends signals to running ones."""
+"""The command `scancel`: ends jobs, and sends signals to running jobs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _SCRIPT = f"{BATCH}-0"
 
 
 def scancel(words: Sequence[str]) -> None:
-    """End jobs, or with --signal send a signal to running ones."""
+    """End jobs or, with --signal, send a signal to running jobs."""
     asked, ids = read("scancel", SCANCEL, words, intermixed=True)
     asked = from_environment("SCANCEL_", SCANCEL, os.environ) | asked
     number = _signal(asked)
@@ -101,9 +101,10 @@ def scancel(words: Sequence[str]) -> None:
 
 
 def _tell_unknown(named: Sequence[str], known: Collection[str], is_wordy: bool) -> int:
-    """Report names without a job; return the exit code.
+    """Report the names that no job has.
 
-    A number may belong to a forgotten job, which is no error; any other word is one.
+    Returns the exit code. An unknown number is no error, because its job may be forgotten; any
+    other unknown name is an error.
     """
     unknown = [one for one in named if one.partition("_")[0] not in known]
     for one in unknown if is_wordy else ():
@@ -116,7 +117,7 @@ def _tell_unknown(named: Sequence[str], known: Collection[str], is_wordy: bool) 
 
 
 def _end(job: JobInfo, asked: Mapping[str, str], named: Sequence[str], number: int | None) -> int:
-    """End a job or its named parts, or send the signal; return the exit code."""
+    """End a job or its named parts, or send the signal to them. Returns the exit code."""
     is_wordy = "verbose" in asked
     if job.state in st.FINISHED:
         return _on_ended(job, named, number, is_wordy)
@@ -136,8 +137,8 @@ def _end(job: JobInfo, asked: Mapping[str, str], named: Sequence[str], number: i
 
 
 def _on_ended(job: JobInfo, named: Sequence[str], number: int | None, is_wordy: bool) -> int:
-    """Return the exit code for a finished job, which is an error only if the job was to get a
-    signal.
+    """Return the exit code for a job that is over already. This is an error only if a signal should
+    be sent.
     """
     if not any(one.partition("_")[0] == job.name for one in named):
         return 0
@@ -206,7 +207,8 @@ def _names(job: JobInfo, ids: Sequence[str]) -> list[str]:
 def _send(job: JobInfo, name: str, number: int, asked: Mapping[str, str]) -> None:
     """Send a signal as Slurm does.
 
-    It goes to the steps; with --full also to the batch script, with --batch only to the script.
+    The steps get it; with --full the batch script gets it, too, and with --batch only the script
+    does.
     """
     is_ours, has_script = f"{NOTE}name" in job.annotations, f"{NOTE}script" in job.annotations
     if "batch" in asked and is_ours and not has_script:

@@ -41,7 +41,7 @@ _SSHARE_LONG = (
 
 
 def sshare(words: Sequence[str]) -> None:
-    """List the users of queues with their shares; queues are the accounts."""
+    """List the users of queues with their shares. Accounts are the queues."""
     asked, rest = read("sshare", SSHARE, words)
     if rest:
         refuse("sshare", f"{rest[0]}: only options are taken")
@@ -93,7 +93,7 @@ def _share(row: ShareInfo, most: int) -> dict[str, str]:
 
 
 def open_queues(wanted: Collection[str] = ()) -> list[str]:
-    """Return the names of queues that users can use, the default one first."""
+    """Return the names of the queues to which users can submit, the default queue first."""
     names = sorted(row.name for row in ask(address(), ListQueues()) if row.name != "root")
     names.sort(key=lambda name: name != "default")
     return [name for name in names if not wanted or name in wanted]

@@ -71,16 +71,18 @@ _REASONS = "%20E %9u %19H %N"
 _STATES = {"idle": "idle", "mixed": "mix", "allocated": "alloc", "down": "down", "draining": "drng",
            "drained": "drain"}  # fmt: skip
 _BOTH = {"drain": ("draining", "drained")}
-"""Words that mean several states."""
+"""The words of `--states` that mean several states."""
 _NEVER = (
     "blocked", "cloud", "comp", "completing", "fail", "failing", "fail*", "futr", "future",
     "inval", "maint", "no_respond", "npc", "perfctrs", "planned", "plnd", "power_down",
     "power_up", "powered_down", "powering_down", "powering_up", "reboot", "reserved", "resv",
     "unk", "unknown",
 )  # fmt: skip
-"""States of Slurm that no node has here; a listing by them is empty."""
+"""The states of Slurm that no node of Phalanx has. A listing of nodes in such a state is empty."""
 _ALIKE = frozenset({"short", "state", "cpus", "memory", "gres", "reason", "features", "sct"})
-"""Fields that, if they are shown, put nodes with different values into different rows."""
+"""The fields by which rows are split: if such a field is shown, nodes with different values have
+different rows.
+"""
 _MIB = 1 << 20
 
 
@@ -156,8 +158,8 @@ def _sinfo(asked: Mapping[str, str]) -> None:
 def _wide_enough(
     columns: Sequence[formats.Column], rows: Sequence[Mapping[str, str]]
 ) -> list[formats.Column]:
-    """Return the default columns, wide enough for the names of nodes and partitions, because
-    programs read these.
+    """Return the default columns, made wide enough for the names of nodes and partitions, because
+    programs read these names.
     """
     return [
         msgspec.structs.replace(one, width=max([one.width, *(len(row[one.field]) for row in rows)]))
@@ -186,7 +188,7 @@ def _is_wanted(asked: Mapping[str, str], node: NodeInfo) -> bool:
 def _rows(
     queue: QueueInfo, nodes: Sequence[NodeInfo], fields: set[str], by_node: bool
 ) -> list[dict[str, str]]:
-    """Return the rows of a queue; nodes with equal fields share a row."""
+    """Return the rows of a queue. Nodes with equal fields share a row."""
     groups: dict[tuple[str, ...], list[NodeInfo]] = {}
     for node in nodes:
         row = _row(queue, [node])

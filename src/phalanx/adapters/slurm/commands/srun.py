@@ -65,18 +65,20 @@ from phalanx.protocol.requests.steps import BeginStep, RunStep
 from phalanx.runtime.os.accounts import current_umask
 
 WARNINGS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
-"""Signals that are meant for tasks and would end this command."""
+"""The signals that are meant for tasks, but would end this command, too."""
 
 
 _OF_STEPS = frozenset(
     {"label", "kill-on-bad-exit", "output", "error", "input", "open-mode", "wait", "mpi",
      "unbuffered"}
 )  # fmt: skip
-"""Options that variables set inside a job; other variables there describe the job."""
+"""The options that variables can set inside a job. Other variables inside a job describe the
+job.
+"""
 
 
 class _Held(Allocation):
-    """An allocation that prints the messages of salloc and srun."""
+    """An allocation that prints Slurm's messages of salloc and srun."""
 
     def __init__(self, command: str, spec: JobSpec, is_quiet: bool) -> None:
         super().__init__(address(), spec, is_quiet)
@@ -132,7 +134,9 @@ def allocation(command: str, asked: dict[str, str]) -> Iterator[tuple[Allocation
 
 
 def salloc(words: Sequence[str]) -> None:
-    """Hold an allocation while a command runs here; by default a shell."""
+    """Hold an allocation while a command runs on this machine. By default the command is a
+    shell.
+    """
     asked, rest = read("salloc", ALLOCATION, words)
     asked = from_environment("SALLOC_", ALLOCATION, os.environ) | asked
     asked.setdefault("job-name", "interactive")
@@ -215,8 +219,8 @@ def srun(words: Sequence[str]) -> None:
 
 
 def _without_amounts(asked: Mapping[str, str]) -> dict[str, str]:
-    """Return the options without those that chose the job's places, because its first step uses all
-    of these.
+    """Return the options without those by which the job's places were chosen, because the first
+    step uses all these places.
     """
     of_jobs = ("nodelist", "exclude", "gres", "gpus", "gpus-per-node", "time", "nodes")
     return {name: value for name, value in asked.items() if name not in of_jobs}
@@ -233,7 +237,7 @@ def _leave_warnings_to_tasks() -> None:
     """Ignore the signals of `--signal` in this process.
 
     Such a signal goes to all processes of a batch script. Tasks get it from their nodes, and this
-    command goes on until they have ended.
+    command goes on until the tasks have ended.
     """
     for name in WARNINGS:
         signal.signal(name, signal.SIG_IGN)
@@ -273,7 +277,9 @@ def _run(asked: Mapping[str, str], places: Places, argv: Sequence[str], *, is_wi
 
 
 def _input(asked: Mapping[str, str], count: int) -> Input:
-    """Return the source of the tasks' input: this command (for all or one of them), or a file."""
+    """Return the source of the tasks' input: this command's input, for all tasks or for one, or a
+    file.
+    """
     wanted = asked.get("input", "all")
     if wanted == "all":
         return Input(to=None)

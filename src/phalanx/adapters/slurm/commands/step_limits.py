@@ -16,7 +16,9 @@ from phalanx.cli.table import say
 
 
 class StepLimits:
-    """A thread that sends SIGTERM to this process at a step's limit, which ends the tasks."""
+    """A thread that watches a step's limits. At a limit it sends SIGTERM to this process, which
+    then ends the tasks.
+    """
 
     def __init__(self, limit_s: float | None, wait_s: float | None) -> None:
         self._limit_s = limit_s
@@ -52,7 +54,7 @@ class StepLimits:
 
 @contextmanager
 def limits_of(asked: Mapping[str, str]) -> Iterator[StepLimits]:
-    """Return the limits that options set; 0 for none. Raises OptionError."""
+    """Return the limits in seconds that the options set; 0: no limit. Raises OptionError."""
     wait = asked.get("wait", "0")
     if not wait.isdecimal():
         raise OptionError(f"--wait={wait}: it takes a number of seconds")

@@ -19,7 +19,7 @@ NO_INDEX = "4294967294"
 
 
 class Places(msgspec.Struct, frozen=True):
-    """A running job with the values of Slurm's variables about it."""
+    """A running job, with the values of the variables by which Slurm describes it."""
 
     job: JobDescription
     tasks_per_member: int
@@ -30,7 +30,7 @@ class Places(msgspec.Struct, frozen=True):
 
     @property
     def cpus(self) -> int:
-        """CPUs of a member; 0 when not known."""
+        """The number of CPUs of a member; 0 if unknown."""
         return int(self.job.annotations.get("slurm/cpus", 0)) // max(len(self.nodes), 1)
 
     @property
@@ -47,7 +47,7 @@ class Places(msgspec.Struct, frozen=True):
 
     @property
     def tasks(self) -> int:
-        """The number of tasks that the job was made for."""
+        """The number of tasks for which the job was submitted."""
         return int(self.job.annotations.get("slurm/tasks", 0)) or len(self.nodes)
 
 

@@ -19,7 +19,7 @@ Name = tuple[str, str, float]
 
 
 def by_job(steps: Iterable[Step]) -> dict[Name, list[Step]]:
-    """Return the steps of each job, in order."""
+    """Return the steps of each job, in the order of their numbers."""
     found: dict[Name, list[Step]] = {}
     for step in sorted(steps, key=lambda one: one.number):
         found.setdefault((step.namespace, step.job, step.submitted), []).append(step)
@@ -27,9 +27,10 @@ def by_job(steps: Iterable[Step]) -> dict[Name, list[Step]]:
 
 
 def steps_of(found: dict[Name, list[Step]], job: Name, others: Iterable[Name]) -> list[Step]:
-    """Take the steps of a job out of `found`.
+    """Remove and return the steps of a job in `found`.
 
-    The steps of its array tasks belong to it, except those of `others`, which have their own rows.
+    An array also gets the steps of its array tasks, except of those in `others`, which have their
+    own rows.
     """
     namespace, name, submitted = job
     apart = set(others)

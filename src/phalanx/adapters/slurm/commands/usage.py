@@ -13,7 +13,7 @@ from phalanx.cli.reach import FAILED
 from phalanx.cli.table import say
 
 SLURM_VERSION = "25.05.0"
-"""The version of Slurm whose options these are."""
+"""The version of Slurm whose options the commands have."""
 
 
 def read(
@@ -48,7 +48,7 @@ def refuse(command: str, text: str) -> NoReturn:
 
 
 def words_of(asked: Mapping[str, str], option: str) -> set[str]:
-    """Return the words of an option's list; none without the option."""
+    """Return the words in the value of an option; an empty list without the option."""
     return set(parts(asked.get(option, "")))
 
 
@@ -59,7 +59,9 @@ def complain(command: str, texts: Sequence[str]) -> None:
 
 
 def address() -> str | None:
-    """Return the cluster's address from the environment; these commands have no option for it."""
+    """Return the cluster's address from the environment, because Slurm's commands have no option
+    for it.
+    """
     return os.environ.get("PHALANX_ADDRESS") or None
 
 

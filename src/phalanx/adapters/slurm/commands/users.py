@@ -26,7 +26,7 @@ def group_name(number: int) -> str:
 
 
 def user_names(words: set[str]) -> set[str]:
-    """Return the names of users that were given by name or number."""
+    """Return the names of users. Each word is a name or a number."""
     found = set(words)
     for word in words:
         if word.isdecimal():
