@@ -81,7 +81,12 @@ def install(
             FAILED,
         )
     program = _launch_program() if launch else ""
-    _carry_out(plan_of(Wanted(system, address, host, dashboard, program), machine), apply, root)
+    plan = plan_of(Wanted(system, address, host, dashboard, program), machine)
+    if launch and not root and (changeable := _changeable(machine.python)):
+        if apply:
+            fail(changeable, FAILED)
+        plan.notes.append(changeable)
+    _carry_out(plan, apply, root)
 
 
 def uninstall(
@@ -130,6 +135,22 @@ def _launch_program() -> str:
 
     program = resources.files("phalanx.runtime.launch") / "program.py"
     return program.read_text(encoding="utf-8")
+
+
+def _changeable(python: str) -> str:
+    """Return why phalanx-launch would not start work with this Python; empty if it would."""
+    from subprocess import SubprocessError
+
+    from phalanx.runtime.launch import program
+
+    try:
+        program.check_python(python, set())
+    except (OSError, ValueError, SubprocessError) as error:
+        return (
+            f"phalanx-launch refuses {python}: {error}. Install Python and Phalanx as root, for "
+            "example below /opt/phalanx."
+        )
+    return ""
 
 
 def _machine() -> Machine:

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from typing import Any
 
+import pytest
 from tests.system.cli.conftest import COMMAND, PATIENCE_S
 
 from phalanx.runtime.launch import program
@@ -24,6 +25,15 @@ _FIRST = 100_000 + os.getpid() % 100_000 * 4
 ACCOUNTS = {NODE_USER: _FIRST, "ana": _FIRST + 1, "bo": _FIRST + 2, "robot": 640}
 NODE = "m1"
 RUN, STATE, KEY = "/run/phalanx-launch", "/run/phalanx-launch-state", "/run/launch.pub"
+
+
+def need_root() -> None:
+    """Skip a test that only root can run, with files that are all root's."""
+    if os.getuid() != 0:
+        pytest.skip("only root can start phalanx-launch, and make a machine of its own")
+    for path in (sys.prefix, sys.base_prefix, ROOT):
+        if os.stat(path).st_uid != 0:
+            pytest.skip(f"phalanx-launch runs only files of root's, and {path} is not root's")
 
 
 class SystemMachine:

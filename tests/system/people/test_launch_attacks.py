@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ from tests.system.people.system_machine import (
     STATE,
     SystemMachine,
     kill_launch,
+    need_root,
     processes_of,
 )
 
@@ -107,8 +108,7 @@ class Attacked:
 
 @pytest.fixture(scope="module")
 def attacked() -> Iterator[Attacked]:
-    if os.getuid() != 0:
-        pytest.skip("only root can start phalanx-launch, and make a machine of its own")
+    need_root()
     machine = SystemMachine()
     eventually(nobody_runs, "the end of what earlier tests have started")
     try:
@@ -275,7 +275,8 @@ def test_a_signal_at_any_moment_leaves_nothing_of_anybody_else(
             while time.monotonic() < deadline:
                 seen |= ids_below(main)
             for pid in children(main):
-                os.kill(pid, number)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
             seen |= ids_below(main)
             assert asking.stdout is not None
             asking.stdout.readline()

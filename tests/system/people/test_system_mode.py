@@ -16,6 +16,7 @@ from tests.system.people.system_machine import (
     RUN,
     SystemMachine,
     kill_launch,
+    need_root,
     processes_of,
 )
 
@@ -24,8 +25,7 @@ ANA, BO = ACCOUNTS["ana"], ACCOUNTS["bo"]
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[SystemMachine]:
-    if os.getuid() != 0:
-        pytest.skip("only root can start phalanx-launch, and make a machine of its own")
+    need_root()
     made = SystemMachine()
     try:
         made.start()

@@ -99,6 +99,8 @@ def launch_unit(service: Service) -> str:
         f"ExecStart={' '.join(map(_quoted, words))}",
         "Restart=on-failure",
         "RestartSec=5",
+        "# Exit 2: files or options that root must change first.",
+        "RestartPreventExitStatus=2",
         "# A restart ends no jobs.",
         "KillMode=process",
         "",

@@ -24,6 +24,8 @@ import signal
 import socket
 import stat
 import struct
+import subprocess
+import sys
 import time
 from typing import Any, NamedTuple, NoReturn
 
@@ -40,6 +42,20 @@ KEPT_S = 600
 """Seconds for which the number of a grant is kept after the grant has expired."""
 BEGUN, NO_ACCOUNT = b"begun", b"no account"
 SOCKET = 3
+MOST_LINKS = 40
+NOBODY = 65534
+ASKED_S = 60.0
+PROGRAM = "phalanx.runtime.worker.user_fork_server"
+LIST_FILES = f"""
+import site, sys, {PROGRAM}
+loaded = list(sys.modules.values())
+print(*sys.path, *site.getsitepackages(),
+      *[place for m in loaded for place in m.__dict__.get("__path__", ())],
+      *[m.__file__ for m in loaded if m.__dict__.get("__file__")],
+      *[line.split(None, 5)[5].rstrip() for line in open("/proc/self/maps") if "/" in line],
+      sep="\\0", end="")
+"""
+"""A program in Python that prints the places and files from which it loads its parts."""
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 
 
@@ -367,14 +383,147 @@ def say(text: object) -> None:
 # ---- the daemon ----------------------------------------------------------------------------------
 
 
+def check_part(path: str, found: os.stat_result) -> None:
+    """Raise PermissionError for a part of a path that an account other than root can change.
+
+    The mode of a link means nothing. Where an access list gives others a right, the mode shows it
+    as a right of the group.
+    """
+    if found.st_uid or (found.st_mode & 0o022 and not stat.S_ISLNK(found.st_mode)):
+        how = "can be changed by other accounts"
+        if found.st_uid:
+            how = f"belongs to the account with the number {found.st_uid}"
+        raise PermissionError(f"{path} {how}: it must be root's, and writable by root alone")
+
+
 def check_trusted(path: str) -> None:
-    """Raise PermissionError for a path of which any account but root can change a part."""
+    """Raise PermissionError for a path of which any account but root can change a part, and for one
+    with links.
+    """
     parts = os.path.abspath(path).split(os.sep)
     for count in range(1, len(parts) + 1):
         part = os.sep.join(parts[:count]) or os.sep
         found = os.lstat(part)
-        if stat.S_ISLNK(found.st_mode) or found.st_uid or found.st_mode & 0o022:
+        if stat.S_ISLNK(found.st_mode):
             raise PermissionError(f"{part} must be root's, no link, and writable by root alone")
+        check_part(part, found)
+
+
+def trusted_end(path: str) -> str:
+    """Return where a path leads. Raises PermissionError if an account but root can change that: a
+    part of the path, or of the path of a link on the way.
+    """
+    if not path.startswith(os.sep):
+        raise PermissionError(f"{path} must begin with {os.sep}")
+    check_part(os.sep, os.lstat(os.sep))
+    found, left, links = os.sep, path.split(os.sep)[::-1], 0
+    while left:
+        name = left.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            found = os.path.dirname(found)
+            continue
+        part = os.path.join(found, name)
+        status = os.lstat(part)
+        check_part(part, status)
+        if not stat.S_ISLNK(status.st_mode):
+            found = part
+            continue
+        links += 1
+        if links > MOST_LINKS:
+            raise PermissionError(f"{path} has too many links")
+        target = os.readlink(part)
+        found = os.sep if target.startswith(os.sep) else found
+        left += target.split(os.sep)[::-1]
+    return found
+
+
+def check_files(path: str, seen: set[str]) -> None:
+    """Raise PermissionError if an account but root can change a file at or below a path, or where a
+    link there leads. A path without a file is fine where only root can make one.
+    """
+    left = [path]
+    while left:
+        try:
+            directory = trusted_end(left.pop())
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if directory in seen or not os.path.isdir(directory):
+            continue
+        seen.add(directory)
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                check_part(entry.path, entry.stat(follow_symlinks=False))
+                if entry.is_symlink() or entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)
+
+
+def check_itself(seen: set[str]) -> None:
+    """Check all files from which this program has loaded its parts, and may load others."""
+    loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
+        mapped = [line.split(None, 5)[5].rstrip() for line in file if " /" in line]
+    for path in (sys.executable, __file__, *sys.path, *filter(None, loaded), *mapped):
+        check_files(os.path.abspath(path), seen)
+
+
+def check_python(python: str, seen: set[str]) -> None:
+    """Check the Python that starts people's work, and all files that it loads.
+
+    First come the files that a Python finds by fixed rules, as they decide where it looks for
+    others. After that the Python itself is asked for the rest, under an account without rights.
+    """
+    starts = [os.path.dirname(python), os.path.dirname(trusted_end(python))]
+    for directory in (starts[0], os.path.dirname(starts[0])):
+        config = os.path.join(directory, "pyvenv.cfg")
+        check_files(config, seen)
+        with contextlib.suppress(FileNotFoundError), open(config, encoding="utf-8") as file:
+            pairs = [line.partition("=") for line in file]
+            homes = [value.strip() for name, _, value in pairs if name.strip().lower() == "home"]
+            for home in homes:
+                end = os.path.join(home, os.path.basename(python))
+                check_files(end, seen)
+                starts += [home, os.path.dirname(os.path.realpath(end))]
+    for start in starts:
+        check_files(os.path.join(start, "pybuilddir.txt"), seen)
+        above = start
+        while above != os.sep:
+            above = os.path.dirname(above)
+            for library in ("lib", "lib64"):
+                with contextlib.suppress(FileNotFoundError):
+                    place = trusted_end(os.path.join(above, library))
+                    for name in os.listdir(place):
+                        if name.startswith("python"):
+                            check_files(os.path.join(place, name), seen)
+    for path in files_of(python):
+        check_files(path, seen)
+
+
+def files_of(python: str) -> list[str]:
+    """Ask a Python from where it loads the program that it starts. Raises OSError if the account
+    nobody cannot run it, as each account must be able to.
+    """
+    who: dict[str, Any] = (
+        {"user": NOBODY, "group": NOBODY, "extra_groups": ()} if os.getuid() == 0 else {}
+    )
+    asked = subprocess.run(
+        [python, "-I", "-c", LIST_FILES],
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=ASKED_S,
+        cwd=os.sep,
+        env={},
+        start_new_session=True,
+        **who,
+    )
+    if asked.returncode or not asked.stdout:
+        said = asked.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise OSError(
+            f"not every account can run Phalanx with {python}: {said or 'it says nothing'}"
+        )
+    return [one for one in os.fsdecode(asked.stdout).split("\0") if one.startswith(os.sep)]
 
 
 def read_key(path: str) -> bytes:
@@ -443,11 +592,14 @@ def main() -> NoReturn:
     try:
         node_uid = pwd.getpwnam(given.user).pw_uid
         key = read_key(given.key)
+        seen: set[str] = set()
+        check_itself(seen)
+        check_python(given.python, seen)
         own_directory(given.run, 0o755)
         own_directory(given.state, 0o700)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
         parser.error(str(error))
-    program = [given.python, "-I", "-m", "phalanx.runtime.worker.user_fork_server"]
+    program = [given.python, "-I", "-m", PROGRAM]
     options = Options(node_uid, given.node, key, program, given.state)
     path = os.path.join(given.run, "socket")
     with contextlib.suppress(FileNotFoundError):
